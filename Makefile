@@ -1,0 +1,43 @@
+# Every target needs only Python 3.11 or newer: the first one that runs puts accelsim and its tools into $(VENV).
+
+VENV ?= .venv
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help map test lint bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+map: $(INSTALLED)  ## map a convolution onto a systolic array; results in out/systolic_conv
+	@$(BIN)/accelsim map arch/systolic.yaml workloads/conv.yaml -o out/systolic_conv
+
+test: $(INSTALLED)  ## run all tests and doctests, then the kernel's once more without its compiler
+	@$(BIN)/python -m pytest -q
+	@echo "Once more without the compiler (NUMBA_DISABLE_JIT=1):"
+	@NUMBA_DISABLE_JIT=1 ACCELSIM_HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q tests/test_kernel.py tests/test_evaluate.py
+
+lint: $(INSTALLED)  ## check style, format and types
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --diff; exit 1; }
+	@$(BIN)/mypy --strict --no-error-summary accelsim
+
+bench: $(INSTALLED)  ## time the cost model: mappings evaluated per second
+	@$(BIN)/python benchmarks/kernel.py
+
+clean:  ## remove what the other targets made
+	@rm -rf .venv build dist out/systolic_conv .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find accelsim benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml
+	@command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "accelsim needs Python 3.11 or newer$(if $(PYTHON),; $(PYTHON) is not); name one: make PYTHON=/path/to/python3" >&2; \
+		exit 1; }
+	@echo "Installing accelsim and its tools into $(VENV) ..." >&2
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
+	@touch $@

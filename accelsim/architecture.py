@@ -1,0 +1,373 @@
+"""Architectures: storage levels from the outermost inwards, their fanouts, and the compute units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+
+from accelsim import library
+from accelsim.energy import (
+    ComponentTable,
+    EnergyEntry,
+    EnergyTable,
+    read_component,
+    read_energy_table,
+    read_own_energies,
+)
+from accelsim.errors import AccelsimError
+from accelsim.spec import fields
+from accelsim.spec.fields import Fields
+from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
+from accelsim.units import QuantityError, listed, parse_frequency_hz, parse_rate, parse_size_bits, parse_technology
+from accelsim.workload import ROLES
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a fanout and its network."""
+
+    size: int = 1
+    multicast: bool = True
+    spatial_reduction: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One storage level; sizes and bandwidths are those of one instance.
+
+    An element of b bits takes `ceil(b / word_bits)` words. `size_words` is shared by all tensors; `partition_words` (by
+    role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
+    unlimited.
+    """
+
+    name: str
+    component: str
+    word_bits: int = 16
+    block_size: int = 1
+    size_words: int | None = None
+    partition_words: Mapping[str, int] | None = None
+    multiple_buffering: int = 1
+    bandwidth: Fraction | None = None
+    read_bandwidth: Fraction | None = None
+    write_bandwidth: Fraction | None = None
+    keep: frozenset[str] = frozenset()
+    bypass: frozenset[str] = frozenset()
+    x: Axis = field(default_factory=Axis)
+    y: Axis = field(default_factory=Axis)
+    drain_reads: bool = False
+
+    @property
+    def fanout(self) -> int:
+        """Instances of the next level (or compute units) below one instance."""
+        return self.x.size * self.y.size
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """The compute units below the innermost level."""
+
+    name: str = "MAC"
+    component: str = "intmac"
+    cycles_per_mac: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A machine: levels from the outermost inwards, compute units, clock [Hz] and energy table."""
+
+    name: str
+    levels: tuple[Level, ...]
+    compute: Compute
+    energy: EnergyTable
+    clock_hz: float | None = None
+    technology: str = ""
+
+    def instances(self, index: int) -> int:
+        """Instances of level `index` (len(levels): of the compute units) in the whole machine."""
+        return math.prod(level.fanout for level in self.levels[:index])
+
+    @property
+    def macs(self) -> int:
+        """Compute units in the whole machine."""
+        return self.instances(len(self.levels))
+
+
+_TOP = ("name", "technology", "clock", "energy_table", "levels", "compute")
+_LEVEL = (
+    *("name", "class", "attributes", "technology", "size", "word", "block_size", "multiple_buffering"),
+    *("bandwidth", "read_bandwidth", "write_bandwidth", "keep", "bypass", "fanout", "drain_reads", "energy"),
+)
+_COMPUTE = ("name", "class", "attributes", "technology", "energy", "cycles_per_mac")
+_STORAGE_ACTIONS = ("read", "write", "update", "leak")
+_COMPUTE_ACTIONS = ("compute",)
+_NETWORK = ("multicast", "spatial_reduction")
+_roles = fields.set_of(fields.one_of(ROLES, "a role"))
+_Energies = dict[tuple[str, str, str], EnergyEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What every level needs to know of the architecture around it."""
+
+    clock_hz: Fraction | None
+    technology: str
+    table: ComponentTable | None
+    table_given: bool
+
+
+def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Architecture:
+    """Read an architecture file and the energy table that it names.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `architecture`.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Returns
+    -------
+    Architecture
+        With the energy of every action of every component.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    document = fields.open_document(path, "architecture", overrides, problems)
+    return problems.result(read_architecture(document.body, path, problems) if document else None)
+
+
+def read_architecture(body: Node, path: str | PathLike[str], problems: Problems) -> Architecture | None:
+    """Read what stands under `architecture` in the file at `path`, or return None with every mistake reported."""
+    before = len(problems)
+    top = Fields(body, problems, _TOP)
+    title = top.required("name", fields.name, "")
+    technology = top.optional("technology", fields.quantity(parse_technology), "")
+    clock_hz = top.optional("clock", fields.quantity(parse_frequency_hz), Fraction(0)) or None
+    table = _table(top.get("energy_table"), Path(path), problems)
+    machine = _Machine(clock_hz, technology, table, "energy_table" in top)
+    energies: _Energies = {}
+    levels = _levels(top, machine, energies)
+    compute = Compute()
+    if "compute" in top:
+        compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, energies, problems)
+    elif top.readable:
+        problems.add(body, "'compute' is missing")
+    if len(problems) > before or not top.readable:
+        return None
+    return Architecture(title, tuple(levels), compute, EnergyTable(energies), clock_hz and float(clock_hz), technology)
+
+
+def _table(node: Node | None, beside: Path, problems: Problems) -> ComponentTable | None:
+    """Read the energy table that an architecture names: a path relative to its file, or a shipped name."""
+    name = None if node is None or isinstance(node, BadNode) else fields.text(node, problems)
+    if node is None or name is None:
+        return None
+    try:
+        path = beside.parent / name
+        path = path if path.is_file() else library.resolve(name, "energy_tables")
+    except AccelsimError as error:
+        problems.add(node, str(error))
+        return None
+    except (OSError, ValueError) as error:
+        problems.add(node, f"cannot be read: {error}")
+        return None
+    document = fields.open_document(path, "energy_table", {}, problems)
+    return read_energy_table(document.body, problems) if document else None
+
+
+def _levels(top: Fields, machine: _Machine, energies: _Energies) -> list[Level]:
+    """Read the levels, outermost first, and add their energies to `energies`."""
+    problems = top.problems
+    node = top.get("levels")
+    if node is None and top.readable:
+        problems.add(top.node, "'levels' is missing")
+    if node is None or isinstance(node, BadNode):
+        return []
+    if not isinstance(node, ListNode) or not node.items:
+        problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
+        return []
+    levels: list[Level] = []
+    lines: dict[str, int] = {}
+    for index, item in enumerate(node.items):
+        level = Fields(item, problems, _LEVEL)
+        read = _level(level, machine, energies, first=index == 0)
+        if read.name in lines:
+            problems.add(level.entries["name"], f"two levels are named '{read.name}', first at line {lines[read.name]}")
+        elif read.name:
+            lines[read.name] = level.entries["name"].mark.line
+        levels.append(read)
+    return levels
+
+
+def _level(level: Fields, machine: _Machine, energies: _Energies, *, first: bool) -> Level:
+    """Read one level; after a report the value that stands in is of no importance."""
+    before = len(level.problems)
+    name = level.required("name", fields.name, "")
+    component = level.required("class", fields.name, "")
+    word_bits = level.required("word", fields.quantity(_positive_bits), 1)
+    block_size = level.optional("block_size", fields.positive_int, 1)
+    keep: frozenset[str] = level.optional("keep", _roles, frozenset())
+    bypass: frozenset[str] = level.optional("bypass", _roles, frozenset())
+    size_words, partition_words = _size(level, word_bits, first=first)
+    if keep & bypass:
+        both = ", ".join(sorted(keep & bypass))
+        level.problems.add(
+            level.entries["bypass"], f"{both}: both kept and bypassed", "take it out of one of the lists"
+        )
+    if first and bypass:
+        level.problems.add(level.entries["bypass"], "the first level keeps everything", "leave `bypass` out")
+    if partition_words is not None:
+        for role in sorted(keep - partition_words.keys()):
+            level.problems.add(
+                level.entries["size"], f"{role} is kept but has no partition", f"add `{role}: …` to the size"
+            )
+        bypass |= frozenset(ROLES) - partition_words.keys()
+    read = Level(
+        name=name,
+        component=component,
+        word_bits=word_bits,
+        block_size=block_size,
+        size_words=size_words,
+        partition_words=partition_words,
+        multiple_buffering=level.optional("multiple_buffering", fields.positive_int, 1),
+        bandwidth=_bandwidth(level, "bandwidth", word_bits, machine),
+        read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine),
+        write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine),
+        keep=frozenset(ROLES) if first else keep,
+        bypass=frozenset() if first else bypass,
+        x=_axis(level, "x"),
+        y=_axis(level, "y"),
+        drain_reads=level.optional("drain_reads", fields.boolean, False),
+    )
+    _check_bandwidths(level)
+    bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)
+    needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
+    own = read_component(level, machine.table, machine.technology, _STORAGE_ACTIONS, bits)
+    fanout = level.get("fanout")
+    network_node = fanout.entries.get("energy") if isinstance(fanout, MapNode) else None
+    network = read_own_energies(network_node, ("transfer",), {"transfer": word_bits}, level.problems)
+    if len(level.problems) == before:
+        energies.update({(name, *key): entry for key, entry in own.items()})
+        energies.update({(f"{name} network", *key): entry for key, entry in network.items()})
+        _check_needed(level, name, needed, energies, machine)
+    return read
+
+
+def _positive_bits(text: str) -> int:
+    bits = parse_size_bits(text)
+    if bits == 0:
+        raise QuantityError(f"'{text}' is zero")
+    return bits
+
+
+def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, dict[str, int] | None]:
+    """Capacity [words] shared by all tensors, or by role."""
+    node = level.get("size")
+    if first and node is not None:
+        hint = "leave it out, or put a level before this one"
+        level.problems.add(node, "the first level has no size: it keeps everything", hint)
+        return None, None
+    if node is None and not first and level.readable:
+        level.problems.add(level.node, "'size' is missing", "only the first level is unlimited")
+    if node is None or isinstance(node, BadNode):
+        return None, None
+    if not isinstance(node, MapNode):
+        return _words(node, word_bits, level.problems), None
+    partitions = Fields(node, level.problems, ROLES)
+    if not node.entries:
+        level.problems.add(node, "expected a size, or one for each role, got an empty mapping")
+    sizes = {role: _words(partitions.entries[role], word_bits, level.problems) for role in ROLES if role in partitions}
+    return None, {role: words for role, words in sizes.items() if words is not None}
+
+
+def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
+    bits = None if isinstance(node, BadNode) else fields.quantity(_positive_bits)(node, problems)
+    if bits is not None and bits < word_bits:
+        problems.add(node, f"{describe(node)} is less than one word of {word_bits} bit")
+        return None
+    return None if bits is None else bits // word_bits
+
+
+def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine) -> Fraction | None:
+    """Bandwidth of one instance [words/cycle]."""
+    node = level.get(key)
+    rate = None if node is None or isinstance(node, BadNode) else fields.quantity(parse_rate)(node, level.problems)
+    if node is None or rate is None:
+        return None
+    words = rate.words_per_cycle(word_bits, machine.clock_hz)
+    if words is None:
+        what = f"{describe(node)} is per second, but the architecture has no clock"
+        level.problems.add(node, what, "add `clock: 1 GHz`, or write it per cycle")
+    return words
+
+
+def _check_bandwidths(level: Fields) -> None:
+    given = [key for key in ("read_bandwidth", "write_bandwidth") if key in level]
+    if "bandwidth" in level and given:
+        what = f"stands beside '{given[0]}'"
+        level.problems.add(
+            level.entries["bandwidth"], what, "write `bandwidth`, or `read_bandwidth` and `write_bandwidth`"
+        )
+    elif len(given) == 1:
+        other = "write_bandwidth" if given[0] == "read_bandwidth" else "read_bandwidth"
+        level.problems.add(level.entries[given[0]], f"'{other}' is missing beside it")
+
+
+def _axis(level: Fields, key: str) -> Axis:
+    """Read one axis of the fanout; what it does not say of its network, the fanout says for both."""
+    node = level.get("fanout")
+    if node is None or isinstance(node, BadNode):
+        return Axis()
+    quiet = level.problems if key == "x" else Problems()  # what both axes share is reported once
+    fanout = Fields(node, quiet, ("x", "y", *_NETWORK, "energy"))
+    shared = [fanout.optional(name, fields.boolean, True) for name in _NETWORK]
+    axis_node = fanout.get(key)
+    if axis_node is None or isinstance(axis_node, BadNode):
+        return Axis(1, *shared)
+    if not isinstance(axis_node, MapNode):
+        return Axis(fields.positive_int(axis_node, level.problems) or 1, *shared)
+    axis = Fields(axis_node, level.problems, ("size", *_NETWORK))
+    own = [axis.optional(name, fields.boolean, default) for name, default in zip(_NETWORK, shared, strict=True)]
+    return Axis(axis.required("size", fields.positive_int, 1), *own)
+
+
+def _compute(node: Node, machine: _Machine, level_names: set[str], energies: _Energies, problems: Problems) -> Compute:
+    """Read the compute units and add their energies to `energies`."""
+    before = len(problems)
+    compute = Fields(node, problems, _COMPUTE)
+    name = compute.optional("name", fields.name, "MAC")
+    component = compute.required("class", fields.name, "")
+    cycles_per_mac = compute.optional("cycles_per_mac", fields.positive_int, 1)
+    if name in level_names:
+        problems.add(compute.get("name") or node, f"a level is named '{name}' too")
+    own = read_component(compute, machine.table, machine.technology, _COMPUTE_ACTIONS, {})
+    if len(problems) == before and compute.readable:
+        energies.update({(name, *key): entry for key, entry in own.items()})
+        _check_needed(compute, name, [("*", "compute")], energies, machine)
+    return Compute(name, component, cycles_per_mac)
+
+
+def _check_needed(
+    part: Fields, name: str, needed: list[tuple[str, str]], energies: _Energies, machine: _Machine
+) -> None:
+    """Report each action that needs an energy and has none."""
+    if machine.table_given and machine.table is None:  # the table could not be read, which is reported already
+        return
+    table = EnergyTable(energies)
+    missing = [(role, action) for role, action in needed if table.find(name, role, action) is None]
+    for action in dict.fromkeys(action for _, action in missing):
+        roles = [role for role, its_action in missing if its_action == action]
+        whose = "" if roles in (["*"], list(ROLES)) else f" of {listed(roles)}"
+        why = (
+            f"the energy table '{machine.table.name}' has none either" if machine.table else "there is no energy table"
+        )
+        what = f"no energy for '{action}'{whose} here, and {why}"
+        part.problems.add(part.node, what, f"add `energy: {{{action}: … pJ}}`")

@@ -1,0 +1,268 @@
+"""Energy table (ERT): energy of each action of each component, with its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from accelsim.errors import AccelsimError
+from accelsim.spec import fields
+from accelsim.spec.fields import Fields
+from accelsim.spec.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.units import Energy, QuantityError, parse_energy, parse_size_bits, parse_technology
+from accelsim.workload import ROLES
+
+_ACTIONS = ("read", "write", "update", "leak", "compute")
+_PER_BIT = ("read", "write", "update", "transfer")
+_BY_ROLE = ("read", "write", "update")
+_TABLE = ("name", "entries")
+_ENTRY = ("class", "technology", "attributes", "energy", "source")
+Written = dict[tuple[str, str], Energy]
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyEntry:
+    """Energy of an access (`read`, `write`, `update`), a MAC (`compute`), a cycle (`leak`) or a word (`transfer`)."""
+
+    energy_pj: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyTable:
+    """Energies [pJ] by (component, role, action); role `*` stands for every tensor."""
+
+    entries: Mapping[tuple[str, str, str], EnergyEntry]
+
+    def find(self, component: str, role: str, action: str) -> EnergyEntry | None:
+        """Entry of an action for a tensor's role, or None; an `update` without an entry of its own is a `write`."""
+        names = (action, "write") if action == "update" else (action,)
+        keys = [(component, r, name) for name in names for r in (role, "*")]
+        return next((self.entries[key] for key in keys if key in self.entries), None)
+
+    def energy_pj(self, component: str, role: str, action: str) -> float:
+        """Energy [pJ] of an action; a missing entry is an error, never zero."""
+        entry = self.find(component, role, action)
+        if entry is None:
+            raise AccelsimError(
+                f"no energy for action '{action}' of component {component} ({role}); "
+                f"add `energy: {{{action}: … pJ}}` to it in the architecture file"
+            )
+        return entry.energy_pj
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentEntry:
+    """Energies of a class of components, by (role, action), as a table file gives them: not yet those of a level."""
+
+    component: str
+    technology: str | None
+    attributes: Mapping[str, str]
+    energies: Mapping[tuple[str, str], Energy]
+    source: str
+
+    def matches(self, component: str, technology: str | None, attributes: Mapping[str, str]) -> bool:
+        """Whether the entry speaks of such a component: its class, its node if one is named, and all attributes."""
+        if self.component != component or (self.technology is not None and self.technology != technology):
+            return False
+        return all(attributes.get(key) == value for key, value in self.attributes.items())
+
+    @property
+    def specificity(self) -> int:
+        """Number of attributes that have to match; a technology counts as one."""
+        return len(self.attributes) + (self.technology is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentTable:
+    """An energy table as a file holds it, by class of component."""
+
+    name: str
+    entries: tuple[ComponentEntry, ...]
+
+    def best(self, component: str, technology: str | None, attributes: Mapping[str, str]) -> tuple[ComponentEntry, ...]:
+        """Return the entries with the most attributes that all match: one, none, or several equally good ones."""
+        matching = [entry for entry in self.entries if entry.matches(component, technology, attributes)]
+        most = max((entry.specificity for entry in matching), default=0)
+        return tuple(entry for entry in matching if entry.specificity == most)
+
+
+def load_energy_table(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> ComponentTable:
+    """Read an energy table file.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `energy_table`.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Returns
+    -------
+    ComponentTable
+        Its entries in the order of the file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    document = fields.open_document(path, "energy_table", overrides, problems)
+    return problems.result(read_energy_table(document.body, problems) if document else None)
+
+
+def read_energy_table(body: Node, problems: Problems) -> ComponentTable | None:
+    """Read what stands under `energy_table`, or return None with every mistake reported."""
+    before = len(problems)
+    table = Fields(body, problems, _TABLE)
+    title = table.required("name", fields.name, "")
+    entries: list[ComponentEntry] = table.required("entries", fields.list_of(_entry), [])
+    return ComponentTable(title, tuple(entries)) if len(problems) == before and table.readable else None
+
+
+def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
+    before = len(problems)
+    entry = Fields(node, problems, _ENTRY)
+    component = entry.required("class", fields.name, "")
+    technology = entry.optional("technology", fields.quantity(parse_technology), "") or None
+    attributes: dict[str, str] = entry.optional("attributes", read_attributes, {})
+    source = entry.required("source", fields.text, "")
+    energies: Written = {}
+    if "energy" in entry:
+        energies = read_energies(Fields(entry.entries["energy"], problems, _ACTIONS), _ACTIONS)
+    elif entry.readable:
+        problems.add(node, "'energy' is missing")
+    if len(problems) > before or not entry.readable:
+        return None
+    return ComponentEntry(component, technology, attributes, energies, source)
+
+
+def read_attributes(node: Node, problems: Problems) -> dict[str, str] | None:
+    """Read free attributes, each spelt in one way, so that `1 KiB` equals `1024 B`."""
+    words = fields.mapping_of(fields.text)(node, problems)
+    return None if words is None else {key: spelt(word) for key, word in words.items()}
+
+
+def spelt(word: str) -> str:
+    """Return an attribute in the one spelling in which it is compared: a size in bits, anything else as it is.
+
+    Examples
+    --------
+    >>> spelt("1 KiB"), spelt("LPDDR4")
+    ('8192 bit', 'LPDDR4')
+    """
+    if not re.match(r"[0-9]", word):
+        return word
+    try:
+        return f"{parse_size_bits(word)} bit"
+    except QuantityError:
+        return word
+
+
+def read_energies(energy: Fields, actions: Iterable[str]) -> Written:
+    """Read energies by (role, action); a read, write or update has one value, or one for each role."""
+    found: Written = {}
+    for action in actions:
+        node = energy.get(action)
+        if node is None or isinstance(node, BadNode):
+            continue
+        if isinstance(node, MapNode) and action in _BY_ROLE:
+            by_role = Fields(node, energy.problems, ROLES)
+            values = {(role, action): _energy(by_role.get(role), action, energy.problems) for role in ROLES}
+        else:
+            values = {("*", action): _energy(node, action, energy.problems)}
+        found |= {key: value for key, value in values.items() if value is not None}
+    return found
+
+
+def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None:
+    """Read one energy; only actions that move words have one for each bit."""
+    if node is None or isinstance(node, BadNode):
+        return None
+    if not isinstance(node, ScalarNode) or node.empty:
+        problems.add(node, f"expected an energy like '0.8 pJ', got {describe(node)}")
+        return None
+    value = fields.quantity(parse_energy)(node, problems)
+    if value is not None and value.per_bit and action not in _PER_BIT:
+        problems.add(node, f"'{action}' has no energy per bit", "write it in pJ")
+        return None
+    return value
+
+
+def read_component(
+    part: Fields, table: ComponentTable | None, technology: str, actions: tuple[str, ...], bits: Mapping[str, int]
+) -> dict[tuple[str, str], EnergyEntry]:
+    """Energies [pJ] of a level or of the compute units by (role, action): its own where given, else the table's.
+
+    Parameters
+    ----------
+    part : Fields
+        The level or the compute units as written: class, technology, attributes, energy.
+    table : ComponentTable or None
+        Energy table of the architecture.
+    technology : str
+        Node of the architecture, where the part names none.
+    actions : tuple of str
+        Actions that the part has.
+    bits : mapping of str to int
+        Bits that one action moves [bit]; actions that move none are absent.
+    """
+    own = read_own_energies(part.get("energy"), actions, bits, part.problems)
+    node = part.optional("technology", fields.quantity(parse_technology), technology)
+    attributes: dict[str, str] = part.optional("attributes", read_attributes, {})
+    entry = _matching(part, table, node, {**_own_attributes(part), **attributes})
+    if entry is None:
+        return own
+    given = {action for _, action in own}
+    if "write" in given:  # an update is as the write that stands beside it, not as the table's update
+        given.add("update")
+    inherited = {key: value for key, value in entry.energies.items() if key[1] in actions and key[1] not in given}
+    return own | _in_pj(inherited, bits, entry.source)
+
+
+def read_own_energies(
+    node: Node | None, actions: tuple[str, ...], bits: Mapping[str, int], problems: Problems
+) -> dict[tuple[str, str], EnergyEntry]:
+    """Energies [pJ] that stand at a component itself; their source is by default the file and line."""
+    if node is None or isinstance(node, BadNode):
+        return {}
+    energy = Fields(node, problems, (*actions, "source"))
+    source = energy.optional("source", fields.text, f"{Path(node.mark.file).name}:{node.mark.line}")
+    return _in_pj(read_energies(energy, actions), bits, source)
+
+
+def _in_pj(
+    energies: Mapping[tuple[str, str], Energy], bits: Mapping[str, int], source: str
+) -> dict[tuple[str, str], EnergyEntry]:
+    return {key: EnergyEntry(energy.of_action_pj(bits.get(key[1], 0)), source) for key, energy in energies.items()}
+
+
+def _own_attributes(part: Fields) -> dict[str, str]:
+    """Size, word and block size as attributes; a partitioned size is the sum of its partitions."""
+    found = {
+        key: spelt(node.text) for key in ("size", "word", "block_size") if isinstance(node := part.get(key), ScalarNode)
+    }
+    size = part.get("size")
+    if isinstance(size, MapNode):
+        quiet = Problems()  # a wrong size is reported where the level is read
+        partitions = [fields.quantity(parse_size_bits)(node, quiet) for node in size.entries.values()]
+        found["size"] = f"{sum(bits or 0 for bits in partitions)} bit"
+    return found
+
+
+def _matching(
+    part: Fields, table: ComponentTable | None, technology: str, attributes: Mapping[str, str]
+) -> ComponentEntry | None:
+    """Entry of the table for a component, or None; reports it if several match equally well."""
+    component = part.get("class")
+    if table is None or not isinstance(component, ScalarNode):
+        return None
+    best = table.best(component.text, technology or None, attributes)
+    if len(best) > 1:
+        what = f"{len(best)} entries of the energy table '{table.name}' match equally well"
+        part.problems.add(component, what, "give `attributes` that only one of them has")
+    return best[0] if best else None

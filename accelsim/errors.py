@@ -1,0 +1,46 @@
+"""Errors that say where, what, and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class AccelsimError(Exception):
+    """Base of everything accelsim raises on purpose; its text is written for the user."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """A place in an input file; `line` and `column` count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in an input file: where, what is wrong, what to write instead."""
+
+    mark: Mark
+    what: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.mark}: {self.what}" + (f"; {self.hint}" if self.hint else "")
+
+
+class SpecError(AccelsimError):
+    """All mistakes found in the input files, each with its place."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems), key=lambda p: (p.mark, p.what)))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class NoValidMapping(AccelsimError):
+    """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many."""

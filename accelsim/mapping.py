@@ -1,0 +1,258 @@
+"""Mappings: which loops each level runs, in time and in space, and what it keeps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as StringMap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+
+from accelsim.architecture import Architecture
+from accelsim.errors import Mark
+from accelsim.spec import fields
+from accelsim.spec.fields import Fields
+from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.units import listed, near_miss
+from accelsim.workload import Einsum
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of a mapping; `bound` counts its own iterations, not the tile below it."""
+
+    dim: str
+    bound: int
+
+    def __post_init__(self) -> None:
+        if self.bound < 1:
+            raise ValueError(f"loop {self.dim}: bound must be >= 1, got {self.bound}")
+
+    def __str__(self) -> str:
+        return f"{self.dim}={self.bound}"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMapping:
+    """Loops of one level, temporal (outermost first) and spatial over its fanout, and the tensors it keeps."""
+
+    level: str
+    temporal: tuple[Loop, ...] = ()
+    x: tuple[Loop, ...] = ()
+    y: tuple[Loop, ...] = ()
+    keep: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One mapping of an Einsum onto an architecture, outermost level first."""
+
+    levels: tuple[LevelMapping, ...]
+
+
+_LEVEL = ("level", "keep", "temporal", "spatial")
+_LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")
+
+
+def load_mapping(
+    path: str | PathLike[str],
+    architecture: Architecture,
+    einsum: Einsum,
+    overrides: StringMap[str, str] | None = None,
+) -> Mapping:
+    """Read a mapping file and check that it is one of this Einsum onto this architecture.
+
+    A tile that exceeds its level or a spatial bound that exceeds the fanout is no mistake here: the model reports it.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `mapping`.
+    architecture : Architecture
+        Its levels are those of the mapping.
+    einsum : Einsum
+        Its dimensions are looped over, its tensors kept.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Returns
+    -------
+    Mapping
+        The first level keeps every tensor.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    document = fields.open_document(path, "mapping", overrides, problems)
+    return problems.result(read_mapping(document.body, problems, architecture, einsum) if document else None)
+
+
+def read_mapping(
+    body: Node, problems: Problems, architecture: Architecture | None = None, einsum: Einsum | None = None
+) -> Mapping | None:
+    """Read what stands under `mapping`, or return None with every mistake reported.
+
+    Without architecture and Einsum only its form is checked.
+    """
+    before = len(problems)
+    top = Fields(body, problems, ("levels",))
+    node = top.get("levels")
+    if node is None and top.readable:
+        problems.add(body, "'levels' is missing")
+    if not isinstance(node, ListNode) or not node.items:
+        if node is not None and not isinstance(node, BadNode):
+            problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
+        return None
+    read = [_level(Fields(item, problems, _LEVEL)) for item in node.items]
+    if len(problems) == before and architecture is not None and einsum is not None:
+        _check_levels(node, read, architecture, problems)
+        _check_loops(node, read, einsum, problems)
+        read = _check_keep(node, read, architecture, einsum, problems)
+    return Mapping(tuple(read)) if len(problems) == before else None
+
+
+def _level(level: Fields) -> LevelMapping:
+    """Read the loops and the kept tensors of one level."""
+    spatial_node = level.get("spatial")
+    spatial = Fields(spatial_node, level.problems, ("x", "y")) if spatial_node else None
+    return LevelMapping(
+        level.required("level", fields.name, ""),
+        _loops(level, "temporal"),
+        _loops(spatial, "x") if spatial else (),
+        _loops(spatial, "y") if spatial else (),
+        level.optional("keep", fields.set_of(fields.identifier), frozenset()),
+    )
+
+
+def _loops(block: Fields, key: str) -> tuple[Loop, ...]:
+    """Read the loops of one block; a dimension has one loop in it at most."""
+    empty: list[Loop] = []
+    loops = block.optional(key, fields.list_of(_loop), empty)
+    dims = [loop.dim for loop in loops]
+    for dim in dict.fromkeys(dim for i, dim in enumerate(dims) if dim in dims[:i]):
+        block.problems.add(
+            block.entries[key], f"two loops over {dim} stand in one block", "write one with their product"
+        )
+    return tuple(loops)
+
+
+def _loop(node: Node, problems: Problems) -> Loop | None:
+    """Read a loop such as `K=4`."""
+    match = _LOOP.fullmatch(node.text) if isinstance(node, ScalarNode) else None
+    if match is None:
+        problems.add(node, f"expected a loop like K=4, got {describe(node)}")
+        return None
+    if int(match[2]) < 1:
+        problems.add(node, f"the bound of a loop is at least 1, got {describe(node)}")
+        return None
+    return Loop(match[1], int(match[2]))
+
+
+def _check_levels(node: ListNode, read: Sequence[LevelMapping], architecture: Architecture, problems: Problems) -> None:
+    """Report levels that the architecture has not, and levels that are missing, repeated or out of order."""
+    before = len(problems)
+    names = [level.name for level in architecture.levels]
+    given = [level.level for level in read]
+    for i, name in enumerate(given):
+        if name not in names:
+            hint = near_miss(name, names) or f"levels: {listed(names)}"
+            problems.add(_at(node, i, "level"), f"'{name}' is no level of {architecture.name}", hint)
+        elif name in given[:i]:
+            problems.add(_at(node, i, "level"), f"level '{name}' is given twice")
+    for name in names:
+        if name not in given:
+            problems.add(node, f"level '{name}' is missing", "a level without loops is `- level: NAME` alone")
+    if len(problems) == before and given != names:
+        what = f"the levels are out of order: {listed(given)}"
+        problems.add(node, what, f"write them outermost first: {listed(names)}")
+
+
+def _at(node: ListNode, index: int, *keys: str) -> Node:
+    """Node below one item of a list, or the closest one that is written."""
+    at: Node = node.items[index]
+    for key in keys:
+        at = at.entries.get(key, at) if isinstance(at, MapNode) else at
+    return at
+
+
+def _check_loops(node: ListNode, read: Sequence[LevelMapping], einsum: Einsum, problems: Problems) -> None:
+    """Report loops over unknown dimensions, and dimensions whose loops do not multiply to their bound."""
+    products = dict.fromkeys(einsum.dims, 1)
+    places: dict[str, Mark] = {}
+    for i, level in enumerate(read):
+        blocks = ((level.temporal, ("temporal",)), (level.x, ("spatial", "x")), (level.y, ("spatial", "y")))
+        for loops, keys in blocks:
+            block = _at(node, i, *keys)
+            for j, loop in enumerate(loops):
+                where = block.items[j] if isinstance(block, ListNode) else block
+                if loop.dim in products:
+                    products[loop.dim] *= loop.bound
+                    places.setdefault(loop.dim, where.mark)
+                    continue
+                hint = near_miss(loop.dim, products) or f"dimensions: {listed(products)}"
+                problems.add(where, f"'{loop.dim}' is no dimension of {einsum.name}", hint)
+    for dim, bound in einsum.dims.items():
+        if products[dim] != bound:
+            shown = products[dim] if products[dim] < 10**18 else "more than 10^18"
+            what = f"the loops over {dim} multiply to {shown}, but {dim} is {bound} in {einsum.name}"
+            problems.add(BadNode(places.get(dim, node.mark), node.path), what)
+
+
+def _check_keep(
+    node: ListNode, read: Sequence[LevelMapping], architecture: Architecture, einsum: Einsum, problems: Problems
+) -> list[LevelMapping]:
+    """Report kept tensors that the architecture does not allow, and fill in `keep` where it leaves no choice."""
+    by_name = {level.name: level for level in architecture.levels}
+    names = [tensor.name for tensor in einsum.tensors]
+    checked = []
+    for i, level in enumerate(read):
+        if level.level not in by_name:
+            continue
+        where = _at(node, i, "keep")
+        given = isinstance(node.items[i], MapNode) and where is not node.items[i]
+        for name in sorted(level.keep.difference(names)):
+            hint = near_miss(name, names) or f"tensors: {listed(names)}"
+            problems.add(where, f"'{name}' is no tensor of {einsum.name}", hint)
+        first = by_name[level.level] is architecture.levels[0]
+        must = {t.name for t in einsum.tensors if first or t.role in by_name[level.level].keep}
+        may = {t.name for t in einsum.tensors if first or t.role not in by_name[level.level].bypass}
+        free = [name for name in names if name in may - must]
+        if not given and free:
+            what = f"'keep' is missing: the architecture leaves a choice for {listed(free)}"
+            problems.add(where, what, "list what is kept")
+        if given:
+            why = "the first level keeps everything" if first else f"{level.level} always keeps it"
+            for name in sorted(must - level.keep):
+                problems.add(where, f"'{name}' is not listed, but {why}")
+            for name in sorted(level.keep.intersection(names) - may):
+                problems.add(where, f"'{name}' is listed, but {level.level} never keeps it")
+        checked.append(level if given else replace(level, keep=frozenset(must)))
+    return checked
+
+
+def dump_mapping(mapping: Mapping) -> str:
+    """Write a mapping as a YAML file that `load_mapping` reads back to the same mapping.
+
+    Examples
+    --------
+    >>> print(dump_mapping(Mapping((LevelMapping("DRAM", (Loop("K", 4),), x=(Loop("C", 2),)),))), end="")
+    mapping:
+      levels:
+        - level: DRAM
+          temporal: [K=4]
+          spatial: {x: [C=2]}
+    """
+    lines = ["mapping:", "  levels:"]
+    for i, level in enumerate(mapping.levels):
+        lines.append(f"    - level: {level.level}")
+        if i > 0:
+            lines.append(f"      keep: [{', '.join(sorted(level.keep))}]")
+        if level.temporal:
+            lines.append(f"      temporal: [{', '.join(map(str, level.temporal))}]")
+        axes = [f"{axis}: [{', '.join(map(str, loops))}]" for axis, loops in (("x", level.x), ("y", level.y)) if loops]
+        if axes:
+            lines.append(f"      spatial: {{{', '.join(axes)}}}")
+    return "\n".join(lines) + "\n"

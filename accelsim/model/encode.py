@@ -1,0 +1,232 @@
+"""Machine, Einsum and mappings as int64 arrays: the one place that knows the layout, and the proof that nothing overflows.
+
+Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions, T = tensors, R = ranks of a tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from accelsim.architecture import Architecture
+from accelsim.errors import AccelsimError
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.workload import ROLES, Einsum, Tensor
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+SAFE = 2**62
+UNLIMITED = -1
+
+
+class Constants(NamedTuple):
+    """What the kernel needs to know of machine and Einsum, besides the mapping; the order is that of the kernel's arguments.
+
+    coefficient : int64[T, R, D], 0 where a dimension does not appear; rank_of : int64[T, D], -1 where irrelevant;
+    ranks : int64[T]; windowed : bool[T], some rank has two or more dimensions of bound > 1; output : int64, index of the output;
+    role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity : int64[L] [words], -1 unlimited;
+    partition : int64[L, 3] [words] by role; word_parts : int64[L, T, 2], words an element takes, finished and as a partial sum;
+    block : int64[L] [words an access]; bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if
+    unlimited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an access) and transfer (a word);
+    leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1].
+    """
+
+    bounds: Ints
+    coefficient: Ints
+    rank_of: Ints
+    ranks: Ints
+    windowed: Bools
+    output: Ints
+    role: Ints
+    fanout: Ints
+    multicast: Bools
+    reduction: Bools
+    capacity: Ints
+    partition: Ints
+    word_parts: Ints
+    block: Ints
+    bandwidth: Ints
+    drain: Bools
+    energy: Floats
+    leak: Floats
+    mac: Floats
+    mac_cycles: Ints
+
+
+class Batch(NamedTuple):
+    """Mappings as arrays.
+
+    temporal : int64[B, L, D], loop bounds; order : int64[B, L, D], dimensions outermost first (those of bound 1 anywhere);
+    x, y : int64[B, L, D], spatial bounds; keep : bool[B, L, T].
+    """
+
+    temporal: Ints
+    order: Ints
+    x: Ints
+    y: Ints
+    keep: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Machine and Einsum with their constants; made by `encode`."""
+
+    architecture: Architecture
+    einsum: Einsum
+    dims: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+    constants: Constants
+
+
+def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
+    """Turn a machine and an Einsum into the arrays of the kernel.
+
+    Raises
+    ------
+    AccelsimError
+        If an energy is missing, or if a count could pass 2**62.
+    """
+    dims, tensors, levels = tuple(einsum.dims), einsum.tensors, architecture.levels
+    ranks = max(1, *(len(tensor.ranks) for tensor in tensors))
+    coefficient = np.zeros((len(tensors), ranks, len(dims)), np.int64)
+    rank_of = np.full((len(tensors), len(dims)), -1, np.int64)
+    windowed = np.zeros(len(tensors), np.bool_)
+    for t, tensor in enumerate(tensors):
+        for r, rank in enumerate(tensor.ranks):
+            for dim, factor in rank:
+                coefficient[t, r, dims.index(dim)] = factor
+                rank_of[t, dims.index(dim)] = r
+            windowed[t] |= sum(einsum.dims[dim] > 1 for dim, _ in rank) > 1
+    parts = np.ones((len(levels), len(tensors), 2), np.int64)
+    for index, level in enumerate(levels):
+        for t, tensor in enumerate(tensors):
+            parts[index, t, 0] = -(-tensor.bits // level.word_bits)
+            parts[index, t, 1] = -(-(tensor.psum_bits if tensor.output else tensor.bits) // level.word_bits)
+    bandwidth = _bandwidth(architecture)
+    _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth.max(initial=1)))
+    energy, leak = _energies(architecture, tensors)
+    constants = Constants(
+        bounds=np.array([einsum.dims[dim] for dim in dims], np.int64),
+        coefficient=coefficient,
+        rank_of=rank_of,
+        ranks=np.array([len(tensor.ranks) for tensor in tensors], np.int64),
+        windowed=windowed,
+        output=np.array([next(t for t, tensor in enumerate(tensors) if tensor.output)], np.int64),
+        role=np.array([ROLES.index(tensor.role) for tensor in tensors], np.int64),
+        fanout=np.array([[level.x.size, level.y.size] for level in levels], np.int64),
+        multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
+        reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
+        capacity=np.array([_capacity(level.size_words, level.multiple_buffering) for level in levels], np.int64),
+        partition=_partitions(architecture),
+        word_parts=parts,
+        block=np.array([level.block_size for level in levels], np.int64),
+        bandwidth=bandwidth,
+        drain=np.array([level.drain_reads for level in levels], np.bool_),
+        energy=energy,
+        leak=leak,
+        mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
+        mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
+    )
+    return Encoded(architecture, einsum, dims, tensors, constants)
+
+
+def _capacity(size_words: int | None, multiple_buffering: int) -> int:
+    return UNLIMITED if size_words is None else size_words // multiple_buffering
+
+
+def _partitions(architecture: Architecture) -> Ints:
+    partition = np.full((len(architecture.levels), len(ROLES)), UNLIMITED, np.int64)
+    for index, level in enumerate(architecture.levels):
+        if level.partition_words is not None:
+            partition[index] = [level.partition_words.get(role, 0) // level.multiple_buffering for role in ROLES]
+    return partition
+
+
+def _bandwidth(architecture: Architecture) -> Ints:
+    """Words and cycles of each port, so that n words take `ceil(n * cycles / words)` cycles; 0 words: unlimited."""
+    bandwidth = np.zeros((len(architecture.levels), 3, 2), np.int64)
+    for index, level in enumerate(architecture.levels):
+        for port, rate in enumerate((level.bandwidth, level.read_bandwidth, level.write_bandwidth)):
+            if rate is not None:
+                if max(rate.numerator, rate.denominator) >= SAFE:
+                    raise AccelsimError(f"level {level.name}: bandwidth {rate} words a cycle has too many digits; round it")
+                bandwidth[index, port] = rate.numerator, rate.denominator
+    return bandwidth
+
+
+def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Floats, Floats]:
+    energy = np.zeros((len(architecture.levels), len(tensors), 4), np.float64)
+    leak = np.zeros(len(architecture.levels), np.float64)
+    table = architecture.energy
+    for index, level in enumerate(architecture.levels):
+        leakage = table.find(level.name, "*", "leak")
+        leak[index] = leakage.energy_pj if leakage else 0.0
+        transfer = table.find(f"{level.name} network", "*", "transfer")
+        for t, tensor in enumerate(tensors):
+            energy[index, t, 3] = transfer.energy_pj if transfer else 0.0
+            if tensor.role in level.bypass:
+                continue
+            for action, name in enumerate(("read", "write", "update")):
+                energy[index, t, action] = table.energy_pj(level.name, tensor.role, name)
+    return energy, leak
+
+
+def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rate: int) -> None:
+    """Prove that no integer in the kernel passes 2**62, or refuse.
+
+    A rank's extent is at most the sum of its coefficients times the product of its dimensions' tile sizes; so words moved to all instances
+    of a level are at most MACs x (that factor over all ranks), and summed over tensors, times words an element takes, times the
+    bandwidth's denominator or numerator, bounds every intermediate.
+    """
+    words = sum(
+        math.prod(sum(factor for _, factor in rank) for rank in tensor.ranks) * einsum.macs for tensor in einsum.tensors
+    )
+    # twice: reads and updates, or fills and updates, are added up before they are divided by a bandwidth; drains add once more
+    bound = 3 * words * parts * rate * max(1, architecture.compute.cycles_per_mac)
+    if bound >= SAFE:
+        raise AccelsimError(
+            f"{einsum.name} on {architecture.name}: counts could reach {bound:.3g}, more than the 2**62 that 64-bit integers hold safely; "
+            "split the workload, or round bandwidths to fewer digits"
+        )
+
+
+def encode_mappings(encoded: Encoded, mappings: Sequence[Mapping]) -> Batch:
+    """Write mappings into the arrays of a batch."""
+    dims = {dim: d for d, dim in enumerate(encoded.dims)}
+    shape = (len(mappings), len(encoded.architecture.levels), len(dims))
+    batch = Batch(
+        np.ones(shape, np.int64),
+        np.tile(np.arange(len(dims), dtype=np.int64), (*shape[:2], 1)),
+        np.ones(shape, np.int64),
+        np.ones(shape, np.int64),
+        np.zeros((*shape[:2], len(encoded.tensors)), np.bool_),
+    )
+    for b, mapping in enumerate(mappings):
+        for index, level in enumerate(mapping.levels):
+            order = [dims[loop.dim] for loop in level.temporal if loop.bound > 1]
+            batch.order[b, index] = order + [d for d in range(len(dims)) if d not in order]
+            for loops, bounds in ((level.temporal, batch.temporal), (level.x, batch.x), (level.y, batch.y)):
+                for loop in loops:
+                    bounds[b, index, dims[loop.dim]] *= loop.bound
+            batch.keep[b, index] = [tensor.name in level.keep for tensor in encoded.tensors]
+    return batch
+
+
+def decode_mapping(encoded: Encoded, batch: Batch, b: int) -> Mapping:
+    """Read one mapping of a batch; loops of bound 1 are dropped."""
+    levels = []
+    for index, level in enumerate(encoded.architecture.levels):
+        temporal = [Loop(encoded.dims[d], int(batch.temporal[b, index, d])) for d in batch.order[b, index]]
+        x = [Loop(dim, int(bound)) for dim, bound in zip(encoded.dims, batch.x[b, index], strict=True)]
+        y = [Loop(dim, int(bound)) for dim, bound in zip(encoded.dims, batch.y[b, index], strict=True)]
+        keep = [tensor.name for tensor, kept in zip(encoded.tensors, batch.keep[b, index], strict=True) if kept]
+        loops = (tuple(loop for loop in block if loop.bound > 1) for block in (temporal, x, y))
+        levels.append(LevelMapping(level.name, *loops, frozenset(keep)))
+    return Mapping(tuple(levels))

@@ -1,0 +1,169 @@
+"""Evaluate mappings: one with every detail, or batches with energy and cycles alone."""
+
+from __future__ import annotations
+
+from accelsim.architecture import Architecture
+from accelsim.mapping import Mapping
+from accelsim.model.encode import Encoded, encode, encode_mappings
+from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork
+from accelsim.units import format_bits
+from accelsim.workload import ROLES, Einsum
+
+
+def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
+    """Evaluate one mapping.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    einsum : Einsum
+        One layer of a workload.
+    mapping : Mapping
+        Its loops must multiply to the bounds of the Einsum; fanout and capacity may be exceeded, `violations` then tells.
+
+    Returns
+    -------
+    Result
+        Energy, cycles and all counts, by MODEL.md sections 4 to 6 (docs/model.md).
+
+    Raises
+    ------
+    AccelsimError
+        If an energy is missing from the architecture, or counts could pass 2**62.
+    ValueError
+        If the mapping's levels or loop bounds do not fit the architecture and the Einsum.
+    """
+    return evaluate_encoded(encode(architecture, einsum), mapping)
+
+
+def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
+    """Evaluate one mapping on an encoded machine and Einsum; see `evaluate`."""
+    from accelsim.model.kernel import READ, TRANSFER, UPDATE, WRITE, evaluate_one, make_detail
+
+    architecture, einsum, tensors = encoded.architecture, encoded.einsum, encoded.tensors
+    _refuse_misfit(architecture, einsum, mapping)
+    s = make_detail(encoded)
+    batch = encode_mappings(encoded, [mapping])
+    _, energy, cycles = evaluate_one(encoded.constants, *(array[0] for array in batch), s, True)
+    levels, at_level, on_network = [], [], []
+    for index, level in enumerate(architecture.levels):
+        used_words = 0
+        for t, tensor in enumerate(tensors):
+            partial = bool(s.partial[index, t])
+            if batch.keep[0, index, t]:
+                used_words += int(s.tile[index, t] * encoded.constants.word_parts[index, t, int(partial)])
+                at_level.append(
+                    TensorAtLevel(
+                        level=level.name,
+                        tensor=tensor.name,
+                        tile_words=int(s.tile[index, t]),
+                        word_bits=tensor.psum_bits if partial else tensor.bits,
+                        reads=int(s.reads[index, t]),
+                        fills=int(s.fills[index, t]),
+                        updates=int(s.updates[index, t]),
+                        partial=partial,
+                        read_pj=float(s.energy[index, t, READ]),
+                        write_pj=float(s.energy[index, t, WRITE]),
+                        update_pj=float(s.energy[index, t, UPDATE]),
+                    )
+                )
+            on_network.append(
+                TensorOnNetwork(
+                    level=level.name,
+                    tensor=tensor.name,
+                    children=int(s.used[index + 1] // s.used[index]),
+                    distinct=int(s.groups[index, t, 0]),
+                    distinct_up=int(s.groups[index, t, 1]) if tensor.output else 0,
+                    transfers=int(s.transfers[index, t]),
+                    energy_pj=float(s.energy[index, t, TRANSFER]),
+                )
+            )
+        partitions = level.partition_words
+        capacity = level.size_words if partitions is None else sum(partitions.values())
+        levels.append(
+            LevelResult(
+                level=level.name,
+                instances=architecture.instances(index),
+                used_instances=int(s.used[index]),
+                used_words=used_words,
+                capacity_words=None if capacity is None else capacity // level.multiple_buffering,
+                word_bits=level.word_bits,
+                cycles=int(s.cycles[index]),
+                leak_pj=float(s.leak[index]),
+            )
+        )
+    steps = int(s.before[-1, 0])
+    return Result(
+        architecture=architecture.name,
+        workload=einsum.name,
+        mapping=mapping,
+        violations=_violations(encoded, mapping, at_level),
+        macs=einsum.macs,
+        compute=architecture.compute.name,
+        compute_instances=architecture.macs,
+        compute_used=int(s.used[-1]),
+        compute_cycles=steps * architecture.compute.cycles_per_mac,
+        cycles_per_mac=architecture.compute.cycles_per_mac,
+        compute_pj=einsum.macs * float(encoded.constants.mac[0]),
+        energy_pj=float(energy),
+        cycles=int(cycles),
+        clock_hz=architecture.clock_hz,
+        levels=tuple(levels),
+        tensors=tuple(at_level),
+        networks=tuple(on_network),
+    )
+
+
+def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
+    names = [level.name for level in architecture.levels]
+    if [level.level for level in mapping.levels] != names:
+        raise ValueError(f"mapping has levels {[level.level for level in mapping.levels]}, {architecture.name} has {names}")
+    product = dict.fromkeys(einsum.dims, 1)
+    for level in mapping.levels:
+        if len({loop.dim for loop in level.temporal}) < len(level.temporal):
+            raise ValueError(f"level {level.level}: a dimension may have one temporal loop in a level")
+        for loop in (*level.temporal, *level.x, *level.y):
+            if loop.dim not in product:
+                raise ValueError(f"level {level.level}: {einsum.name} has no dimension {loop.dim}")
+            product[loop.dim] *= loop.bound
+    for dim, bound in einsum.dims.items():
+        if product[dim] != bound:
+            raise ValueError(f"loops over {dim} multiply to {product[dim]}, not to its bound {bound}")
+    missing = {tensor.name for tensor in einsum.tensors} - mapping.levels[0].keep
+    if missing:
+        raise ValueError(f"the outermost level {names[0]} must keep every tensor; it lacks {', '.join(sorted(missing))}")
+
+
+def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel]) -> tuple[str, ...]:
+    """Every fanout, capacity and keep rule that a mapping breaks, in words."""
+    found = []
+    roles = {tensor.name: tensor.role for tensor in encoded.tensors}
+    for level, mapped in zip(encoded.architecture.levels, mapping.levels, strict=True):
+        for name, axis, loops in (("x", level.x, mapped.x), ("y", level.y, mapped.y)):
+            spread = 1
+            for loop in loops:
+                spread *= loop.bound
+            if spread > axis.size:
+                found.append(f"{level.name} spreads over {spread} instances on {name}, its fanout is {axis.size}")
+        held = dict.fromkeys(ROLES, 0)
+        for t in at_level:
+            if t.level == level.name:
+                held[roles[t.tensor]] += t.tile_words * -(-t.word_bits // level.word_bits)
+        for role, room in (level.partition_words or {}).items():
+            if held[role] > room // level.multiple_buffering:
+                found.append(_too_small(f"{level.name} ({role})", held[role], room, level.word_bits, level.multiple_buffering))
+        if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
+            found.append(_too_small(level.name, sum(held.values()), level.size_words, level.word_bits, level.multiple_buffering))
+        for tensor in sorted(mapped.keep):
+            if roles[tensor] in level.bypass:
+                found.append(f"{level.name} must bypass {tensor}")
+            elif level.partition_words is not None and roles[tensor] not in level.partition_words:
+                found.append(f"{level.name} has no partition for {tensor}")
+        found += [f"{level.name} must keep {name}" for name in sorted(roles) if roles[name] in level.keep - {roles[k] for k in mapped.keep}]
+    return tuple(found)
+
+
+def _too_small(name: str, needs: int, words: int, word_bits: int, buffering: int) -> str:
+    has = format_bits(words // buffering * word_bits)
+    half = f" for the working tile ({buffering} buffers)" if buffering > 1 else ""
+    return f"{name} needs {format_bits(needs * word_bits)}, has {has}{half}"

@@ -1,0 +1,306 @@
+"""Results: what one mapping costs, by level, tensor and action, as plain rows and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from typing import Any
+
+from accelsim.mapping import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAtLevel:
+    """Counts of one tensor at one level that keeps it.
+
+    Counts are in words (elements of the tensor) of one instance; energies are of all instances in use together.
+
+    Attributes
+    ----------
+    tile_words : int
+        Words of the tile that one instance holds.
+    reads, fills, updates : int
+        Words read for the level below (and to drain, where the machine charges it), written from above, written from below.
+    partial : bool
+        The words are partial sums: some arrive more than once.
+    read_pj, write_pj, update_pj : float
+        Energy [pJ] of all instances; fills and updates are charged as write and update.
+    """
+
+    level: str
+    tensor: str
+    tile_words: int
+    word_bits: int
+    reads: int
+    fills: int
+    updates: int
+    partial: bool
+    read_pj: float
+    write_pj: float
+    update_pj: float
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy [pJ] of all accesses to the tensor at this level."""
+        return self.read_pj + self.write_pj + self.update_pj
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOnNetwork:
+    """What crosses the network below one level for one tensor.
+
+    Attributes
+    ----------
+    children : int
+        Instances below one instance that are in use.
+    distinct : int
+        Children whose words differ: reads of the instance above for each word that every child takes (1 to `children`).
+    distinct_up : int
+        The same upwards: partial sums that arrive after spatial reduction; 0 for a tensor that is not written.
+    transfers : int
+        Words in or out of one child.
+    """
+
+    level: str
+    tensor: str
+    children: int
+    distinct: int
+    distinct_up: int
+    transfers: int
+    energy_pj: float
+
+    @property
+    def multicast(self) -> float:
+        """Children that share one read, on average."""
+        return self.children / self.distinct
+
+    @property
+    def spatial_reduction(self) -> float:
+        """Children whose partial sums arrive as one, on average."""
+        return self.children / self.distinct_up if self.distinct_up else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LevelResult:
+    """One level as a whole.
+
+    `used_words` and `capacity_words` (None: unlimited) count storage words of one instance; `cycles` is what its ports need.
+    """
+
+    level: str
+    instances: int
+    used_instances: int
+    used_words: int
+    capacity_words: int | None
+    word_bits: int
+    cycles: int
+    leak_pj: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one mapping of one layer costs on one machine.
+
+    Attributes
+    ----------
+    violations : tuple of str
+        What makes the mapping invalid, in words; empty if it is valid. Counts are given either way.
+    energy_pj : float
+        Total energy [pJ]: compute, storage, networks, leakage.
+    cycles : int
+        The largest of compute cycles and every level's cycles.
+    """
+
+    architecture: str
+    workload: str
+    mapping: Mapping
+    violations: tuple[str, ...]
+    macs: int
+    compute: str
+    compute_instances: int
+    compute_used: int
+    compute_cycles: int
+    cycles_per_mac: int
+    compute_pj: float
+    energy_pj: float
+    cycles: int
+    clock_hz: float | None
+    levels: tuple[LevelResult, ...]
+    tensors: tuple[TensorAtLevel, ...]
+    networks: tuple[TensorOnNetwork, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether fanouts and capacities hold."""
+        return not self.violations
+
+    @property
+    def edp(self) -> float:
+        """Energy x delay [pJ x cycle]."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def pj_per_mac(self) -> float:
+        """Energy [pJ] for each multiply-accumulate."""
+        return self.energy_pj / self.macs
+
+    @property
+    def seconds(self) -> float | None:
+        """Run time [s], where the machine has a clock."""
+        return None if self.clock_hz is None else self.cycles / self.clock_hz
+
+    @property
+    def spatial_utilization(self) -> float:
+        """Compute units in use / compute units."""
+        return self.compute_used / self.compute_instances
+
+    @property
+    def temporal_utilization(self) -> float:
+        """Compute cycles / cycles."""
+        return self.compute_cycles / self.cycles
+
+    @property
+    def utilization(self) -> float:
+        """Overall utilization: MACs / (MACs that all compute units could do in that time)."""
+        return self.macs * self.cycles_per_mac / (self.compute_instances * self.cycles)
+
+    @property
+    def bottleneck(self) -> str:
+        """The component whose cycles are the total: the compute units, or the outermost level that needs as long."""
+        if self.compute_cycles == self.cycles:
+            return self.compute
+        return next(level.level for level in self.levels if level.cycles == self.cycles)
+
+    def energy_rows(self) -> list[Dict[str, Any]]:
+        """Energy [pJ] by component, tensor and action, outermost first; the rows sum to `energy_pj`."""
+        rows: list[dict[str, Any]] = []
+        for level in self.levels:
+            for t in self.tensors:
+                if t.level == level.level:
+                    for action, energy in (("read", t.read_pj), ("write", t.write_pj), ("update", t.update_pj)):
+                        rows.append({"component": t.level, "tensor": t.tensor, "action": action, "energy_pj": energy})
+            rows += [
+                {"component": f"{n.level} network", "tensor": n.tensor, "action": "transfer", "energy_pj": n.energy_pj}
+                for n in self.networks
+                if n.level == level.level
+            ]
+            rows.append({"component": level.level, "tensor": "", "action": "leak", "energy_pj": level.leak_pj})
+        rows.append({"component": self.compute, "tensor": "", "action": "compute", "energy_pj": self.compute_pj})
+        return [row for row in rows if row["energy_pj"]]
+
+    def count_rows(self) -> list[Dict[str, Any]]:
+        """Words read, filled and updated by level and tensor, with the sharing on the network below, one plain row each."""
+        networks = {(n.level, n.tensor): n for n in self.networks}
+        return [
+            {
+                "level": t.level,
+                "tensor": t.tensor,
+                "tile_words": t.tile_words,
+                "word_bits": t.word_bits,
+                "reads": t.reads,
+                "fills": t.fills,
+                "updates": t.updates,
+                "multicast": networks[t.level, t.tensor].multicast,
+                "spatial_reduction": networks[t.level, t.tensor].spatial_reduction,
+                "energy_pj": t.energy_pj,
+            }
+            for t in self.tensors
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """How many candidates broke one rule at one level first; rules are checked in the order fanout x, fanout y, capacity."""
+
+    rule: str
+    level: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Energies of all valid mappings that a search saw, as a histogram on a logarithmic axis.
+
+    Attributes
+    ----------
+    edges_pj : tuple of float
+        Edges [pJ] of the bins, each `resolution` (relative) wide; len(counts) + 1 of them; from the first occupied bin to the last.
+    counts : tuple of int
+        Valid mappings in each bin.
+    min_pj, max_pj : float
+        Exact smallest and largest energy [pJ].
+    resolution : float
+        Relative width of a bin: quantiles and shares are exact to that.
+    """
+
+    edges_pj: tuple[float, ...]
+    counts: tuple[int, ...]
+    min_pj: float
+    max_pj: float
+    resolution: float
+
+    @property
+    def valid(self) -> int:
+        """Valid mappings seen."""
+        return sum(self.counts)
+
+    @property
+    def ratio(self) -> float:
+        """Largest over smallest energy."""
+        return self.max_pj / self.min_pj
+
+    def quantile_pj(self, share: float) -> float:
+        """Energy [pJ] that a share (0..1) of the valid mappings does not exceed, to the resolution."""
+        wanted, so_far = share * self.valid, 0
+        for upper, count in zip(self.edges_pj[1:], self.counts, strict=True):
+            so_far += count
+            if count and so_far >= wanted:
+                return min(max(upper, self.min_pj), self.max_pj)
+        return self.max_pj
+
+    def within(self, factor: float) -> int:
+        """Valid mappings whose energy is at most `factor` x the smallest one, to the resolution."""
+        limit = self.min_pj * factor * (1 + self.resolution / 2)
+        return sum(count for upper, count in zip(self.edges_pj[1:], self.counts, strict=True) if upper <= limit) or min(
+            1, self.valid
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search over the map space found and saw.
+
+    Attributes
+    ----------
+    best : Result
+        The best valid mapping seen.
+    objective : str
+        `energy`, `cycles`, `edp`, or a weighted product such as `energy^2*cycles`.
+    method : str
+        `exhaustive` or `random`.
+    stop : str
+        Why the search ended: `exhausted` (every mapping was seen), `budget`, `timeout` or `interrupted`.
+    space_size : int
+        Mappings in the map space before validity (MODEL.md section 3, identity).
+    seen, valid : int
+        Mappings evaluated, and those of them that were valid.
+    rejections : tuple of Rejection
+        Why the others were not.
+    spread : Spread
+        Energies of the valid ones.
+    curve : tuple of (int, float)
+        Best-so-far: after how many mappings the objective fell to what value.
+    """
+
+    best: Result
+    objective: str
+    method: str
+    stop: str
+    seed: int
+    space_size: int
+    seen: int
+    valid: int
+    seconds: float
+    rejections: tuple[Rejection, ...]
+    spread: Spread
+    curve: tuple[tuple[int, float], ...]

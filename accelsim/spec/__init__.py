@@ -1,0 +1,1 @@
+"""Input files: YAML text to fields that know their place."""

@@ -1,0 +1,228 @@
+"""The three ways to write an Einsum, `conv`, `gemm` and `einsum`, as dimensions and operands.
+
+A rank of an operand is a sum of `(dimension, coefficient)` terms; the operand with the role `Outputs` is the output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from accelsim.spec import fields
+from accelsim.spec.fields import Fields, Reader
+from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.units import listed, near_miss, quoted
+
+Rank = tuple[tuple[str, int], ...]
+_CONV = ("N", "K", "C", "P", "Q", "H", "W", "R", "S", "stride", "dilation", "padding", "groups")
+_GEMM = ("B", "H", "M", "N", "K", "pass")
+_PASSES = ("forward", "input_gradient", "weight_gradient")
+_TERM = re.compile(r"\s*(?:([0-9]{1,9})\s*\*\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*")
+
+
+class Operand(NamedTuple):
+    """One tensor of an Einsum, as written."""
+
+    name: str
+    ranks: tuple[Rank, ...]
+    role: str
+
+
+class Shape(NamedTuple):
+    """Bounds of the dimensions, and the operands."""
+
+    dims: dict[str, int]
+    operands: tuple[Operand, ...]
+
+
+def _plain(name: str, dims: Iterable[str], role: str) -> Operand:
+    """Operand with one dimension for each rank."""
+    return Operand(name, tuple(((dim, 1),) for dim in dims), role)
+
+
+def _pair(least: int) -> Reader[tuple[int, int]]:
+    """Reader of one integer for both axes, or of `[h, w]`."""
+
+    def read(node: Node, problems: Problems) -> tuple[int, int] | None:
+        if not isinstance(node, ListNode):
+            both = fields.at_least(least)(node, problems)
+            return None if both is None else (both, both)
+        if len(node.items) != 2:
+            problems.add(node, f"expected one whole number or [h, w], got a list of {len(node.items)}")
+            return None
+        values = fields.list_of(fields.at_least(least))(node, problems) or []
+        return (values[0], values[1]) if len(values) == 2 else None
+
+    return read
+
+
+def read_conv(node: Node, problems: Problems) -> Shape | None:
+    """Read a convolution, or return None with every mistake reported."""
+    before = len(problems)
+    conv = Fields(node, problems, _CONV)
+    size = {"N": conv.optional("N", fields.positive_int, 1)}
+    size |= {dim: conv.required(dim, fields.positive_int, 1) for dim in "KCRS"}
+    stride = conv.optional("stride", _pair(1), (1, 1))
+    dilation = conv.optional("dilation", _pair(1), (1, 1))
+    padding = conv.optional("padding", _pair(0), (0, 0))
+    groups = conv.optional("groups", fields.positive_int, 1)
+    for dim in "KC":
+        if size[dim] % groups and dim in conv and not isinstance(conv.get(dim), BadNode):
+            problems.add(conv.entries["groups"], f"{groups} groups do not divide {dim} = {size[dim]}")
+    given = [key for key in "PQHW" if key in conv]
+    extents = [conv.optional(key, fields.positive_int, 1) for key in given]
+    if conv.readable and given not in (["P", "Q"], ["H", "W"]):
+        forms = "either P and Q (output size) or H and W (input size without padding)"
+        problems.add(node, f"expected {forms}, got {listed(given) or 'none'}")
+    if len(problems) > before or len(extents) != 2:
+        return None
+    if given == ["H", "W"]:
+        for axis, (key, kernel) in enumerate((("H", "R"), ("W", "S"))):
+            padded = extents[axis] + 2 * padding[axis]
+            span = 1 + dilation[axis] * (size[kernel] - 1)
+            if span > padded:
+                what = f"the output would be empty: the kernel spans {span} points and the padded input has {padded}"
+                problems.add(conv.entries[key], what)
+            extents[axis] = (padded - span) // stride[axis] + 1
+    if len(problems) > before:
+        return None
+    group = {"G": groups} if groups > 1 else {}
+    channels = {"K": size["K"] // groups, "C": size["C"] // groups}
+    dims = {"N": size["N"], **group, **channels, "P": extents[0], "Q": extents[1], "R": size["R"], "S": size["S"]}
+    outer = tuple(((dim, 1),) for dim in ("N", *group, "C"))
+    rows = (("P", stride[0]), ("R", dilation[0]))
+    columns = (("Q", stride[1]), ("S", dilation[1]))
+    weights = _plain("Weights", (*group, "K", "C", "R", "S"), "Weights")
+    inputs = Operand("Inputs", (*outer, rows, columns), "Inputs")
+    return Shape(dims, (weights, inputs, _plain("Outputs", ("N", *group, "K", "P", "Q"), "Outputs")))
+
+
+def read_gemm(node: Node, problems: Problems) -> Shape | None:
+    """Read a matrix product, or one of the two backward passes of a linear layer."""
+    before = len(problems)
+    gemm = Fields(node, problems, _GEMM)
+    batch = [dim for dim in "BH" if dim in gemm]
+    dims = {dim: gemm.required(dim, fields.positive_int, 1) for dim in (*batch, *"MNK")}
+    training_pass = gemm.optional("pass", fields.one_of(_PASSES), "forward")
+    if len(problems) > before or not gemm.readable:
+        return None
+    mk, kn, mn = ((*batch, *dims_of) for dims_of in ("MK", "KN", "MN"))
+    if training_pass == "input_gradient":
+        reads = (_plain("OutputGradients", mn, "Inputs"), _plain("Weights", kn, "Weights"))
+        return Shape(dims, (*reads, _plain("InputGradients", mk, "Outputs")))
+    if training_pass == "weight_gradient":
+        reads = (_plain("Inputs", mk, "Inputs"), _plain("OutputGradients", mn, "Weights"))
+        return Shape(dims, (*reads, _plain("WeightGradients", kn, "Outputs")))
+    reads = (_plain("Inputs", mk, "Inputs"), _plain("Weights", kn, "Weights"))
+    return Shape(dims, (*reads, _plain("Outputs", mn, "Outputs")))
+
+
+def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape | None:
+    """Read an Einsum that is written out, or return None with every mistake reported."""
+    before = len(problems)
+    einsum = Fields(node, problems, ("dims", "tensors", "output", "roles"))
+    dims: dict[str, int] = einsum.required("dims", _named(fields.mapping_of(fields.positive_int)), {})
+    ranks: dict[str, Node] = einsum.required("tensors", _named(fields.mapping_of(_as_node)), {})
+    output = einsum.required("output", fields.identifier, "")
+    given: dict[str, str] = einsum.optional("roles", fields.mapping_of(fields.one_of(roles, "a role")), {})
+    if len(problems) > before or not einsum.readable:
+        return None
+    if output not in ranks:
+        hint = near_miss(output, ranks) or f"tensors: {listed(ranks)}"
+        problems.add(einsum.entries["output"], f"{quoted(output)} is not one of the tensors", hint)
+        return None
+    if len(ranks) == 1:
+        problems.add(einsum.entries["tensors"], "expected the output and at least one input")
+    _check_roles(einsum, output, ranks, given)
+    read = {tensor: _ranks(rank_node, dims, problems) for tensor, rank_node in ranks.items()}
+    if len(problems) > before:
+        return None
+    used = {dim for tensor in read.values() for rank in tensor for dim, _ in rank}
+    for dim in dims:
+        if dim not in used:
+            problems.add(_key(einsum.entries["dims"], dim), "no tensor uses this dimension", "leave it out")
+    if len(problems) > before:
+        return None
+    role = {tensor: given.get(tensor, tensor if tensor in roles else "Inputs") for tensor in read} | {output: "Outputs"}
+    return Shape(dims, tuple(Operand(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items()))
+
+
+def _as_node(node: Node, _: Problems) -> Node:
+    return node
+
+
+def _named(read: Reader[dict[str, fields.T]]) -> Reader[dict[str, fields.T]]:
+    """Reader of a mapping whose keys name dimensions or tensors."""
+
+    def read_named(node: Node, problems: Problems) -> dict[str, fields.T] | None:
+        for key, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
+            if not fields.IDENTIFIER.fullmatch(key):
+                problems.add(BadNode(mark, node.path), f"{quoted(key)} cannot be a name", "use letters, digits and _")
+            elif key == "psums":
+                problems.add(BadNode(mark, node.path), "'psums' stands for partial sums", "choose another name")
+        return read(node, problems)
+
+    return read_named
+
+
+def _key(node: Node, key: str) -> BadNode:
+    """Place of a key of a mapping."""
+    mark = node.key_marks[key] if isinstance(node, MapNode) else node.mark
+    return BadNode(mark, f"{node.path}.{key}")
+
+
+def _check_roles(einsum: Fields, output: str, ranks: Mapping[str, Node], given: Mapping[str, str]) -> None:
+    """Report roles of tensors that do not exist, and the role Outputs anywhere but at the output."""
+    for tensor, role in given.items():
+        where = _key(einsum.entries["roles"], tensor)
+        if tensor not in ranks:
+            hint = near_miss(tensor, ranks) or f"tensors: {listed(ranks)}"
+            einsum.problems.add(where, "is not one of the tensors", hint)
+        elif tensor == output and role != "Outputs":
+            einsum.problems.add(where, f"is the output, which has the role Outputs, not {role}", "leave it out")
+        elif tensor != output and role == "Outputs":
+            einsum.problems.add(where, f"is not the output, which is {quoted(output)}", "give it Weights or Inputs")
+    if "Outputs" in ranks and output != "Outputs" and "Outputs" not in given:
+        where = _key(einsum.entries["tensors"], "Outputs")
+        einsum.problems.add(
+            where, f"is not the output, which is {quoted(output)}", "name it otherwise or give its role"
+        )
+
+
+def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Rank, ...]:
+    """Read the ranks of a tensor: a list of sums such as `2*P + R`."""
+    if not isinstance(node, ListNode):
+        problems.add(node, f"expected a list of ranks like [C, 2*P+R], got {describe(node)}")
+        return ()
+    seen: set[str] = set()
+    ranks = []
+    for item in node.items:
+        rank = _rank(item, problems)
+        ranks.append(rank)
+        for dim, _ in rank:
+            if dim not in dims:
+                hint = near_miss(dim, dims) or f"dimensions: {listed(dims)}"
+                problems.add(item, f"dimension {quoted(dim)} is not defined", hint)
+            elif dim in seen:
+                problems.add(
+                    item, f"dimension {quoted(dim)} stands twice in this tensor", "it may stand in one rank only"
+                )
+            seen.add(dim)
+    return tuple(ranks)
+
+
+def _rank(node: Node, problems: Problems) -> Rank:
+    """Read one rank: a sum of dimensions with positive integer factors."""
+    if isinstance(node, BadNode):
+        return ()
+    if not isinstance(node, ScalarNode):
+        problems.add(node, f"expected a rank like P or 2*P+R, got {describe(node)}")
+        return ()
+    terms = [_TERM.fullmatch(part) for part in node.text.split("+")]
+    read = [(match[2], int(match[1] or 1)) for match in terms if match]
+    if len(read) < len(terms) or any(factor < 1 for _, factor in read):
+        hint = "write a sum like 2*P + R, with whole factors from 1"
+        problems.add(node, f"cannot read the rank {describe(node)}", hint)
+        return ()
+    return tuple(read)

@@ -1,0 +1,207 @@
+"""Workloads: Einsums over named dimensions, and lists of layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+
+from accelsim.spec import fields
+from accelsim.spec.einsum import Operand, read_conv, read_einsum, read_gemm
+from accelsim.spec.fields import Fields
+from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
+from accelsim.units import listed, near_miss, quoted
+
+ROLES = ("Weights", "Inputs", "Outputs")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One operand or the result of an Einsum.
+
+    Each rank is a sum of `(dimension, coefficient)` terms with positive coefficients: `h = 2*P + R` is
+    `(("P", 2), ("R", 1))`. A dimension appears in at most one rank.
+    """
+
+    name: str
+    ranks: tuple[tuple[tuple[str, int], ...], ...]
+    role: str = "Inputs"
+    bits: int = 16
+    psum_bits: int = 16
+    output: bool = False
+
+    def __post_init__(self) -> None:
+        dims = [dim for rank in self.ranks for dim, _ in rank]
+        if len(dims) != len(set(dims)):
+            raise ValueError(f"tensor {self.name}: a dimension may appear in one rank only, got {dims}")
+        if any(coefficient < 1 for rank in self.ranks for _, coefficient in rank):
+            raise ValueError(f"tensor {self.name}: coefficients must be >= 1")
+        if self.role not in ROLES:
+            raise ValueError(f"tensor {self.name}: role must be one of {', '.join(ROLES)}, got {self.role}")
+
+    @property
+    def dims(self) -> frozenset[str]:
+        """Dimensions that move the tensor: its relevant ones."""
+        return frozenset(dim for rank in self.ranks for dim, _ in rank)
+
+    def box(self, tile: Mapping[str, int]) -> tuple[int, ...]:
+        """Extents [words] along each rank of the box that a tile of the given dimension sizes touches."""
+        return tuple(1 + sum(coefficient * (tile[dim] - 1) for dim, coefficient in rank) for rank in self.ranks)
+
+    def words(self, tile: Mapping[str, int]) -> int:
+        """Words in the box that a tile of the given dimension sizes touches."""
+        return math.prod(self.box(tile))
+
+
+@dataclass(frozen=True, slots=True)
+class Einsum:
+    """One tensor operation: a product of the input tensors, summed into the output.
+
+    `repeat` says how often a network holds this layer.
+    """
+
+    name: str
+    dims: Mapping[str, int]
+    tensors: tuple[Tensor, ...]
+    repeat: int = 1
+
+    def __post_init__(self) -> None:
+        if sum(tensor.output for tensor in self.tensors) != 1:
+            raise ValueError(f"einsum {self.name}: exactly one tensor must be the output")
+        used = frozenset[str]().union(*(tensor.dims for tensor in self.tensors))
+        if used != frozenset(self.dims):
+            odd = sorted(used ^ frozenset(self.dims))
+            raise ValueError(f"einsum {self.name}: dimensions {odd} are not used or not defined")
+        if any(bound < 1 for bound in self.dims.values()):
+            raise ValueError(f"einsum {self.name}: bounds must be >= 1")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates: the product of all bounds."""
+        return math.prod(self.dims.values())
+
+    @property
+    def output(self) -> Tensor:
+        """The tensor that is written."""
+        return next(tensor for tensor in self.tensors if tensor.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Named layers, each an Einsum."""
+
+    name: str
+    layers: tuple[Einsum, ...] = field(default_factory=tuple)
+
+
+_TOP = ("name", "conv", "gemm", "einsum", "layers", "repeat", "bits")
+_LAYER = ("name", "conv", "gemm", "einsum", "repeat", "bits")
+_FORMS = ("conv", "gemm", "einsum")
+_DEFAULT_BITS = 16
+
+
+def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Workload:
+    """Read a workload file.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `workload`.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Returns
+    -------
+    Workload
+        Layers in the order of the file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    document = fields.open_document(path, "workload", overrides, problems)
+    return problems.result(read_workload(document.body, problems) if document else None)
+
+
+def read_workload(body: Node, problems: Problems) -> Workload | None:
+    """Read what stands under `workload`, or return None with every mistake reported."""
+    before = len(problems)
+    top = Fields(body, problems, _TOP)
+    title = top.required("name", fields.name, "")
+    bits: dict[str, int] = top.optional("bits", fields.mapping_of(fields.positive_int), {})
+    layers = _layers(top, bits) if "layers" in top else [_layer(top, title, bits, {})]
+    _check_bits(top, layers)
+    return Workload(title, tuple(filter(None, layers))) if len(problems) == before and top.readable else None
+
+
+def _layers(top: Fields, bits: Mapping[str, int]) -> list[Einsum | None]:
+    """Read the layers of a workload."""
+    problems = top.problems
+    for key in (*_FORMS, "repeat"):
+        if key in top:
+            problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
+    node = top.entries["layers"]
+    if isinstance(node, BadNode):
+        return []
+    if not isinstance(node, ListNode) or not node.items:
+        problems.add(node, f"expected a list of layers, got {describe(node)}")
+        return []
+    layers: list[Einsum | None] = []
+    lines: dict[str, int] = {}
+    for item in node.items:
+        layer = Fields(item, problems, _LAYER)
+        title = layer.required("name", fields.name, "")
+        if title in lines:
+            problems.add(layer.entries["name"], f"two layers are named '{title}', first at line {lines[title]}")
+        elif title:
+            lines[title] = layer.entries["name"].mark.line
+        own_bits: dict[str, int] = layer.optional("bits", fields.mapping_of(fields.positive_int), {})
+        layers.append(_layer(layer, title, own_bits, bits))
+        _check_bits(layer, layers[-1:])
+    return layers
+
+
+def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Einsum | None:
+    """Read one Einsum in whichever form it is written; its own bits go before those of the workload."""
+    problems = layer.problems
+    before = len(problems)
+    repeat = layer.optional("repeat", fields.positive_int, 1)
+    forms = [key for key in _FORMS if key in layer]
+    if layer.readable and len(forms) != 1:
+        problems.add(layer.node, f"expected one of {listed(_FORMS)}; got {' and '.join(forms) or 'none'}")
+    if len(forms) != 1:
+        return None
+    node = layer.entries[forms[0]]
+    if forms[0] == "einsum":
+        shape = read_einsum(node, problems, ROLES)
+    else:
+        shape = read_conv(node, problems) if forms[0] == "conv" else read_gemm(node, problems)
+    if shape is None or len(problems) > before:
+        return None
+    return Einsum(title, shape.dims, tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands), repeat)
+
+
+def _tensor(operand: Operand, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:
+    """Tensor of an operand with its width: by name before role, the layer's before the workload's."""
+    name, ranks, role = operand
+    widths = (table[key] for table in (bits, outer_bits) for key in (name, role) if key in table)
+    width = next(widths, _DEFAULT_BITS)
+    output = role == "Outputs"
+    psum_bits = bits.get("psums", outer_bits.get("psums", width)) if output else width
+    return Tensor(name, ranks, role, width, psum_bits, output)
+
+
+def _check_bits(owner: Fields, layers: list[Einsum | None]) -> None:
+    """Report keys of `bits` that are neither a role nor a tensor; only where every layer could be read."""
+    node = owner.get("bits")
+    if not isinstance(node, MapNode) or not all(layers):
+        return
+    tensors = [tensor.name for layer in layers if layer for tensor in layer.tensors]
+    known = list(dict.fromkeys([*ROLES, *tensors, "psums"]))
+    for key, mark in node.key_marks.items():
+        if key not in known:
+            hint = near_miss(key, known) or f"keys: {listed(known)}"
+            owner.problems.add(BadNode(mark, node.path), f"{quoted(key)} is neither a tensor nor a role", hint)

@@ -1,0 +1,41 @@
+"""Hypothesis profiles, and the reference data that stands beside the repository."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+EXAMPLES = {"quick": 10, "ci": 100, "deep": 2000}
+
+
+def load_profile() -> None:
+    """Choose how hard hypothesis tries: `quick`, `ci` (the default; same examples in each run) or `deep` (new ones)."""
+    name = os.environ.get("ACCELSIM_HYPOTHESIS_PROFILE") or "ci"
+    if name not in EXAMPLES:
+        known = ", ".join(EXAMPLES)
+        raise pytest.UsageError(f"ACCELSIM_HYPOTHESIS_PROFILE={name}: unknown profile; use one of {known}")
+    settings.register_profile(
+        name,
+        max_examples=int(os.environ.get("ACCELSIM_HYPOTHESIS_EXAMPLES") or EXAMPLES[name]),
+        derandomize=name != "deep",
+        deadline=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],  # says something about the machine, not about the code
+    )
+    settings.load_profile(name)
+
+
+load_profile()
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of the reference data: `ACCELSIM_SHARED`, or `shared` next to the repository."""
+    folder = Path(os.environ.get("ACCELSIM_SHARED") or REPOSITORY.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip("reference data ../shared is absent")
+    return folder

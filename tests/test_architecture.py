@@ -1,0 +1,166 @@
+"""Architectures: what a file means, and which machines are refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelsim.architecture import Axis, load_architecture
+from accelsim.errors import SpecError
+
+ALL = {"Weights", "Inputs", "Outputs"}
+ENERGY = "energy: {read: 1 pJ, write: 1 pJ}"
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory):
+    """Load a machine with DRAM and one inner level, given the text of their keys."""
+    path = tmp_path_factory.mktemp("architecture") / "a.yaml"
+
+    def load(
+        glb: str = "size: 1 KiB", dram: str = "", top: str = "", compute: str = "class: mac, energy: {compute: 1 pJ}"
+    ):
+        path.write_text(
+            f"""params: {{x: 4}}
+architecture:
+  name: a
+  {top}
+  levels:
+    - {{name: DRAM, class: DRAM, word: 16 bit, {ENERGY}, {dram}}}
+    - {{name: GLB, class: SRAM, word: 16 bit, {ENERGY}, {glb}}}
+  compute: {{{compute}}}
+"""
+        )
+        return load_architecture(path, {"x": "6"})
+
+    return load
+
+
+def test_load_architecture__reads_every_key(load):
+    machine = load(
+        "size: 64 KiB, block_size: 4, multiple_buffering: 2, read_bandwidth: 2 words/cycle, write_bandwidth: 3 B/cycle,"
+        "keep: [Inputs], bypass: [Weights], drain_reads: true,"
+        "fanout: {x: {size: $x, multicast: false}, y: 3, spatial_reduction: false}",
+        top="technology: 65nm\n  clock: 200 MHz",
+        compute="name: ALU, class: mac, cycles_per_mac: 2, energy: {compute: 1 pJ}",
+    )
+    glb = machine.levels[1]
+    assert (machine.technology, machine.clock_hz) == ("65 nm", 200e6)
+    assert (glb.name, glb.component, glb.word_bits, glb.size_words) == ("GLB", "SRAM", 16, 32768)
+    assert (glb.block_size, glb.multiple_buffering, glb.drain_reads) == (4, 2, True)
+    assert (glb.bandwidth, glb.read_bandwidth, glb.write_bandwidth) == (None, 2, Fraction(3, 2))
+    assert (glb.keep, glb.bypass) == ({"Inputs"}, {"Weights"})
+    assert (glb.x, glb.y) == (Axis(6, False, False), Axis(3, True, False))
+    assert (machine.compute.name, machine.compute.component, machine.compute.cycles_per_mac) == ("ALU", "mac", 2)
+    assert (machine.instances(1), machine.instances(2), machine.macs) == (1, 18, 18)
+
+
+def test_first_level__is_unlimited_and_keeps_everything(load):
+    dram = load().levels[0]
+    assert (dram.size_words, dram.partition_words, dram.bandwidth) == (None, None, None)
+    assert (dram.keep, dram.bypass) == (ALL, frozenset())
+    assert (dram.x, dram.y, dram.drain_reads) == (Axis(), Axis(), False)
+
+
+def test_partitions__bypass_the_roles_without_one(load):
+    glb = load("size: {Weights: 448 B, Inputs: 24 B}").levels[1]
+    assert glb.size_words is None
+    assert glb.partition_words == {"Weights": 224, "Inputs": 12}
+    assert (glb.keep, glb.bypass) == (frozenset(), {"Outputs"})
+
+
+def test_size__is_whole_words(load):
+    """100 bits hold six words of 16."""
+    assert load("size: 100 bit").levels[1].size_words == 6
+
+
+def test_energy__is_not_needed_for_what_a_level_never_keeps(load):
+    inner = "size: 1 KiB, bypass: [Weights, Outputs]"
+    machine = load(f"{inner}, fanout: {{x: 1}}, technology: 7 nm, attributes: {{energy: x}}")
+    assert machine.energy.find("GLB", "Inputs", "read") is not None
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from([8, 16, 24]))
+def test_bandwidth__is_exact(load, rate, clock, word):
+    machine = load(f"size: 1 KiB, bandwidth: {rate} KB/s", f"bandwidth: {word} bit/cycle", f"clock: {clock} kHz")
+    assert machine.levels[1].bandwidth == Fraction(rate * 8000, clock * 1000 * 16)
+    assert machine.levels[0].bandwidth == Fraction(word, 16)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"glb": "bypass: [Weights]"}, "levels[1]: 'size' is missing; only the first level is unlimited"),
+        ({"glb": "size: 0 KiB"}, "levels[1].size: '0 KiB' is zero"),
+        ({"glb": "size: -1 KiB"}, "'-1 KiB' is negative"),
+        ({"glb": "size: 15 bit"}, "'15 bit' is less than one word of 16 bit"),
+        ({"glb": "size: {}"}, "expected a size, or one for each role, got an empty mapping"),
+        ({"glb": "size: {Weight: 1 KiB}"}, "size.Weight: unknown key; did you mean 'Weights'?"),
+        ({"glb": "size: [1 KiB]"}, "expected a number with a unit, got a list"),
+        ({"glb": "size: 1 KiB, keep: Weights"}, "keep: expected a list, got 'Weights'"),
+        (
+            {"glb": "size: 1 KiB, keep: [weights]"},
+            "expected a role (Weights, Inputs, Outputs), got 'weights'; did you mean",
+        ),
+        ({"glb": "size: 1 KiB, bandwidth: 0 words/cycle"}, "leave it out for an unlimited bandwidth"),
+        ({"glb": "size: 1 KiB, read_bandwidth: 1 word/cycle"}, "'write_bandwidth' is missing beside it"),
+        ({"glb": "size: 1 KiB, bandwidth: 1 GB/s"}, "'1 GB/s' is per second, but the architecture has no clock"),
+        ({"glb": "size: 1 KiB, fanout: 4"}, "fanout: expected a mapping with the keys x, y"),
+        ({"glb": "size: 1 KiB, fanout: {z: 4}"}, "fanout.z: unknown key; keys: x, y"),
+        ({"glb": "size: 1 KiB, fanout: {x: 0}"}, "fanout.x: must be at least 1, got 0"),
+        ({"glb": "size: 1 KiB, fanout: {multicast: yes}"}, "fanout.multicast: expected true or false, got 'yes'"),
+        (
+            {"glb": "size: 1 KiB, fanout: {energy: {read: 1 pJ}}"},
+            "fanout.energy.read: unknown key; keys: transfer, source",
+        ),
+        ({"dram": "size: 1 GiB"}, "levels[0].size: the first level has no size"),
+        ({"dram": "bypass: [Inputs]"}, "levels[0].bypass: the first level keeps everything"),
+        ({"compute": "class: mac"}, "compute: no energy for 'compute' here, and there is no energy table"),
+        ({"compute": "class: mac, energy: {leak: 1 pJ}"}, "compute.energy.leak: unknown key"),
+        ({"compute": "name: GLB, class: mac, energy: {compute: 1 pJ}"}, "compute.name: a level is named 'GLB' too"),
+        ({"compute": "cycles_per_mac: 0"}, "compute.cycles_per_mac: must be at least 1, got 0"),
+        ({"top": "clock: 200"}, "clock: '200' has no unit; write it like '700 MHz'; units: Hz, kHz, MHz, GHz"),
+        ({"top": "energy_table: absent"}, "energy_table: absent: no such file, and none of that name is shipped"),
+        ({"top": "energy_table: [a]"}, "energy_table: expected text, got a list"),
+    ],
+)
+def test_load_architecture__refuses(load, keys, message):
+    with pytest.raises(SpecError) as error:
+        load(**keys)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("{}", "a.yaml:1:15: 'levels' is missing"),
+        ("{}", "a.yaml:1:15: 'compute' is missing"),
+        ("[]", "expected a mapping with the keys name, technology, clock"),
+        ("{name: a, levels: [], compute: {}}", "levels: expected a list of levels, outermost first, got an empty list"),
+        ("{name: a, levels: [DRAM], compute: {}}", "levels[0]: expected a mapping with the keys name, class"),
+        (
+            "{name: a b, levels: [{}], compute: {}}",
+            "name: expected a name, got 'a b'; use letters, digits and _ . / + -",
+        ),
+    ],
+)
+def test_load_architecture__refuses_what_is_none(tmp_path, body, message):
+    (tmp_path / "a.yaml").write_text(f"architecture: {body}\n")
+    with pytest.raises(SpecError) as error:
+        load_architecture(tmp_path / "a.yaml")
+    assert message in str(error.value)
+
+
+def test_load_architecture__finds_a_table_beside_the_file_or_shipped(load, tmp_path):
+    table = "energy_table: {name: mine, entries: [{class: mac, energy: {compute: 3 pJ}, source: s}]}\n"
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "mine.yaml").write_text(table)
+    (tmp_path / "a.yaml").write_text(
+        "architecture:\n  name: a\n  energy_table: sub/mine.yaml\n"
+        f"  levels: [{{name: DRAM, class: DRAM, word: 1 B, {ENERGY}}}]\n  compute: {{class: mac}}\n"
+    )
+    assert load_architecture(tmp_path / "a.yaml").energy.energy_pj("MAC", "*", "compute") == 3.0
+    assert load(top="energy_table: cmos_45nm").name == "a"

@@ -1,0 +1,142 @@
+"""Mappings: reading, writing and the checks against architecture and Einsum."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelsim.architecture import load_architecture
+from accelsim.errors import SpecError
+from accelsim.mapping import LevelMapping, Loop, Mapping, dump_mapping, load_mapping
+from accelsim.workload import load_workload
+
+BROKEN = Path(__file__).parent / "broken"
+MACHINE = load_architecture(BROKEN / "machine.yaml")
+LAYER = load_workload(BROKEN / "layer.yaml").layers[0]  # M: 8, N: 4, K: 6
+GOOD = """mapping:
+  levels:
+    - level: DRAM
+      temporal: [M=2, K=3]
+    - level: GLB
+      keep: [Inputs, Outputs]
+      temporal: [N=4]
+      spatial: {x: [M=4], y: [K=2]}
+    - level: RF
+      keep: [Inputs, Outputs, Weights]
+"""
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mapping") / "m.yaml"
+
+    def load(text: str, overrides: dict[str, str] | None = None) -> Mapping:
+        path.write_text(text)
+        return load_mapping(path, MACHINE, LAYER, overrides)
+
+    return load
+
+
+def test_load_mapping__reads_the_documented_form(load):
+    everything = frozenset({"Inputs", "Weights", "Outputs"})
+    assert load(GOOD) == Mapping(
+        (
+            LevelMapping("DRAM", (Loop("M", 2), Loop("K", 3)), keep=everything),
+            LevelMapping("GLB", (Loop("N", 4),), (Loop("M", 4),), (Loop("K", 2),), frozenset({"Inputs", "Outputs"})),
+            LevelMapping("RF", keep=everything),
+        )
+    )
+
+
+def test_dump_mapping__writes_the_documented_form(load):
+    assert dump_mapping(load(GOOD)) == GOOD
+
+
+def test_load_mapping__fills_in_what_the_architecture_decides(load):
+    assert load(GOOD.replace("      keep: [Inputs, Outputs, Weights]\n", "")) == load(GOOD)
+    assert load(
+        GOOD.replace("    - level: DRAM\n", "    - level: DRAM\n      keep: [Inputs, Outputs, Weights]\n")
+    ) == load(GOOD)
+
+
+def test_load_mapping__leaves_size_and_fanout_to_the_model(load):
+    big = GOOD.replace("[M=2, K=3]", "[]").replace("M=4", "M=8").replace("K=2", "K=6")
+    assert load(big).levels[1].x == (Loop("M", 8),)
+
+
+def test_load_mapping__knows_parameters(load):
+    text = "params: {x: 'K=2'}\n" + GOOD.replace("[K=2]", "[$x]")
+    assert load(text) == load(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("M=2", "M=3", "m.yaml:4:18: levels: the loops over M multiply to 12, but M is 8 in layer"),
+        ("[N=4]", "[]", "m.yaml:3:5: levels: the loops over N multiply to 1, but N is 4 in layer"),
+        ("M=2", "P=2", "m.yaml:4:18: levels[0].temporal[0]: 'P' is no dimension of layer; dimensions: M, N, K"),
+        ("M=2", "M=0", "the bound of a loop is at least 1, got 'M=0'"),
+        ("M=2", "M=-2", "expected a loop like K=4, got 'M=-2'"),
+        ("M=2", "M=" + "9" * 18, "multiply to more than 10^18"),
+        ("M=2", "M: 2", "expected a loop like K=4, got a mapping"),
+        ("M=2,", "M=2, M=2,", "two loops over M stand in one block; write one with their product"),
+        ("level: RF", "level: RG", "levels[2].level: 'RG' is no level of machine; levels: DRAM, GLB, RF"),
+        ("level: RF", "level: GLB", "levels[2].level: level 'GLB' is given twice"),
+        ("level: RF", "level: GLB", "levels: level 'RF' is missing"),
+        ("level: RF", "levels: RF", "levels[2].levels: unknown key; did you mean 'level'?"),
+        ("[Inputs, Outputs]", "[Inputs]", "levels[1].keep: 'Outputs' is not listed, but GLB always keeps it"),
+        ("[Inputs, Outputs]", "[Weights, Outputs]", "levels[1].keep: 'Weights' is listed, but GLB never keeps it"),
+        ("[Inputs, Outputs]", "[Imputs, Outputs]", "'Imputs' is no tensor of layer; did you mean 'Inputs'?"),
+        (
+            "      keep: [Inputs, Outputs]\n",
+            "",
+            "levels[1]: 'keep' is missing: the architecture leaves a choice for Inputs",
+        ),
+        ("x:", "z:", "levels[1].spatial.z: unknown key; keys: x, y"),
+    ],
+)
+def test_load_mapping__refuses(load, old, new, message):
+    with pytest.raises(SpecError) as error:
+        load(GOOD.replace(old, new))
+    assert message in str(error.value)
+
+
+def test_load_mapping__wants_the_levels_in_order(load):
+    blocks = GOOD.split("    - ")
+    with pytest.raises(
+        SpecError, match="the levels are out of order: DRAM, RF, GLB; write them outermost first: DRAM, GLB, RF"
+    ):
+        load("    - ".join([*blocks[:2], blocks[3], blocks[2]]))
+
+
+@st.composite
+def mappings(draw) -> Mapping:
+    """A mapping of the layer onto the machine: the factors of each bound spread over all blocks."""
+    blocks: dict[tuple[int, str], list[Loop]] = {}
+    for dim, bound in LAYER.dims.items():
+        left = bound
+        for key in [(level, where) for level in range(3) for where in ("temporal", "x", "y")]:
+            factor = draw(st.sampled_from([f for f in range(1, left + 1) if left % f == 0]))
+            factor = left if key == (2, "y") else factor
+            left //= factor
+            if factor > 1 or draw(st.integers(0, 9)) == 0:
+                blocks.setdefault(key, []).append(Loop(dim, factor))
+    keeps = [{"Inputs", "Weights", "Outputs"}, draw(st.sampled_from([{"Outputs"}, {"Inputs", "Outputs"}]))]
+    levels = []
+    for i, name in enumerate(("DRAM", "GLB", "RF")):
+        temporal, x, y = (tuple(draw(st.permutations(blocks.get((i, where), [])))) for where in ("temporal", "x", "y"))
+        levels.append(LevelMapping(name, temporal, x, y, frozenset(keeps[i % 2])))
+    return Mapping(tuple(levels))
+
+
+@given(mappings())
+def test_dump_mapping__is_read_back_to_the_same_mapping(load, mapping):
+    assert load(dump_mapping(mapping)) == mapping
+
+
+def test_loop__checks_itself():
+    with pytest.raises(ValueError, match="bound must be >= 1"):
+        Loop("M", 0)

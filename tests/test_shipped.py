@@ -1,0 +1,253 @@
+"""The files that come with accelsim: they load, and they are the networks and machines that they say they are."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from accelsim.architecture import load_architecture
+from accelsim.energy import load_energy_table
+from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
+from accelsim.model.encode import encode, encode_mappings
+from accelsim.model.kernel import VALID, evaluate_one, make_detail
+from accelsim.workload import load_workload
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+ARCHITECTURES = sorted((REPOSITORY / "arch").glob("*.yaml"))
+WORKLOADS = sorted((REPOSITORY / "workloads").glob("*.yaml"))
+ENERGY_TABLES = sorted((REPOSITORY / "accelsim" / "energy_tables").glob("*.yaml"))
+EIGHT_BIT = {"bits": "8", "word": "8 bit"}
+
+
+def stem(path: Path) -> str:
+    return path.stem
+
+
+def layers(name: str, **overrides: int):
+    return load_workload(
+        REPOSITORY / "workloads" / f"{name}.yaml", {key: str(value) for key, value in overrides.items()}
+    ).layers
+
+
+def macs(name: str, **overrides: int) -> int:
+    return sum(layer.macs * layer.repeat for layer in layers(name, **overrides))
+
+
+@pytest.mark.parametrize("path", WORKLOADS, ids=stem)
+def test_workloads__load_and_say_what_they_are(path):
+    workload = load_workload(path)
+
+    assert workload.layers
+    assert all(tensor.bits == 16 for layer in workload.layers for tensor in layer.tensors)
+    assert len({layer.name for layer in workload.layers}) == len(workload.layers)
+    assert path.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("path", WORKLOADS, ids=stem)
+def test_workloads__no_layer_stands_twice(path):
+    """Equal layers are one entry with `repeat`, so that a network is searched once for each."""
+    shapes = [
+        (tuple(layer.dims.items()), tuple((tensor.name, tensor.ranks) for tensor in layer.tensors))
+        for layer in load_workload(path).layers
+    ]
+    attention = path.stem in ("bert_base", "gpt2", "gpt2_decode")  # there, equal shapes have different names on purpose
+
+    assert attention or len(set(shapes)) == len(shapes)
+
+
+@pytest.mark.parametrize("path", ARCHITECTURES, ids=stem)
+def test_architectures__every_energy_has_a_source(path):
+    machine = load_architecture(path)
+
+    assert machine.clock_hz
+    assert all(entry.source and entry.energy_pj > 0 for entry in machine.energy.entries.values())
+
+
+@pytest.mark.parametrize("path", ENERGY_TABLES, ids=stem)
+def test_energy_tables__every_entry_has_energies_and_a_source(path):
+    table = load_energy_table(path)
+
+    assert table.name == path.stem
+    assert all(entry.source and entry.energies for entry in table.entries)
+    for entry in table.entries:  # no other entry matches the same component equally well
+        technology = entry.technology or "any"
+        assert table.best(entry.component, technology, entry.attributes) == (entry,)
+
+
+@pytest.mark.parametrize("machine", ARCHITECTURES, ids=stem)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=stem)
+def test_pairs__one_word_of_each_tensor_fits(machine, workload):
+    """With all loops at the first level every tile is one element; and no count can pass 2**62, or `encode` refuses."""
+    architecture = load_architecture(machine)
+    for layer in load_workload(workload).layers:
+        encoded = encode(architecture, layer)
+        levels = [LevelMapping(architecture.levels[0].name, tuple(Loop(dim, n) for dim, n in layer.dims.items()))]
+        levels += [LevelMapping(level.name) for level in architecture.levels[1:]]
+        kept = [
+            frozenset(t.name for t in layer.tensors if i == 0 or t.role in level.keep)
+            for i, level in enumerate(architecture.levels)
+        ]
+        mapping = Mapping(tuple(replace(level, keep=keep) for level, keep in zip(levels, kept, strict=True)))
+        batch = encode_mappings(encoded, [mapping])
+        arrays = (array[0] for array in batch)
+
+        assert evaluate_one(encoded.constants, *arrays, make_detail(encoded), False)[0] == VALID
+
+
+def test_vgg16__has_the_published_macs():
+    """15.47 GMAC (torchvision: 15.47; Sze et al., Proc. IEEE 2017, Table II: 15.5 G, of them 15.3 G convolutions).
+
+    conv1_1: 64 x 3 x 224^2 x 9 = 86 704 128. The FC layers: 25088 x 4096 + 4096^2 + 4096 x 1000 = 123 633 664.
+    """
+    assert macs("vgg16") == 15_470_264_320
+    assert sum(layer.macs for layer in layers("vgg16") if layer.name.startswith("fc")) == 123_633_664
+    assert sum(layer.repeat for layer in layers("vgg16")) == 16
+    assert macs("vgg16", batch=3) == 3 * 15_470_264_320
+
+
+def test_alexnet__has_the_published_macs_with_groups():
+    """724 MMAC, of them 666 M convolutions (Sze et al., Proc. IEEE 2017, Table II).
+
+    conv1 to conv5 for a batch of 4 (Eyeriss, JSSC 2017, Table V): 0.42, 0.90, 0.60, 0.45, 0.30 GMAC; for one image
+    conv2: 256 x 48 x 27^2 x 25 = 223 948 800 (each output channel sees 96 / 2 input channels).
+    """
+    by_name = {layer.name: layer.macs for layer in layers("alexnet", batch=4)}
+
+    assert macs("alexnet") == 724_406_816
+    assert [round(by_name[f"conv{i}"] / 1e9, 2) for i in range(1, 6)] == [0.42, 0.90, 0.60, 0.45, 0.30]
+    assert sum(by_name[f"conv{i}"] for i in range(1, 6)) == 4 * 665_784_864
+    assert layers("alexnet")[1].macs == 223_948_800
+
+
+def test_resnet50__has_the_published_macs_of_v1_5():
+    """4.089 GMAC (torchvision: 4.089), 53 convolutions and the classifier, 25.5 M weights.
+
+    v1, with the stride in the 1x1 before, has 3.86 G: three layers are then four times smaller, 3 x 77 070 336 fewer.
+    """
+    network = layers("resnet50")
+    weights = sum(t.words(layer.dims) * layer.repeat for layer in network for t in layer.tensors if t.role == "Weights")
+
+    assert macs("resnet50") == 4_089_184_256
+    assert sum(layer.repeat for layer in network) == 54
+    assert weights == 25_557_032 - 2 * 26_560 - 1000  # torchvision's parameters less batch norm and biases
+
+
+def test_mobilenet_v2__has_the_published_macs():
+    """0.30 GMAC (Sandler et al., CVPR 2018, Table 4: 300 M; torchvision: 0.301), 52 convolutions and the classifier."""
+    assert macs("mobilenet_v2") == 300_774_272
+    assert sum(layer.repeat for layer in layers("mobilenet_v2")) == 53
+
+
+def test_bert_base__has_the_published_macs():
+    """Twelve times (4 x 768^2 + 2 x 768 x 3072) S + 2 x 768 S^2; 85 M weights, the encoder's share of 110 M.
+
+    S = 128: 11.17 GMAC = 22.3 GFLOP; TinyBERT and MobileBERT print 22.5 GFLOP (from memory) with pooler and the rest.
+    """
+    for seq in (128, 384):
+        assert macs("bert_base", seq=seq) == 12 * ((4 * 768**2 + 2 * 768 * 3072) * seq + 2 * 768 * seq**2)
+    assert macs("bert_base", seq=128) == 11_173_625_856
+    assert 2 * macs("bert_base", seq=128) == pytest.approx(22.5e9, rel=0.01)
+    assert macs("bert_base", batch=8) == 8 * macs("bert_base")
+
+
+def test_gpt2__a_token_needs_one_mac_a_weight_and_attention():
+    """A token: 12 x 12 x 768^2 = 84.9 M (Kaplan et al., 2020, eq. 2.1: N = 12 n_layer d_model^2) + 50257 x 768.
+
+    Attention adds 12 x 2 x 768 for each token that it looks at.
+    """
+    weights = 12 * 12 * 768**2 + 50257 * 768
+
+    assert weights == 123_532_032
+    assert macs("gpt2", seq=256) == 256 * weights + 12 * 2 * 768 * 256**2
+    assert macs("gpt2_decode", kv=256) == weights + 12 * 2 * 768 * 256
+    assert macs("gpt2", seq=1) == macs("gpt2_decode", kv=1)
+
+
+def test_deepbench_gemm__holds_the_measured_shapes(shared):
+    """The distinct M x N x K of DeepBench's result sheets; DeepBench's N (columns of activations) is M here."""
+    with (shared / "data" / "gpu" / "gemm_deepbench.csv").open(newline="") as file:
+        measured = {tuple(int(row[key]) for key in "NMK") for row in csv.DictReader(file)}
+    shipped = [tuple(layer.dims[key] for key in "MNK") for layer in layers("deepbench_gemm")]
+
+    assert set(shipped) == measured
+    assert len(shipped) == len(measured) == 79
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("conv", 256 * 256 * 56 * 56 * 9),
+        ("gemm", 512 * 1024 * 1024),
+        ("depthwise", 384 * 14 * 14 * 9),
+        ("strided", 64 * 3 * 112 * 112 * 49),
+        ("batched_gemm", 12 * 512 * 512 * 64),
+        ("conv1d", 8 * 3),
+    ],
+)
+def test_single_layers__have_the_macs_that_they_say(name, expected):
+    path = REPOSITORY / "workloads" / f"{name}.yaml"
+
+    assert macs(name) == expected
+    assert f"{expected:,}".replace(",", " ") in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "macs_a_second"),
+    [
+        ("eyeriss", 168, 33.6e9),  # JSSC 2017, Table IV: 16.8 to 42 GMAC/s at 100 to 250 MHz
+        ("systolic", 65536, 45.9e12),  # ISCA 2017: 92 TOPS
+        ("nvdla", 1024, 1.02e12),  # hwarch.rst: 64 x 16 for 16 bits
+        ("nvdla_1024", 1024, 1.02e12),
+        ("simba", 1024, 2.005e12),  # VLSI 2019: 4.01 TOPS
+        ("gpu_sm", 1024, 312e12 / 108 / 2),  # data sheet: 312 TFLOP/s on 108 SMs
+    ],
+)
+def test_architectures__have_the_published_peak(name, units, macs_a_second):
+    machine = load_architecture(REPOSITORY / "arch" / f"{name}.yaml")
+
+    assert machine.macs == units
+    assert machine.macs * machine.clock_hz == pytest.approx(macs_a_second, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "mac_pj"),
+    [
+        ("systolic", {}, 0.3),
+        ("nvdla", {"atomic.k": "32"}, 0.084),
+        ("nvdla_1024", {"buffer": "256 KiB"}, 0.25),
+        ("simba", {}, 0.084),
+    ],
+)
+def test_architectures__eight_bit_machines_are_two_parameters_away(name, overrides, mac_pj):
+    sixteen = load_architecture(REPOSITORY / "arch" / f"{name}.yaml")
+    eight = load_architecture(REPOSITORY / "arch" / f"{name}.yaml", EIGHT_BIT | overrides)
+
+    assert eight.levels[-1].size_words == sixteen.levels[-1].size_words == 1
+    assert eight.energy.energy_pj("MAC", "*", "compute") == pytest.approx(mac_pj)
+
+
+def test_nvdla_1024__has_the_entries_of_timeloops_sample():
+    """sample.cfg: 256 KB of 8-bit words, 16 buffers of 128 entries, one register entry for each of 1024 MACs."""
+    machine = load_architecture(REPOSITORY / "arch" / "nvdla_1024.yaml")
+
+    assert [level.size_words for level in machine.levels] == [None, 256 * 1024, 128, 1]
+    assert [machine.instances(i) for i in range(5)] == [1, 1, 16, 1024, 1024]
+
+
+def test_row_stationary__fits_eyeriss_and_fills_it():
+    """Tiles as in the file's comment; 1 849 688 064 MACs / 168 PEs = 11 010 048 cycles, more than any memory needs."""
+    machine = load_architecture(REPOSITORY / "arch" / "eyeriss.yaml")
+    (layer,) = layers("conv")
+    mapping = load_mapping(REPOSITORY / "mappings" / "eyeriss_row_stationary.yaml", machine, layer)
+    encoded = encode(machine, layer)
+    detail = make_detail(encoded)
+    batch = encode_mappings(encoded, [mapping])
+    status, _, cycles = evaluate_one(encoded.constants, *(array[0] for array in batch), detail, True)
+    tiles = {tensor.name: [int(words) for words in detail.tile[1:, t]] for t, tensor in enumerate(encoded.tensors)}
+
+    assert status == VALID
+    assert cycles == 11_010_048
+    assert tiles == {"Weights": [0, 192], "Inputs": [4 * 16 * 58, 12], "Outputs": [64 * 14 * 56, 16]}
