@@ -1,0 +1,61 @@
+"""accelsim: a mapping-space simulator for deep-learning accelerators.
+
+A name such as `eyeriss` is one of the files that ship (`accelsim list`); a path to your own file works in its place.
+
+>>> import accelsim
+>>> machine = accelsim.load_architecture("eyeriss")
+>>> layer = accelsim.load_workload("conv").layers[0]
+>>> mapping = accelsim.load_mapping("eyeriss_row_stationary", machine, layer)
+>>> result = accelsim.evaluate(machine, layer, mapping)
+>>> f"{result.pj_per_mac:.2f} pJ/MAC, {result.cycles} cycles, bound by {result.bottleneck}"
+'6.64 pJ/MAC, 11010048 cycles, bound by MAC'
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from accelsim.architecture import load_architecture
+    from accelsim.mapping import load_mapping
+    from accelsim.model.evaluate import evaluate
+    from accelsim.plots import plot_curve, plot_energy, plot_spread
+    from accelsim.search import Budget, map_einsum
+    from accelsim.workload import load_workload
+
+__version__ = "0.1.0"
+__all__ = [
+    "Budget",
+    "__version__",
+    "evaluate",
+    "load_architecture",
+    "load_mapping",
+    "load_workload",
+    "map_einsum",
+    "plot_curve",
+    "plot_energy",
+    "plot_spread",
+]
+_HOME = {
+    "Budget": "accelsim.search",
+    "evaluate": "accelsim.model.evaluate",
+    "load_architecture": "accelsim.architecture",
+    "load_mapping": "accelsim.mapping",
+    "load_workload": "accelsim.workload",
+    "map_einsum": "accelsim.search",
+    "plot_curve": "accelsim.plots",
+    "plot_energy": "accelsim.plots",
+    "plot_spread": "accelsim.plots",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that importing the package is cheap."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'accelsim' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

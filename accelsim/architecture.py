@@ -125,7 +125,7 @@ def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | 
     Parameters
     ----------
     path : str or path
-        YAML file with a top-level key `architecture`.
+        YAML file with a top-level key `architecture`, or the name of one that ships.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -140,6 +140,7 @@ def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | 
         With every mistake in the file and its place.
     """
     problems = Problems()
+    path = library.find(path, "arch") or path
     document = fields.open_document(path, "architecture", overrides, problems)
     return problems.result(read_architecture(document.body, path, problems) if document else None)
 

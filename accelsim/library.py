@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from pathlib import Path
 
 from accelsim.errors import AccelsimError
@@ -51,7 +52,7 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     raise AccelsimError(f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}")
 
 
-def find(name_or_path: str | Path, kind: str) -> Path | None:
+def find(name_or_path: str | PathLike[str], kind: str) -> Path | None:
     """Return what `resolve` returns, or None if there is no such file."""
     path = Path(name_or_path)
     try:
@@ -73,6 +74,6 @@ def _name(path: Path, kind: str) -> str:
     return path.relative_to(root(kind)).with_suffix("").as_posix()
 
 
-def _stem(name_or_path: str | Path, kind: str) -> str:
+def _stem(name_or_path: str | PathLike[str], kind: str) -> str:
     text = Path(name_or_path).as_posix().removesuffix(".yaml").removesuffix(".yml")
     return text.removeprefix("./").removeprefix(f"{kind}/")

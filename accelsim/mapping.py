@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
+from accelsim import library
 from accelsim.architecture import Architecture
 from accelsim.errors import Mark
 from accelsim.spec import fields
@@ -67,7 +68,7 @@ def load_mapping(
     Parameters
     ----------
     path : str or path
-        YAML file with a top-level key `mapping`.
+        YAML file with a top-level key `mapping`, or the name of one that ships.
     architecture : Architecture
         Its levels are those of the mapping.
     einsum : Einsum
@@ -86,6 +87,7 @@ def load_mapping(
         With every mistake in the file and its place.
     """
     problems = Problems()
+    path = library.find(path, "mappings") or path
     document = fields.open_document(path, "mapping", overrides, problems)
     return problems.result(read_mapping(document.body, problems, architecture, einsum) if document else None)
 

@@ -188,6 +188,35 @@ class Result:
         rows.append({"component": self.compute, "tensor": "", "action": "compute", "energy_pj": self.compute_pj})
         return [row for row in rows if row["energy_pj"]]
 
+    def energy_by_tensor_rows(self) -> list[Dict[str, Any]]:
+        """Energy [pJ] by component and tensor, all actions together, outermost first; `share` is of `energy_pj`."""
+        sums: dict[tuple[str, str], float] = {}
+        for row in self.energy_rows():
+            key = row["component"], row["tensor"]
+            sums[key] = sums.get(key, 0.0) + row["energy_pj"]
+        return [
+            {
+                "component": component,
+                "tensor": tensor,
+                "energy_pj": energy,
+                "pj_per_mac": energy / self.macs,
+                "share": energy / self.energy_pj,
+            }
+            for (component, tensor), energy in sums.items()
+        ]
+
+    def cycle_rows(self) -> list[Dict[str, Any]]:
+        """Cycles that each component needs, outermost first, their share of the total, and which one is the bottleneck.
+
+        A level whose bandwidth is unlimited needs none.
+        """
+        needed = [(level.level, level.cycles) for level in self.levels] + [(self.compute, self.compute_cycles)]
+        bottleneck = self.bottleneck
+        return [
+            {"component": name, "cycles": cycles, "share": cycles / self.cycles, "bottleneck": name == bottleneck}
+            for name, cycles in needed
+        ]
+
     def count_rows(self) -> list[Dict[str, Any]]:
         """Words read, filled and updated by level and tensor, with the sharing on the network below, one plain row each."""
         networks = {(n.level, n.tensor): n for n in self.networks}

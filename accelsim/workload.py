@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 
+from accelsim import library
 from accelsim.spec import fields
 from accelsim.spec.einsum import Operand, read_conv, read_einsum, read_gemm
 from accelsim.spec.fields import Fields
@@ -107,7 +108,7 @@ def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None
     Parameters
     ----------
     path : str or path
-        YAML file with a top-level key `workload`.
+        YAML file with a top-level key `workload`, or the name of one that ships.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -122,6 +123,7 @@ def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None
         With every mistake in the file and its place.
     """
     problems = Problems()
+    path = library.find(path, "workloads") or path
     document = fields.open_document(path, "workload", overrides, problems)
     return problems.result(read_workload(document.body, problems) if document else None)
 

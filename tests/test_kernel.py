@@ -25,7 +25,7 @@ def test_kernel__equals_the_executed_nest(case):
     status, energy, cycles = evaluate_one(encoded.constants, *(array[0] for array in batch), detail, True)
     walked = execute(machine, einsum, mapping)
 
-    assert detail.before[-1, 0] == walked.steps
+    assert detail.steps[-1] == walked.steps
     assert detail.used.tolist() == walked.used
     for l, level in enumerate(walked.levels):
         for t, tensor in enumerate(einsum.tensors):

@@ -111,8 +111,8 @@ def test_compose_file__skips_a_byte_order_mark(tmp_path):
 def test_substitute__replaces_names_and_arithmetic():
     text = """
     params: {pe: {x: 14, y: 12}, glb: 128 KiB, twice: $pe.x * 2, pair: [1, $pe.y]}
-    v: {a: $pe.x, b: "$pe.x * ($pe.y - 2)", c: $glb, d: [$twice, "-$pe.x + 20"], e: $pe.x // 4, f: $pair, g: $pe.x / 4 * 2,
-        h: costs $5, i: US$ a}
+    v: {a: $pe.x, b: "$pe.x * ($pe.y - 2)", c: $glb, d: [$twice, "-$pe.x + 20"], e: $pe.x // 4, f: $pair,
+        g: $pe.x / 4 * 2, h: costs $5, i: US$ a}
     """
     expected = {"a": "14", "b": "140", "c": "128 KiB", "d": ["28", "6"], "e": "3", "f": ["1", "12"], "g": "7"}
     assert values(text) == expected | {"h": "costs $5", "i": "US$ a"}

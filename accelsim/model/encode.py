@@ -1,6 +1,7 @@
 """Machine, Einsum and mappings as int64 arrays: the one place that knows the layout, and the proof that nothing overflows.
 
-Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions, T = tensors, R = ranks of a tensor.
+Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions of bound > 1 (one of bound 1 if there
+is no other), T = tensors.
 """
 
 from __future__ import annotations
@@ -27,21 +28,28 @@ UNLIMITED = -1
 
 
 class Constants(NamedTuple):
-    """What the kernel needs to know of machine and Einsum, besides the mapping; the order is that of the kernel's arguments.
+    """What the kernel needs to know of machine and Einsum, besides the mapping.
 
-    coefficient : int64[T, R, D], 0 where a dimension does not appear; rank_of : int64[T, D], -1 where irrelevant;
-    ranks : int64[T]; windowed : bool[T], some rank has two or more dimensions of bound > 1; output : int64, index of the output;
-    role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity : int64[L] [words], -1 unlimited;
-    partition : int64[L, 3] [words] by role; word_parts : int64[L, T, 2], words an element takes, finished and as a partial sum;
-    block : int64[L] [words an access]; bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if
-    unlimited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an access) and transfer (a word);
-    leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1].
+    bounds : int64[D]; relevant : bool[T, D], whether a dimension moves a tensor; factor, rank : int64[T, D], its coefficient and the
+    rank it moves; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of one rank
+    together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank; windowed : bool[T], some rank has two or more dimensions; output : int64[1], index of the output; role : int64[T];
+    fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity : int64[L] [words], -1 unlimited;
+    partition : int64[L, 3] [words] by role, -1 unlimited; partitioned : bool[L]; word_parts : int64[L, T, 2], words an element takes,
+    finished and as a partial sum; two_widths : bool[1], whether these differ anywhere; block : int64[L] [words an access];
+    block_shift : int64[L], its logarithm, -1 if it is no power of two;
+    bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L];
+    energy : float64[L, T, 4] [pJ] of read, write, update (an access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
+    mac : float64[1] [pJ]; mac_cycles : int64[1].
     """
 
     bounds: Ints
-    coefficient: Ints
-    rank_of: Ints
-    ranks: Ints
+    relevant: Bools
+    factor: Ints
+    rank: Ints
+    terms: Ints
+    term: Ints
+    term_factor: Ints
+    term_opens: Bools
     windowed: Bools
     output: Ints
     role: Ints
@@ -50,11 +58,16 @@ class Constants(NamedTuple):
     reduction: Bools
     capacity: Ints
     partition: Ints
+    partitioned: Bools
     word_parts: Ints
+    two_widths: Bools
     block: Ints
+    block_shift: Ints
     bandwidth: Ints
+    limited: Bools
     drain: Bools
     energy: Floats
+    transfers: Bools
     leak: Floats
     mac: Floats
     mac_cycles: Ints
@@ -63,7 +76,7 @@ class Constants(NamedTuple):
 class Batch(NamedTuple):
     """Mappings as arrays.
 
-    temporal : int64[B, L, D], loop bounds; order : int64[B, L, D], dimensions outermost first (those of bound 1 anywhere);
+    temporal : int64[B, L, D], loop bounds; order : int64[B, L, D], dimensions outermost first, those of bound 1 after all others;
     x, y : int64[B, L, D], spatial bounds; keep : bool[B, L, T].
     """
 
@@ -93,17 +106,20 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     AccelsimError
         If an energy is missing, or if a count could pass 2**62.
     """
-    dims, tensors, levels = tuple(einsum.dims), einsum.tensors, architecture.levels
-    ranks = max(1, *(len(tensor.ranks) for tensor in tensors))
-    coefficient = np.zeros((len(tensors), ranks, len(dims)), np.int64)
-    rank_of = np.full((len(tensors), len(dims)), -1, np.int64)
-    windowed = np.zeros(len(tensors), np.bool_)
+    dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
+    tensors, levels = einsum.tensors, architecture.levels
+    shape = (len(tensors), len(dims))
+    relevant, factor, rank_of, term = np.zeros(shape, np.bool_), np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    terms, windowed, opens = np.zeros(len(tensors), np.int64), np.zeros(len(tensors), np.bool_), np.zeros(shape, np.bool_)
     for t, tensor in enumerate(tensors):
         for r, rank in enumerate(tensor.ranks):
-            for dim, factor in rank:
-                coefficient[t, r, dims.index(dim)] = factor
-                rank_of[t, dims.index(dim)] = r
-            windowed[t] |= sum(einsum.dims[dim] > 1 for dim, _ in rank) > 1
+            moving = [(dims.index(dim), coefficient) for dim, coefficient in rank if dim in dims]
+            windowed[t] |= len(moving) > 1
+            if moving:
+                opens[t, terms[t]] = True
+            for d, coefficient in moving:
+                relevant[t, d], factor[t, d], rank_of[t, d], term[t, terms[t]] = True, coefficient, r, d
+                terms[t] += 1
     parts = np.ones((len(levels), len(tensors), 2), np.int64)
     for index, level in enumerate(levels):
         for t, tensor in enumerate(tensors):
@@ -114,9 +130,13 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     energy, leak = _energies(architecture, tensors)
     constants = Constants(
         bounds=np.array([einsum.dims[dim] for dim in dims], np.int64),
-        coefficient=coefficient,
-        rank_of=rank_of,
-        ranks=np.array([len(tensor.ranks) for tensor in tensors], np.int64),
+        relevant=relevant,
+        factor=factor,
+        rank=rank_of,
+        terms=terms,
+        term=term,
+        term_factor=np.take_along_axis(factor, term, 1),
+        term_opens=opens,
         windowed=windowed,
         output=np.array([next(t for t, tensor in enumerate(tensors) if tensor.output)], np.int64),
         role=np.array([ROLES.index(tensor.role) for tensor in tensors], np.int64),
@@ -125,11 +145,16 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
         capacity=np.array([_capacity(level.size_words, level.multiple_buffering) for level in levels], np.int64),
         partition=_partitions(architecture),
+        partitioned=np.array([level.partition_words is not None for level in levels], np.bool_),
         word_parts=parts,
+        two_widths=np.array([bool((parts[:, :, 0] != parts[:, :, 1]).any())], np.bool_),
         block=np.array([level.block_size for level in levels], np.int64),
+        block_shift=np.array([_shift(level.block_size) for level in levels], np.int64),
         bandwidth=bandwidth,
+        limited=bandwidth[:, :, 0].any(axis=1),
         drain=np.array([level.drain_reads for level in levels], np.bool_),
         energy=energy,
+        transfers=energy[:, :, 3].any(axis=1),
         leak=leak,
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
@@ -139,6 +164,10 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
 
 def _capacity(size_words: int | None, multiple_buffering: int) -> int:
     return UNLIMITED if size_words is None else size_words // multiple_buffering
+
+
+def _shift(block_size: int) -> int:
+    return block_size.bit_length() - 1 if block_size & (block_size - 1) == 0 else -1
 
 
 def _partitions(architecture: Architecture) -> Ints:
@@ -214,7 +243,8 @@ def encode_mappings(encoded: Encoded, mappings: Sequence[Mapping]) -> Batch:
             batch.order[b, index] = order + [d for d in range(len(dims)) if d not in order]
             for loops, bounds in ((level.temporal, batch.temporal), (level.x, batch.x), (level.y, batch.y)):
                 for loop in loops:
-                    bounds[b, index, dims[loop.dim]] *= loop.bound
+                    if loop.bound > 1:
+                        bounds[b, index, dims[loop.dim]] *= loop.bound
             batch.keep[b, index] = [tensor.name in level.keep for tensor in encoded.tensors]
     return batch
 

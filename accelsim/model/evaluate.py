@@ -92,7 +92,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
                 leak_pj=float(s.leak[index]),
             )
         )
-    steps = int(s.before[-1, 0])
+    steps = int(s.steps[-1])
     return Result(
         architecture=architecture.name,
         workload=einsum.name,

@@ -1,6 +1,6 @@
 """Closed formulas for a batch of mappings, compiled.
 
-Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions, T = tensors, R = ranks of a tensor.
+Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions, T = tensors.
 The counts are those of MODEL.md section 4; docs/model.md derives the formulas, tests/test_kernel.py holds them against the oracle.
 Counts are int64 and `encode` has proved that they fit.
 """
@@ -15,26 +15,31 @@ from numba import njit
 from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Encoded, Floats, Ints
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION = range(5)
+RULES = 8
+"""A status is a rule + RULES x the level that breaks it."""
 READ, WRITE, UPDATE, TRANSFER = range(4)
 
 
 class Detail(NamedTuple):
     """All that the model knows of one mapping; scratch space for a batch.
 
-    inside : int64[L+1, D], tile sizes of the dimensions at each level (last: compute); before : int64[L+1, D], product of all
-    temporal bounds outside the loop at that place of the order, [L, 0]: of all; spread : int64[L, D], spatial bounds;
-    tile : int64[L, T] [words]; into : int64[L+1, T], words into a tile; reads, fills, updates : int64[L, T] [words an instance];
-    groups : int64[L, T, 2], children of a network whose words are distinct, downwards and upwards;
-    transfers : int64[L, T], words over the network below for each child; partial : bool[L, T], the level holds partial sums;
-    used : int64[L+1], instances in use; cycles : int64[L+1]; energy : float64[L, T, 4] [pJ, all instances]; leak : float64[L];
-    reach : bool[W], marks for unions of windows.
+    inside : int64[L+1, D], tile sizes of the dimensions at each level (last: compute); before : int64[L, D], product of all temporal
+    bounds outside a place of the order; spread : int64[L, D], spatial bounds; steps : int64[L+1], product of all temporal bounds of
+    the levels outside (last: of all); loops : int64[L], temporal loops of bound > 1 of each level;
+    visits : int64[L+1], product of the temporal bounds outside that move the output; tile : int64[L, T] [words];
+    reads, fills, updates : int64[L, T] [words an instance]; groups : int64[L, T, 2], children of a network whose words are distinct,
+    downwards and upwards; transfers : int64[L, T], words over the network below for each child; partial : bool[L, T], the level
+    holds partial sums; used : int64[L+1], instances in use; cycles : int64[L+1]; energy : float64[L, T, 4] [pJ, all instances];
+    leak : float64[L]; reach : bool[W], marks for unions of windows.
     """
 
     inside: Ints
     before: Ints
     spread: Ints
+    steps: Ints
+    loops: Ints
+    visits: Ints
     tile: Ints
-    into: Ints
     reads: Ints
     fills: Ints
     updates: Ints
@@ -50,18 +55,22 @@ class Detail(NamedTuple):
 
 def make_detail(encoded: Encoded) -> Detail:
     """Arrays for one mapping, of the right shapes."""
-    constants = encoded.constants
-    levels, dims, tensors = len(constants.fanout), len(constants.bounds), len(constants.ranks)
-    extents = 1 + (constants.coefficient * (constants.bounds - 1)).sum(axis=2)
-    crowded = (constants.coefficient * (constants.bounds > 1) > 0).sum(axis=2) > 2
-    crowded[constants.output[0]] |= constants.windowed[constants.output[0]]
-    reach = int(extents[crowded].max(initial=1)) + 1
+    c = encoded.constants
+    levels, (tensors, dims) = len(c.fanout), c.relevant.shape
+    reach = 1
+    for t in range(tensors):
+        for r in set(c.rank[t][c.relevant[t]].tolist()):
+            along = c.relevant[t] & (c.rank[t] == r)
+            if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):
+                reach = max(reach, 1 + int((c.factor[t] * (c.bounds - 1))[along].sum()))
     return Detail(
         inside=np.ones((levels + 1, dims), np.int64),
-        before=np.ones((levels + 1, dims), np.int64),
+        before=np.ones((levels, dims), np.int64),
         spread=np.ones((levels, dims), np.int64),
+        steps=np.ones(levels + 1, np.int64),
+        loops=np.zeros(levels, np.int64),
+        visits=np.ones(levels + 1, np.int64),
         tile=np.zeros((levels, tensors), np.int64),
-        into=np.zeros((levels + 1, tensors), np.int64),
         reads=np.zeros((levels, tensors), np.int64),
         fills=np.zeros((levels, tensors), np.int64),
         updates=np.zeros((levels, tensors), np.int64),
@@ -72,33 +81,41 @@ def make_detail(encoded: Encoded) -> Detail:
         cycles=np.zeros(levels + 1, np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
-        reach=np.zeros(reach, np.bool_),
+        reach=np.zeros(reach + 1, np.bool_),
     )
 
 
-def _jit(function: Any) -> Any:
-    return njit(cache=True, error_model="numpy", nogil=True)(function)
+def jit(function: Any) -> Any:
+    """Compile a function of arrays when it is first called, and keep the machine code on disk.
+
+    The arrays belong to the caller and nothing is allocated, so Numba's reference counting is off: it would take most of the time.
+    """
+    return njit(cache=True, error_model="numpy", nogil=True, _nrt=False)(function)
 
 
-@_jit
+def inline(function: Any) -> Any:
+    """Compile a function as part of those that call it: passing the constants on costs more than what it does."""
+    return njit(cache=True, error_model="numpy", nogil=True, _nrt=False, forceinline=True)(function)
+
+
+@inline
 def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-@_jit
-def _box(c: Constants, inside: Ints, level: int, t: int, skip: int) -> int:
-    """Words in the box of a tile, over all ranks but `skip` (-1: over all)."""
-    words = 1
-    for r in range(c.ranks[t]):
-        if r != skip:
-            extent = 1
-            for d in range(inside.shape[1]):
-                extent += c.coefficient[t, r, d] * (inside[level, d] - 1)
+@inline
+def _box(c: Constants, inside: Ints, level: int, t: int) -> int:
+    """Words in the box of a tile."""
+    words, extent = 1, 1
+    for k in range(c.terms[t]):
+        if c.term_opens[t, k]:
             words *= extent
-    return words
+            extent = 1
+        extent += c.term_factor[t, k] * (inside[level, c.term[t, k]] - 1)
+    return words * extent
 
 
-@_jit
+@jit
 def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
     """Mark all positions that some marked position reaches in 0 … count-1 steps; returns the extent of what is marked."""
     new = extent + step * (count - 1)
@@ -115,295 +132,404 @@ def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
     return new
 
 
-@_jit
-def _distinct(c: Constants, inside: Ints, x: Ints, y: Ints, level: int, t: int, shares_x: bool, shares_y: bool, reach: Bools) -> int:
-    """Children of one instance that need words of their own: distinct tile offsets among those that may share.
+@jit
+def _count_marks(reach: Bools, extent: int) -> int:
+    marked = 0
+    for at in range(extent):
+        marked += reach[at]
+    return marked
+
+
+@inline
+def _axis_loop(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, d: int, on_x: bool, on_y: bool) -> tuple[int, int]:
+    """Step and count of a dimension's loop over the chosen axes of a fanout; y lies inside x."""
+    step, count = c.factor[t, d] * s.inside[level + 1, d], 1
+    if on_x:
+        count = x[level, d]
+        if not on_y:
+            step *= y[level, d]
+    if on_y:
+        count *= y[level, d]
+    return step, count
+
+
+@jit
+def _distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, on_x: bool, on_y: bool) -> int:
+    """Distinct tile offsets of a windowed tensor among children on the chosen axes.
 
     Two progressions of counts n, m and steps a, b have n*m - max(0, n - b/g) * max(0, m - a/g) distinct sums, g = gcd(a, b): sums
-    collide exactly along (b/g, -a/g), and each chain of collisions is counted at its start.
+    collide exactly along (b/g, -a/g), and each chain of collisions is counted at its start. More than two are marked one by one.
     """
-    groups = 1
-    for d in range(inside.shape[1]):
-        if not shares_x:
-            groups *= x[level, d]
-        if not shares_y:
-            groups *= y[level, d]
-    if not (shares_x or shares_y):
-        return groups
-    if not c.windowed[t]:
-        for d in range(inside.shape[1]):
-            if c.rank_of[t, d] >= 0:
-                if shares_x:
-                    groups *= x[level, d]
-                if shares_y:
-                    groups *= y[level, d]
-        return groups
-    for r in range(c.ranks[t]):
-        found, n, m, a, b = 0, 1, 1, 1, 1
-        for d in range(inside.shape[1]):
-            if c.coefficient[t, r, d] == 0:
-                continue
-            count, step = 1, c.coefficient[t, r, d] * inside[level + 1, d]
-            if shares_x:
-                count *= x[level, d]
-                if not shares_y:
-                    step *= y[level, d]
-            if shares_y:
-                count *= y[level, d]
+    groups, k = 1, 0
+    while k < c.terms[t]:
+        rank, start, found, n, m, a, b = c.rank[t, c.term[t, k]], k, 0, 1, 1, 1, 1
+        while k < c.terms[t] and c.rank[t, c.term[t, k]] == rank:
+            step, count = _axis_loop(c, s, x, y, level, t, c.term[t, k], on_x, on_y)
             if count > 1:
                 found += 1
-                if found == 1:
-                    n, a = count, step
-                else:
-                    m, b = count, step
-        if found <= 1:
-            groups *= n
+                n, a, m, b = m, b, count, step
+            k += 1
+        if found < 2:
+            groups *= m
         elif found == 2:
             g, rest = a, b
             while rest:
                 g, rest = rest, g % rest
             groups *= n * m - max(0, n - b // g) * max(0, m - a // g)
         else:
-            reach[0] = True
+            s.reach[0] = True
             extent = 1
-            for d in range(inside.shape[1]):
-                if c.coefficient[t, r, d] == 0:
-                    continue
-                count, step = 1, c.coefficient[t, r, d] * inside[level + 1, d]
-                if shares_x:
-                    count *= x[level, d]
-                    if not shares_y:
-                        step *= y[level, d]
-                if shares_y:
-                    count *= y[level, d]
-                extent = _mark_sum(reach, extent, step, count)
-            marked = 0
-            for at in range(extent):
-                marked += reach[at]
-            groups *= marked
+            for again in range(start, k):
+                step, count = _axis_loop(c, s, x, y, level, t, c.term[t, again], on_x, on_y)
+                extent = _mark_sum(s.reach, extent, step, count)
+            groups *= _count_marks(s.reach, extent)
     return groups
 
 
-@_jit
-def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
-    """Words that enter one instance's tile over the whole run: the first box, whole boxes, and new parts where a halo is kept.
+@inline
+def _distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
+    """Children of one instance that need words of their own: distinct tile offsets along axes that share, times all along others."""
+    groups = 1
+    windowed = c.windowed[t]
+    for d in range(c.relevant.shape[1]):
+        counts = c.relevant[t, d] and not windowed
+        if counts or not shares_x:
+            groups *= x[level, d]
+        if counts or not shares_y:
+            groups *= y[level, d]
+    if windowed and (shares_x or shares_y):
+        groups *= _distinct_windows(c, s, x, y, level, t, shares_x, shares_y)
+    return groups
+
+
+@jit
+def _words_into_window(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, l: int, j: int) -> int:
+    """Words that enter one instance's tile of a windowed tensor that loop j of level l moves: the first box, whole boxes, and new parts where a halo is kept.
 
     Only the innermost loop that moves the tile, k, can keep a halo, because the step vector of any loop further out differs from the
     remembered one, except where loops on the same rank happen to continue k's steps (same vector) or to leave the box in place.
     """
-    words = _box(c, s.inside, level, t, -1)
-    dims = order.shape[1]
-    for at in range(level * dims - 1, -1, -1):
-        l, j = at // dims, at % dims
+    words = s.tile[level, t]
+    d = order[l, j]
+    rank, step, extent = c.rank[t, d], c.factor[t, d] * s.inside[l + 1, d] * s.spread[l, d], 1
+    for k in range(c.terms[t]):
+        if c.rank[t, c.term[t, k]] == rank:
+            extent += c.factor[t, c.term[t, k]] * (s.inside[level, c.term[t, k]] - 1)
+    new = words // extent * min(extent, step)
+    total = s.before[l, j] * (words + (temporal[l, d] - 1) * new)
+    back = (temporal[l, d] - 1) * step
+    while True:
+        j -= 1
+        while j < 0:
+            l -= 1
+            if l < 0:
+                return total
+            j = s.loops[l] - 1
         d = order[l, j]
         bound = temporal[l, d]
-        if bound == 1 or c.rank_of[t, d] < 0:
+        if not c.relevant[t, d]:
             continue
-        if not c.windowed[t]:
-            return words * s.before[l, j] * bound
-        r = c.rank_of[t, d]
-        others = _box(c, s.inside, level, t, r)
-        step = c.coefficient[t, r, d] * s.inside[l + 1, d] * s.spread[l, d]
-        new = min(words, others * step)
-        total = s.before[l, j] * (words + (bound - 1) * new)
-        back = (bound - 1) * step
-        for out in range(at - 1, -1, -1):
-            l, j = out // dims, out % dims
-            d = order[l, j]
-            bound = temporal[l, d]
-            if bound == 1 or c.rank_of[t, d] < 0:
-                continue
-            if c.rank_of[t, d] != r:
-                break
-            far = c.coefficient[t, r, d] * s.inside[l + 1, d] * s.spread[l, d]
-            if far == back:
-                total -= (bound - 1) * s.before[l, j] * words
-            elif far - back == step:
-                total -= (bound - 1) * s.before[l, j] * (words - new)
-            back += (bound - 1) * far
-        return total
-    return words
+        if c.rank[t, d] != rank:
+            return total
+        far = c.factor[t, d] * s.inside[l + 1, d] * s.spread[l, d]
+        if far == back:
+            total -= (bound - 1) * s.before[l, j] * words
+        elif far - back == step:
+            total -= (bound - 1) * s.before[l, j] * (words - new)
+        back += (bound - 1) * far
 
 
-@_jit
-def _seen(c: Constants, temporal: Ints, s: Detail, level: int, above: int, t: int) -> int:
-    """Different words that ever pass through one instance of level `above` in tiles of level `level` (equal: its own tile)."""
-    words = 1
-    for r in range(c.ranks[t]):
-        extent, count, terms = 1, 1, 0
-        for d in range(temporal.shape[1]):
-            if c.coefficient[t, r, d] == 0:
-                continue
-            extent += c.coefficient[t, r, d] * (s.inside[level, d] - 1)
-            terms += c.bounds[d] > 1
+@jit
+def _seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int, t: int) -> int:
+    """Different words that ever pass through one instance of level `above` in tiles of level `level`, for a windowed output."""
+    words, k = 1, 0
+    while k < c.terms[t]:
+        rank, extent = c.rank[t, c.term[t, k]], 1
+        start = k
+        while k < c.terms[t] and c.rank[t, c.term[t, k]] == rank:
+            extent += c.factor[t, c.term[t, k]] * (s.inside[level, c.term[t, k]] - 1)
+            k += 1
+        if k == start + 1:
+            d = c.term[t, start]
+            words *= extent
             for l in range(level):
-                count *= temporal[l, d]
+                words *= temporal[l, d]
                 if l >= above:
-                    count *= s.spread[l, d]
-        if terms <= 1:
-            words *= extent * count
+                    words *= s.spread[l, d]
             continue
         for at in range(extent):
             s.reach[at] = True
-        for d in range(temporal.shape[1]):
-            if c.coefficient[t, r, d] == 0:
-                continue
+        for again in range(start, k):
+            d = c.term[t, again]
             for l in range(level):
-                step = c.coefficient[t, r, d] * s.inside[l + 1, d]
+                step = c.factor[t, d] * s.inside[l + 1, d]
                 if l >= above:
                     extent = _mark_sum(s.reach, extent, step, s.spread[l, d])
                 extent = _mark_sum(s.reach, extent, step * s.spread[l, d], temporal[l, d])
-        marked = 0
-        for at in range(extent):
-            marked += s.reach[at]
-        words *= marked
+        words *= _count_marks(s.reach, extent)
     return words
 
 
-@_jit
-def _place(temporal: Ints, order: Ints, x: Ints, y: Ints, s: Detail) -> None:
-    """Tile sizes, instances in use and temporal products, outermost and innermost first."""
+@inline
+def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool) -> int:
+    """Place the tiles and tell whether they fit; nothing here depends on the order of loops.
+
+    Returns
+    -------
+    int
+        VALID, or the first broken rule + RULES x its level: fanouts from the outside in, then capacities from the inside out. Partial
+        sums are taken to be as narrow as finished words; `cost` looks again where they are wider. With `anyway` all is placed
+        even so.
+    """
     levels, dims = temporal.shape
-    product = 1
+    status = VALID
     for l in range(levels):
-        used = s.used[l]
-        for j in range(dims):
-            s.before[l, j] = product
-            product *= temporal[l, order[l, j]]
-            s.spread[l, j] = x[l, j] * y[l, j]
-            used *= s.spread[l, j]
-        s.used[l + 1] = used
-    s.before[levels, 0] = product
+        across, down = 1, 1
+        for d in range(dims):
+            across *= x[l, d]
+            down *= y[l, d]
+            s.spread[l, d] = x[l, d] * y[l, d]
+        s.used[l + 1] = s.used[l] * across * down
+        if status == VALID and across > c.fanout[l, 0]:
+            status = FANOUT_X + RULES * l
+        if status == VALID and down > c.fanout[l, 1]:
+            status = FANOUT_Y + RULES * l
+        if status != VALID and not anyway:
+            return status
     for l in range(levels - 1, -1, -1):
         for d in range(dims):
             s.inside[l, d] = s.inside[l + 1, d] * s.spread[l, d] * temporal[l, d]
+        held = 0
+        for t in range(keep.shape[1]):
+            s.partial[l, t] = False
+            if keep[l, t]:
+                s.tile[l, t] = _box(c, s.inside, l, t)
+                held += s.tile[l, t] * c.word_parts[l, t, 0]
+        if status == VALID and held > c.capacity[l] and c.capacity[l] != UNLIMITED:
+            status = CAPACITY + RULES * l
+        if status == VALID and c.partitioned[l]:
+            status = _fit_partitions(c, keep, s, l)
+        if status != VALID and not anyway:
+            return status
+    return status
 
 
-@_jit
-def _fanout(c: Constants, x: Ints, y: Ints) -> int:
-    """Status: whether the spatial bounds fit the fanouts."""
-    for l in range(x.shape[0]):
-        across, down = 1, 1
-        for d in range(x.shape[1]):
-            across *= x[l, d]
-            down *= y[l, d]
-        if across > c.fanout[l, 0]:
-            return FANOUT_X + 8 * l
-        if down > c.fanout[l, 1]:
-            return FANOUT_Y + 8 * l
+@jit
+def _fit_partitions(c: Constants, keep: Bools, s: Detail, l: int) -> int:
+    for role in range(c.partition.shape[1]):
+        held = 0
+        for t in range(keep.shape[1]):
+            if keep[l, t] and c.role[t] == role:
+                held += s.tile[l, t] * c.word_parts[l, t, int(s.partial[l, t])]
+        if held > c.partition[l, role]:
+            return PARTITION + RULES * l
     return VALID
 
 
-@_jit
-def _capacity(c: Constants, keep: Bools, s: Detail) -> int:
-    """Status: whether the tiles that each level keeps fit, with partial sums at their own width where `partial` says so."""
+@jit
+def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
+    """Status once it is known which levels hold partial sums."""
     for l in range(keep.shape[0]):
         held = 0
         for t in range(keep.shape[1]):
             if keep[l, t]:
                 held += s.tile[l, t] * c.word_parts[l, t, int(s.partial[l, t])]
-        if c.capacity[l] != UNLIMITED and held > c.capacity[l]:
-            return CAPACITY + 8 * l
-        for role in range(c.partition.shape[1]):
-            if c.partition[l, role] == UNLIMITED:
-                continue
-            held = 0
-            for t in range(keep.shape[1]):
-                if keep[l, t] and c.role[t] == role:
-                    held += s.tile[l, t] * c.word_parts[l, t, int(s.partial[l, t])]
-            if held > c.partition[l, role]:
-                return PARTITION + 8 * l
+        if held > c.capacity[l] and c.capacity[l] != UNLIMITED:
+            return CAPACITY + RULES * l
+        if c.partitioned[l]:
+            status = _fit_partitions(c, keep, s, l)
+            if status != VALID:
+                return status
     return VALID
 
 
-@_jit
-def _move_tensor(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int) -> None:
-    """Reads, fills, updates and transfers of one tensor, from the compute units outwards."""
-    levels = temporal.shape[0]
-    child = levels
-    s.into[levels, t] = s.before[levels, 0]
-    down = s.into[levels, t]
-    up = 0
-    if t == c.output[0]:
-        up = down
-        down -= _seen(c, temporal, s, levels, levels, t)
-    for l in range(levels - 1, -1, -1):
-        s.transfers[l, t] = down + up
-        gathers = x.shape[0] and s.used[l + 1] > s.used[l]
-        if gathers:
-            s.groups[l, t, 0] = _distinct(c, s.inside, x, y, l, t, c.multicast[l, 0], c.multicast[l, 1], s.reach)
-            s.groups[l, t, 1] = (
-                _distinct(c, s.inside, x, y, l, t, c.reduction[l, 0], c.reduction[l, 1], s.reach) if t == c.output[0] else 1
-            )
+@inline
+def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
+    """Multiply up the temporal loops from the outside in: all of them, and down to the innermost that moves each tensor."""
+    levels, dims = temporal.shape
+    output = c.output[0]
+    product, visits = 1, 1
+    for l in range(levels):
+        loops = 0
+        for j in range(dims):
+            d = order[l, j]
+            bound = temporal[l, d]
+            if bound == 1:
+                break
+            s.before[l, j] = product
+            loops += 1
+            product *= bound
+            visits *= bound if c.relevant[output, d] else 1
+        s.loops[l] = loops
+        s.steps[l + 1] = product
+        s.visits[l + 1] = visits
+
+
+@inline
+def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
+    """Words that enter one instance's tile: as often as the loops outside it, down to the innermost that moves it, step."""
+    for l in range(level - 1, -1, -1):
+        for j in range(s.loops[l] - 1, -1, -1):
+            d = order[l, j]
+            if c.relevant[t, d]:
+                if c.windowed[t]:
+                    return _words_into_window(c, temporal, order, s, level, t, l, j)
+                return s.tile[level, t] * s.before[l, j] * temporal[l, d]
+    return s.tile[level, t]
+
+
+@inline
+def _move_input(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int) -> None:
+    """Reads, fills and transfers of a tensor that is only read, from the compute units outwards."""
+    down = s.steps[temporal.shape[0]]
+    for l in range(temporal.shape[0] - 1, -1, -1):
+        s.transfers[l, t] = down
+        if s.used[l + 1] > s.used[l]:
+            s.groups[l, t, 0] = _distinct(c, s, x, y, l, t, c.multicast[l, 0], c.multicast[l, 1])
+            down *= s.groups[l, t, 0]
         else:
             s.groups[l, t, 0] = 1
-            s.groups[l, t, 1] = 1
-        down *= s.groups[l, t, 0]
-        up *= s.groups[l, t, 1]
-        s.reads[l, t] = 0
-        s.fills[l, t] = 0
-        s.updates[l, t] = 0
-        s.partial[l, t] = False
         if not keep[l, t]:
             continue
-        if t == c.output[0]:
-            s.updates[l, t] = up
-            s.reads[l, t] = up - _seen(c, temporal, s, child, l, t)
-            s.partial[l, t] = s.reads[l, t] > 0
+        s.reads[l, t] = down
+        s.updates[l, t] = 0
+        if l == 0:
+            s.fills[l, t] = 0
         else:
-            s.reads[l, t] = down
+            down = _words_into(c, temporal, order, s, l, t)
+            s.fills[l, t] = down
+
+
+@inline
+def _move_output(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail) -> None:
+    """Updates, reads and fills of the output, and what crosses the networks both ways, from the compute units outwards.
+
+    `seen` counts the different words that a tile ever holds: its words times the loops that move it. Seen from above, the spatial
+    loops between come on top.
+    """
+    t = c.output[0]
+    levels, dims = temporal.shape
+    windowed = c.windowed[t]
+    child = levels
+    up = s.steps[levels]
+    seen = _seen_windows(c, temporal, s, levels, levels, t) if windowed else s.visits[levels]
+    down = up - seen
+    for l in range(levels - 1, -1, -1):
+        s.transfers[l, t] = down + up
+        s.groups[l, t, 0] = 1
+        s.groups[l, t, 1] = 1
+        if s.used[l + 1] > s.used[l]:
+            s.groups[l, t, 0] = _distinct(c, s, x, y, l, t, c.multicast[l, 0], c.multicast[l, 1])
+            s.groups[l, t, 1] = _distinct(c, s, x, y, l, t, c.reduction[l, 0], c.reduction[l, 1])
+            down *= s.groups[l, t, 0]
+            up *= s.groups[l, t, 1]
+            for d in range(dims):
+                if c.relevant[t, d]:
+                    seen *= s.spread[l, d]
+        if not keep[l, t]:
+            continue
+        if windowed:
+            seen = _seen_windows(c, temporal, s, child, l, t)
+        s.updates[l, t] = up
+        s.reads[l, t] = up - seen
+        s.partial[l, t] = up > seen
+        s.fills[l, t] = 0
         child = l
         if l == 0:
             break
-        s.into[l, t] = _words_into(c, temporal, order, s, l, t)
-        down = s.into[l, t]
-        if t == c.output[0]:
-            up = down
-            down -= _seen(c, temporal, s, l, l, t)
-            if c.drain[l]:
-                s.reads[l, t] += up
+        up = _words_into(c, temporal, order, s, l, t)
+        seen = _seen_windows(c, temporal, s, l, l, t) if windowed else s.tile[l, t] * s.visits[l]
+        down = up - seen
         s.fills[l, t] = down
+        if c.drain[l]:
+            s.reads[l, t] += up
 
 
-@_jit
-def _charge(c: Constants, keep: Bools, s: Detail) -> tuple[float, int]:
-    """Energy [pJ] and cycles from the counts."""
+@inline
+def _charge(c: Constants, keep: Bools, s: Detail, every: bool) -> tuple[float, int]:
+    """Energy [pJ] and cycles from the counts; `every`: the cycles of levels that are no bottleneck as well."""
     levels, tensors = keep.shape
-    steps = s.before[levels, 0]
-    cycles = steps * c.mac_cycles[0]
-    s.cycles[levels] = cycles
-    energy = steps * s.used[levels] * c.mac[0]
+    cycles = s.steps[levels] * c.mac_cycles[0]
+    energy = float(s.steps[levels] * s.used[levels]) * c.mac[0]
     for l in range(levels):
-        used = s.used[l]
+        used = float(s.used[l])
         read, written = 0, 0
         for t in range(tensors):
-            s.energy[l, t, TRANSFER] = float(s.transfers[l, t]) * float(s.used[l + 1]) * c.energy[l, t, TRANSFER]
-            energy += s.energy[l, t, TRANSFER]
-            s.energy[l, t, READ] = 0.0
-            s.energy[l, t, WRITE] = 0.0
-            s.energy[l, t, UPDATE] = 0.0
-            if not keep[l, t]:
-                continue
-            part = c.word_parts[l, t, int(s.partial[l, t])]
-            read += s.reads[l, t] * part
-            written += (s.fills[l, t] + s.updates[l, t]) * part
-            s.energy[l, t, READ] = float(_ceil_div(s.reads[l, t] * part, c.block[l]) * used) * c.energy[l, t, READ]
-            s.energy[l, t, WRITE] = float(_ceil_div(s.fills[l, t] * part, c.block[l]) * used) * c.energy[l, t, WRITE]
-            s.energy[l, t, UPDATE] = float(_ceil_div(s.updates[l, t] * part, c.block[l]) * used) * c.energy[l, t, UPDATE]
-            energy += s.energy[l, t, READ] + s.energy[l, t, WRITE] + s.energy[l, t, UPDATE]
-        s.cycles[l] = 0
-        for port in range(3):
-            if c.bandwidth[l, port, 0] > 0:
-                words = read + written if port == 0 else (read if port == 1 else written)
-                s.cycles[l] = max(s.cycles[l], _ceil_div(words * c.bandwidth[l, port, 1], c.bandwidth[l, port, 0]))
-        cycles = max(cycles, s.cycles[l])
+            if keep[l, t]:
+                reads, fills, updates = s.reads[l, t], s.fills[l, t], s.updates[l, t]
+                part = c.word_parts[l, t, int(s.partial[l, t])]
+                if part != 1:
+                    reads, fills, updates = reads * part, fills * part, updates * part
+                read += reads
+                written += fills + updates
+                if c.block[l] != 1:
+                    shift = c.block_shift[l]
+                    if shift >= 0:
+                        reads, fills, updates = -(-reads >> shift), -(-fills >> shift), -(-updates >> shift)
+                    else:
+                        block = c.block[l]
+                        reads, fills, updates = _ceil_div(reads, block), _ceil_div(fills, block), _ceil_div(updates, block)
+                read_pj = float(reads) * used * c.energy[l, t, READ]
+                write_pj = float(fills) * used * c.energy[l, t, WRITE]
+                update_pj = float(updates) * used * c.energy[l, t, UPDATE]
+                energy += read_pj + write_pj + update_pj
+                if every:
+                    s.energy[l, t, READ], s.energy[l, t, WRITE], s.energy[l, t, UPDATE] = read_pj, write_pj, update_pj
+            if c.transfers[l]:
+                transfer_pj = float(s.transfers[l, t]) * float(s.used[l + 1]) * c.energy[l, t, TRANSFER]
+                energy += transfer_pj
+                if every:
+                    s.energy[l, t, TRANSFER] = transfer_pj
+        if c.limited[l]:
+            needed = _port_cycles(c, l, read, written, cycles, every)
+            cycles = max(cycles, needed)
+            if every:
+                s.cycles[l] = needed
     for l in range(levels):
-        s.leak[l] = c.leak[l] * float(cycles) * float(s.used[l])
-        energy += s.leak[l]
+        leak = c.leak[l] * float(cycles) * float(s.used[l])
+        energy += leak
+        if every:
+            s.leak[l] = leak
+    if every:
+        s.cycles[levels] = s.steps[levels] * c.mac_cycles[0]
     return energy, cycles
 
 
-@_jit
+@inline
+def _port_cycles(c: Constants, l: int, read: int, written: int, cycles: int, every: bool) -> int:
+    """Cycles that the busiest port of a level needs; 0 if that is not more than `cycles` and not asked for."""
+    needed = 0
+    for port in range(3):
+        words, rate = (read + written, read, written)[port], c.bandwidth[l, port, 0]
+        if rate > 0 and (every or words * c.bandwidth[l, port, 1] > cycles * rate):
+            needed = max(needed, _ceil_div(words * c.bandwidth[l, port, 1], rate))
+    return needed
+
+
+@inline
+def cost(
+    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
+) -> tuple[int, float, int]:
+    """Count and charge a mapping whose tiles `fit` has placed; `every`: the cycles of levels that are no bottleneck as well.
+
+    Returns
+    -------
+    status : int
+        VALID unless partial sums, now that it is known where they are, do not fit.
+    energy_pj : float
+    cycles : int
+    """
+    _walk_loops(c, temporal, order, s)
+    output = c.output[0]
+    for t in range(keep.shape[1]):
+        if t != output:
+            _move_input(c, temporal, order, x, y, keep, s, t)
+    _move_output(c, temporal, order, x, y, keep, s)
+    energy, cycles = _charge(c, keep, s, every)
+    return _fit_partial_sums(c, keep, s) if c.two_widths[0] else VALID, energy, cycles
+
+
+@jit
 def evaluate_one(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool
 ) -> tuple[int, float, int]:
@@ -414,36 +540,23 @@ def evaluate_one(
     temporal, order, x, y : int64[L, D]
     keep : bool[L, T]
     anyway : bool
-        Count an invalid mapping as well.
+        Count an invalid mapping as well, and the cycles of every level.
 
     Returns
     -------
     status : int
-        VALID, or the broken rule + 8 x level.
+        VALID, or the broken rule + RULES x level.
     energy_pj : float
     cycles : int
     """
-    status = _fanout(c, x, y)
+    status = fit(c, temporal, x, y, keep, s, anyway)
     if status != VALID and not anyway:
         return status, np.inf, 0
-    _place(temporal, order, x, y, s)
-    for l in range(keep.shape[0]):
-        for t in range(keep.shape[1]):
-            s.partial[l, t] = False
-            s.tile[l, t] = _box(c, s.inside, l, t, -1) if keep[l, t] else 0
-    if status == VALID:
-        status = _capacity(c, keep, s)
-    if status != VALID and not anyway:
-        return status, np.inf, 0
-    for t in range(keep.shape[1]):
-        _move_tensor(c, temporal, order, x, y, keep, s, t)
-    if status == VALID:
-        status = _capacity(c, keep, s)
-    energy, cycles = _charge(c, keep, s)
-    return status, energy, cycles
+    late, energy, cycles = cost(c, temporal, order, x, y, keep, s, anyway)
+    return status if status != VALID else late, energy, cycles
 
 
-@_jit
+@jit
 def evaluate_many(c: Constants, batch: Batch, s: Detail, status: Ints, energy: Floats, cycles: Ints) -> None:
     """Evaluate a batch; energy is infinite where a mapping is invalid.
 

@@ -1,0 +1,8 @@
+"""`python -m accelsim`."""
+
+import sys
+
+from accelsim.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""The command line: each command reads its arguments, calls the library, and prints.
+
+Results go to stdout, progress and mistakes to stderr. Exit codes: 0 done, 1 no valid mapping (or records that differ),
+2 bad input, 70 a fault of accelsim, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from accelsim import __version__
+
+DONE, NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 70, 130, 141
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that names the closest command or option beside a misspelt one."""
+
+    def error(self, message: str) -> NoReturn:
+        words = message.replace(",", " ").split()
+        known = [option for action in self._actions for option in action.option_strings]
+        known += [name for action in self._actions for name in action.choices or ()]
+        from accelsim.units import near_miss
+
+        unknown = [word.strip("'\"") for word in words if "unrecognized" in message or word.startswith(("'", '"'))]
+        found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
+        hint = next(filter(None, found), "")
+        super().error(message + (f"; {hint}" if hint else ""))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; never ends in a traceback.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a character that the terminal cannot show is no reason to fail
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up_stdout()
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return INTERRUPTED
+    except OSError as error:
+        _give_up_stdout()
+        _complain(
+            f"accelsim: {error.filename + ': ' if isinstance(error.filename, str) else ''}{error.strerror or error}"
+        )
+        return BAD_INPUT
+    except Exception as error:  # the user gets a line and a file instead of a traceback
+        return _internal_error(error)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from accelsim.errors import AccelsimError, NoValidMapping
+
+    try:
+        parser = _parser()
+        parsed, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit as stop:  # --help, --version and mistakes in the arguments
+        return stop.code if isinstance(stop.code, int) else BAD_INPUT
+    from accelsim import commands
+
+    command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
+    try:
+        return command(parsed)
+    except NoValidMapping as error:
+        _complain(str(error))
+        return NO_VALID_MAPPING
+    except AccelsimError as error:
+        _complain(str(error))
+        return BAD_INPUT
+
+
+def _give_up_stdout() -> None:
+    """Let nothing be written to stdout any more, also not at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return
+
+
+def _complain(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        return
+
+
+def _internal_error(error: Exception) -> int:
+    import tempfile
+    import traceback
+
+    where = ""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="accelsim-", suffix=".log", delete=False, encoding="utf-8") as log:
+            log.write(f"accelsim {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
+            log.write("".join(traceback.format_exception(error)))
+            where = f"; details are in {log.name}"
+    except OSError:
+        where = "; a log could not be written"
+    first = " ".join(str(error).split())[:200]
+    _complain(f"internal error: {type(error).__name__}: {first}; please report it{where}")
+    return INTERNAL
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="accelsim",
+        allow_abbrev=False,
+        description="Find and evaluate mappings of deep-learning layers onto accelerators.",
+        epilog="ARCH, WORKLOAD and MAPPING are files, or names that `accelsim list` shows. "
+        "Exit codes: 0 done, 1 no valid mapping, 2 bad input.",
+    )
+    parser.add_argument("--version", action="version", version=f"accelsim {__version__}")
+    parser.set_defaults(parser=parser)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+
+    def command(name: str, about: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
+        made.set_defaults(command=f"{name}_command", parser=made)
+        return made
+
+    made = command("map", "find a good mapping of a layer, or of each layer of a network")
+    _add_machine(made, "WORKLOAD")
+    made.add_argument("--layer", metavar="NAME", help="map this layer only")
+    made.add_argument(
+        "--objective", default="energy", metavar="WHAT",
+        help="energy (default), cycles, edp, or a weighted product such as 'energy^2*cycles'",
+    )  # fmt: skip
+    made.add_argument(
+        "--search", choices=("auto", "random", "exhaustive"), default="auto",
+        help="auto (default): exhaustive where the map space is small, else random",
+    )  # fmt: skip
+    made.add_argument("--mappings", type=_positive_int, metavar="N", help="stop after N mappings")
+    made.add_argument(
+        "--seconds", type=_positive_seconds, metavar="S", help="stop after S seconds (default: 5, if no --mappings)"
+    )
+    made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the random search (default: 0)")
+    _add_output(made)
+    made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
+
+    made = command("eval", "evaluate one mapping, such as one that `map -o` wrote")
+    _add_machine(made, "WORKLOAD", "MAPPING")
+    made.add_argument("--layer", metavar="NAME", help="the layer that is mapped, where the workload has several")
+    _add_output(made)
+
+    made = command("check", "read input files and report every mistake in them")
+    made.add_argument("files", nargs="+", metavar="FILE")
+    _add_overrides(made)
+
+    made = command("energy", "show the energy of each action of each component, with its source")
+    _add_machine(made)
+    made.add_argument("--json", action="store_true", help="print JSON")
+
+    made = command("list", "name the files that come with accelsim")
+    made.add_argument("kind", nargs="?", choices=("arch", "workloads", "mappings", "energy_tables"))
+
+    made = command("validate", "compare the cost model with counts that another tool wrote")
+    made.add_argument("tool", choices=("timeloop",))
+    made.add_argument("paths", nargs="+", metavar="PATH", help="records (cases.jsonl), or folders of them")
+    return parser
+
+
+def _add_machine(parser: argparse.ArgumentParser, *more: str) -> None:
+    for name in ("ARCH", *more):
+        parser.add_argument(name.lower(), metavar=name)
+    _add_overrides(parser)
+
+
+def _add_overrides(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", action="append", default=[], type=_override, metavar="NAME=VALUE", dest="overrides",
+        help="override a parameter of the input files; may be repeated",
+    )  # fmt: skip
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", metavar="DIR", help="write mapping.yaml, result.json and figures there")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+
+
+def _positive_int(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got '{text}'")
+    return int(text)
+
+
+def _positive_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
+    return seconds
+
+
+def _override(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got '{text}'")
+    return name.strip(), value

@@ -1,0 +1,60 @@
+"""Factorisations: all ways to split a bound over the loop slots of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+
+def divisors(bound: int) -> list[int]:
+    """All divisors, ascending.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    small = [d for d in range(1, int(bound**0.5) + 1) if bound % d == 0]
+    return small + [bound // d for d in reversed(small) if d * d != bound]
+
+
+def factorizations(bound: int, allowed: Sequence[frozenset[int] | None]) -> npt.NDArray[np.int64]:
+    """All ordered factorisations of a bound into one factor for each slot.
+
+    Parameters
+    ----------
+    bound : int
+    allowed : sequence of (set of int, or None)
+        For each slot the factors it may take; None: any.
+
+    Returns
+    -------
+    int64[rows, slots]
+        In lexicographic order; no rows if there is none.
+
+    Examples
+    --------
+    >>> factorizations(4, [None, frozenset({1, 2})]).tolist()
+    [[2, 2], [4, 1]]
+    """
+    table = np.array(list(_rows(bound, list(allowed), {})), np.int64)
+    return table.reshape(-1, len(allowed))
+
+
+def _rows(
+    bound: int, allowed: Sequence[frozenset[int] | None], known: dict[tuple[int, int], list[tuple[int, ...]]]
+) -> Iterator[tuple[int, ...]]:
+    """Yield rows; `known` remembers the tails by (rest, slots left)."""
+    if not allowed:
+        if bound == 1:
+            yield ()
+        return
+    key = (bound, len(allowed))
+    if key not in known:
+        known[key] = [
+            (factor, *rest)
+            for factor in divisors(bound)
+            if allowed[0] is None or factor in allowed[0]
+            for rest in _rows(bound // factor, allowed[1:], known)
+        ]
+    yield from known[key]

@@ -1,0 +1,116 @@
+"""Draw and enumerate mappings in compiled code, without Python objects.
+
+Axis letters as in `accelsim.mapspace.space`. Mapping number i of a draw depends on (key, i) alone: a counter-based generator
+(splitmix64; Steele, Lea, Flood, OOPSLA 2014, figure 17) is started anew for each, so that the number of workers changes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.mapspace.space import SpaceArrays
+from accelsim.model.encode import Batch, Bools, Ints
+from accelsim.model.kernel import jit
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_SHIFT_1, _SHIFT_2, _SHIFT_3, _SHIFT_DOUBLE = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+_DOUBLE = 1.0 / (1 << 53)
+
+
+@jit
+def _next(state: np.uint64) -> tuple[np.uint64, float]:
+    """Next state and a double in [0, 1)."""
+    state = state + _GAMMA
+    z = state
+    z = (z ^ (z >> _SHIFT_1)) * _MIX_1
+    z = (z ^ (z >> _SHIFT_2)) * _MIX_2
+    z = z ^ (z >> _SHIFT_3)
+    return state, float(z >> _SHIFT_DOUBLE) * _DOUBLE
+
+
+@jit
+def draw(
+    space: SpaceArrays, key: np.uint64, index: int, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools
+) -> None:
+    """Draw mapping number `index` of the sequence of a key, uniformly from the map space.
+
+    Factorisations are chosen dimension by dimension: first a pattern (which temporal blocks hold a loop), with a probability
+    proportional to the mappings that follow from it, then one of its rows; then the order of each block; then what is kept.
+
+    Parameters
+    ----------
+    temporal, order, x, y : int64[L, dims of the Einsum]
+        Written.
+    keep : bool[L, T]
+        Written.
+    """
+    temporal[:] = 1
+    x[:] = 1
+    y[:] = 1
+    stream = key + np.uint64(index) * _MIX_1
+    stream, _ = _next(stream ^ (stream >> _SHIFT_3))
+    state = 0
+    levels = temporal.shape[0]
+    for d in range(space.dims.shape[0]):
+        total, chosen, after = 0.0, space.first_pattern[d], 0
+        stream, u = _next(stream)
+        wanted = u * space.weight[d, state]
+        for p in range(space.first_pattern[d], space.first_pattern[d + 1]):
+            there = state
+            for l in range(levels):
+                there += space.step[l] * (space.pattern[p, 0] >> l & 1)
+            chosen, after = p, there
+            total += float(space.pattern[p + 1, 1] - space.pattern[p, 1]) * space.weight[d + 1, there]
+            if wanted < total:
+                break
+        state = after
+        rows = space.pattern[chosen + 1, 1] - space.pattern[chosen, 1]
+        stream, u = _next(stream)
+        place_row(space, space.pattern[chosen, 1] + int(u * rows), space.dims[d], temporal, x, y)
+    for l in range(levels):
+        loops = gather_order(temporal, order, l)
+        for last in range(loops - 1, 0, -1):
+            stream, u = _next(stream)
+            at = int(u * (last + 1))
+            order[l, last], order[l, at] = order[l, at], order[l, last]
+    keep[:] = space.keep
+    for f in range(space.free.shape[0]):
+        stream, u = _next(stream)
+        keep[space.free[f, 0], space.free[f, 1]] = u < 0.5
+
+
+@jit
+def place_row(space: SpaceArrays, row: int, dim: int, temporal: Ints, x: Ints, y: Ints) -> None:
+    """Write one factorisation of a dimension into the loop bounds."""
+    for slot in range(space.rows.shape[1]):
+        bound = space.rows[row, slot]
+        l = space.slot_level[slot]
+        if space.slot_axis[slot] == 0:
+            temporal[l, dim] = bound
+        elif space.slot_axis[slot] == 1:
+            x[l, dim] = bound
+        else:
+            y[l, dim] = bound
+
+
+@jit
+def gather_order(temporal: Ints, order: Ints, l: int) -> int:
+    """Put the loops of bound > 1 of a block first, in the order of the dimensions; returns how many there are."""
+    loops, rest = 0, temporal.shape[1]
+    for d in range(temporal.shape[1]):
+        if temporal[l, d] > 1:
+            order[l, loops] = d
+            loops += 1
+        else:
+            rest -= 1
+            order[l, rest] = d
+    return loops
+
+
+@jit
+def draw_many(space: SpaceArrays, key: np.uint64, first: int, batch: Batch) -> None:
+    """Draw the mappings numbered from `first` on into a batch."""
+    for b in range(batch.temporal.shape[0]):
+        draw(space, key, first + b, batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b])

@@ -1,0 +1,268 @@
+"""The map space: every mapping of an Einsum onto a machine that the constraints allow, before fanout and capacity are checked.
+
+Two mappings are one if they keep the same tensors and, loops of bound 1 dropped, have the same loops in the same order in every
+temporal block and the same set of loops on each spatial axis (MODEL.md section 3). Spatial loops longer than their axis are left out.
+Axis letters: D = dimensions of bound > 1, S = slots (temporal blocks, then spatial axes of a fanout > 1), L = levels, T = tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.errors import AccelsimError
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.mapspace.factors import divisors, factorizations
+from accelsim.model.encode import Bools, Encoded, Floats, Ints
+
+MAX_ROWS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One place for a loop of each dimension: the temporal block of a level, or an axis of its fanout."""
+
+    level: int
+    axis: str = ""
+
+
+class SpaceArrays(NamedTuple):
+    """The map space for compiled code; made by `MapSpace.arrays`.
+
+    dims : int64[D], position of each dimension in the Einsum; slot_level : int64[S]; slot_axis : int64[S], 0 time, 1 x, 2 y;
+    rows : int64[sum of rows, S], the factorisations of each dimension after the other; first : int64[D + 1];
+    pattern : int64[sum of patterns, 2], of each dimension the patterns and where their rows start; first_pattern : int64[D + 1];
+    step : int64[L], what a free loop at a level adds to the state; weight : float64[D + 1, states], mappings (orders included) that
+    the remaining dimensions can complete a state to; keep : bool[L, T]; free : int64[free choices, 2], level and tensor of each.
+    """
+
+    dims: Ints
+    slot_level: Ints
+    slot_axis: Ints
+    rows: Ints
+    first: Ints
+    pattern: Ints
+    first_pattern: Ints
+    step: Ints
+    weight: Floats
+    keep: Bools
+    free: Ints
+
+
+class MapSpace:
+    """All mappings of an Einsum onto a machine.
+
+    Parameters
+    ----------
+    encoded : Encoded
+        Machine and Einsum.
+
+    Attributes
+    ----------
+    slots : tuple of Slot
+    dims : tuple of str
+        Dimensions of bound > 1.
+    rows : list of int64[rows, S]
+        For each dimension its factorisations, those with the same pattern (which temporal blocks hold a loop) together.
+
+    Raises
+    ------
+    AccelsimError
+        If a dimension has more than 20 million factorisations.
+    """
+
+    def __init__(self, encoded: Encoded) -> None:
+        self.encoded = encoded
+        levels = encoded.architecture.levels
+        time = [Slot(index) for index in range(len(levels))]
+        space = [
+            Slot(index, axis)
+            for index, level in enumerate(levels)
+            for axis, size in (("x", level.x.size), ("y", level.y.size))
+            if size > 1
+        ]
+        self.slots = (*time, *space)
+        self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
+        self.rows, self.patterns = [], []
+        for dim in self.dims:
+            rows = self._factorizations(dim)
+            patterns = (rows[:, : len(levels)] > 1) @ (1 << np.arange(len(levels), dtype=np.int64))
+            order = np.argsort(patterns, kind="stable")
+            self.rows.append(rows[order])
+            self.patterns.append(patterns[order])
+        self.keep = np.zeros((len(levels), len(encoded.tensors)), np.bool_)
+        self.free_keeps: list[tuple[int, int]] = []
+        for index, level in enumerate(levels):
+            for t, tensor in enumerate(encoded.tensors):
+                if index == 0 or tensor.role in level.keep:
+                    self.keep[index, t] = True
+                elif tensor.role not in level.bypass:
+                    self.free_keeps.append((index, t))
+
+    def _factorizations(self, dim: str) -> Ints:
+        levels, bound = self.encoded.architecture.levels, self.encoded.einsum.dims[dim]
+        allowed: list[frozenset[int] | None] = []
+        for slot in self.slots:
+            level = levels[slot.level]
+            limit = bound if not slot.axis else level.x.size if slot.axis == "x" else level.y.size
+            allowed.append(frozenset(factor for factor in divisors(bound) if factor <= limit) if limit < bound else None)
+        count = math.prod(
+            math.comb(exponent + len(self.slots) - 1, exponent) for exponent in _prime_exponents(bound).values()
+        )
+        if count > MAX_ROWS:
+            raise AccelsimError(f"dimension {dim} = {bound} has {count:.3g} factorisations, more than {MAX_ROWS:.0g}")
+        return factorizations(bound, allowed)
+
+    @cached_property
+    def counts(self) -> list[dict[int, int]]:
+        """For each dimension, how many factorisations have each pattern."""
+        return [
+            {int(p): int(n) for p, n in zip(*np.unique(patterns, return_counts=True), strict=True)}
+            for patterns in self.patterns
+        ]
+
+    @cached_property
+    def keep_choices(self) -> int:
+        """How many ways to keep and bypass there are."""
+        return 2 ** len(self.free_keeps)
+
+    @cached_property
+    def size(self) -> int:
+        """How many mappings there are, before fanout and capacity are checked."""
+        return self.keep_choices * self._completions(0, (0,) * len(self.encoded.architecture.levels))
+
+    def _completions(self, d: int, state: tuple[int, ...]) -> int:
+        """Mappings that the dimensions from d on can complete a state (loops in each temporal block so far) to."""
+        return _count(tuple(tuple(sorted(count.items())) for count in self.counts), d, tuple(sorted(state)))
+
+    def mapping_at(self, index: int) -> Mapping:
+        """Return mapping number `index`, 0 <= index < size; every mapping has one number.
+
+        Raises
+        ------
+        IndexError
+            If there is no such number.
+        """
+        if not 0 <= index < self.size:
+            raise IndexError(f"mapping {index} of {self.size}")
+        kept, index = divmod(index, self.size // self.keep_choices)
+        levels = len(self.encoded.architecture.levels)
+        state = (0,) * levels
+        chosen: list[Ints] = []
+        for d in range(len(self.dims)):
+            start = 0
+            for pattern, count in self.counts[d].items():
+                after = tuple(k + (pattern >> level & 1) for level, k in enumerate(state))
+                each = self._completions(d + 1, after)
+                if index < count * each:
+                    row, index = divmod(index, each)
+                    chosen.append(self.rows[d][start + row])
+                    state = after
+                    break
+                index -= count * each
+                start += count
+        return self._mapping(chosen, index, kept)
+
+    def _mapping(self, chosen: Sequence[Ints], order: int, kept: int) -> Mapping:
+        mapped = []
+        keep = self.keep.copy()
+        for bit, (level, t) in enumerate(self.free_keeps):
+            keep[level, t] = bool(kept >> bit & 1)
+        for index, level in enumerate(self.encoded.architecture.levels):
+            loops: dict[str, list[Loop]] = {"": [], "x": [], "y": []}
+            for dim, row in zip(self.dims, chosen, strict=True):
+                for slot, bound in zip(self.slots, row, strict=True):
+                    if slot.level == index and bound > 1:
+                        loops[slot.axis].append(Loop(dim, int(bound)))
+            order, this = divmod(order, math.factorial(len(loops[""])))
+            names = frozenset(t.name for t, kept_here in zip(self.encoded.tensors, keep[index], strict=True) if kept_here)
+            mapped.append(
+                LevelMapping(level.name, _permutation(loops[""], this), tuple(loops["x"]), tuple(loops["y"]), names)
+            )
+        return Mapping(tuple(mapped))
+
+    @cached_property
+    def arrays(self) -> SpaceArrays:
+        """The space for compiled code."""
+        levels, radix = len(self.encoded.architecture.levels), len(self.dims) + 1
+        names = self.encoded.dims
+        patterns, starts, first_pattern, first = [], [], [0], [0]
+        for d, rows in enumerate(self.rows):
+            at = first[-1]
+            for pattern, count in self.counts[d].items():
+                patterns.append(pattern)
+                starts.append(at)
+                at += count
+            first_pattern.append(len(patterns))
+            first.append(first[-1] + len(rows))
+        # one more start, so that a pattern's rows end where the next one's begin
+        pattern = np.array([[*patterns, 0], [*starts, first[-1]]], np.int64).T.copy()
+        step = radix ** np.arange(levels, dtype=np.int64)
+        return SpaceArrays(
+            dims=np.array([names.index(dim) for dim in self.dims], np.int64),
+            slot_level=np.array([slot.level for slot in self.slots], np.int64),
+            slot_axis=np.array([("", "x", "y").index(slot.axis) for slot in self.slots], np.int64),
+            rows=np.concatenate([*self.rows, np.ones((0, len(self.slots)), np.int64)]),
+            first=np.array(first, np.int64),
+            pattern=pattern,
+            first_pattern=np.array(first_pattern, np.int64),
+            step=step,
+            weight=self._weights(radix, levels),
+            keep=self.keep,
+            free=np.array(self.free_keeps, np.int64).reshape(-1, 2),
+        )
+
+    def _weights(self, radix: int, levels: int) -> Floats:
+        """Completions of every state by the dimensions from d on, as floats: weight[d, state]."""
+        shape = (radix,) * levels
+        weight = np.zeros((len(self.dims) + 1, *shape))
+        orders = np.array([math.factorial(k) for k in range(radix)], np.float64)
+        weight[-1] = 1.0
+        for level in range(levels):
+            weight[-1] *= orders.reshape([-1 if axis == levels - 1 - level else 1 for axis in range(levels)])
+        for d in range(len(self.dims) - 1, -1, -1):
+            # after d dimensions at most d loops stand in a block, so the states beyond need no weight
+            for pattern, count in self.counts[d].items():
+                bits = [pattern >> (levels - 1 - axis) & 1 for axis in range(levels)]
+                here = tuple(slice(0, d + 1) for _ in bits)
+                there = tuple(slice(bit, d + 1 + bit) for bit in bits)
+                weight[d][here] += count * weight[d + 1][there]
+        return weight.reshape(len(self.dims) + 1, -1)
+
+
+@lru_cache(maxsize=200_000)
+def _count(counts: tuple[tuple[tuple[int, int], ...], ...], d: int, state: tuple[int, ...]) -> int:
+    """Completions of a state; blocks are alike, so only the multiset of their loop counts matters."""
+    if d == len(counts):
+        return math.prod(map(math.factorial, state))
+    return sum(
+        count * _count(counts, d + 1, tuple(sorted(k + (pattern >> level & 1) for level, k in enumerate(state))))
+        for pattern, count in counts[d]
+    )
+
+
+def _permutation(loops: list[Loop], index: int) -> tuple[Loop, ...]:
+    """Permutation number `index` of loops, by their factorial digits."""
+    left, found = list(loops), []
+    for place in range(len(loops), 0, -1):
+        index, digit = divmod(index, place)
+        found.append(left.pop(digit))
+    return tuple(found)
+
+
+def _prime_exponents(number: int) -> dict[int, int]:
+    exponents: dict[int, int] = {}
+    factor = 2
+    while factor * factor <= number:
+        while number % factor == 0:
+            exponents[factor] = exponents.get(factor, 0) + 1
+            number //= factor
+        factor += 1
+    if number > 1:
+        exponents[number] = exponents.get(number, 0) + 1
+    return exponents

@@ -1,0 +1,27 @@
+"""Reports for people: what a mapping costs, what a search saw, and the tables of the other commands.
+
+Every function prints to the console that it is given; colour only repeats what the text says.
+"""
+
+from accelsim.report.mapping import print_headline, print_result
+from accelsim.report.search import print_search
+from accelsim.report.tables import (
+    LayerOutcome,
+    network_totals,
+    print_comparisons,
+    print_energies,
+    print_network,
+    print_shipped,
+)
+
+__all__ = [
+    "LayerOutcome",
+    "network_totals",
+    "print_comparisons",
+    "print_energies",
+    "print_headline",
+    "print_network",
+    "print_result",
+    "print_search",
+    "print_shipped",
+]

@@ -1,0 +1,167 @@
+"""The report on one mapping: headline, loop nest, data movement, energy and cycles."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from accelsim.architecture import Architecture, Level
+from accelsim.report.nest import print_nest
+from accelsim.report.text import (
+    OTHER_COLOUR,
+    count,
+    energy,
+    energy_scale,
+    in_scale,
+    letters,
+    percent,
+    print_table,
+    room_beside,
+    share,
+    split_bar,
+    table,
+    tensor_colours,
+    times,
+    title,
+)
+from accelsim.result import LevelResult, Result, TensorAtLevel
+from accelsim.units import format_si
+from accelsim.workload import Einsum
+
+_OTHER = "#"
+
+
+def print_result(console: Console, result: Result, architecture: Architecture, einsum: Einsum) -> None:
+    """Print everything about one mapping; `architecture` and `einsum` are those that it was evaluated on."""
+    print_headline(console, result)
+    title(console, "Loop nest", "for: in time, par_for: in space; sizes of one instance")
+    print_nest(console, result)
+    _print_movement(console, result, architecture, einsum)
+    _print_energy(console, result, einsum)
+    _print_cycles(console, result)
+    windowed = [t.name for t in einsum.tensors if any(len(rank) > 1 for rank in t.ranks)]
+    if windowed:
+        console.print(f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved.")
+
+
+def print_headline(console: Console, result: Result) -> None:
+    """Print what the mapping costs in four lines, and every rule that it breaks."""
+    console.print(Text(f"{result.workload} on {result.architecture}", style="bold"))
+    for violation in result.violations:
+        console.print(Text(f"INVALID: {violation}", style="bold red"))
+    if result.violations:
+        console.print("The numbers below are those of a machine on which it would fit.")
+    time = ""
+    if result.seconds is not None and result.clock_hz is not None:
+        time = f"{format_si(result.seconds, 's', 4)} at {format_si(result.clock_hz, 'Hz')}"
+    lines = (
+        ("energy", f"{energy(result.energy_pj, 6)}", f"{result.pj_per_mac:.5g} pJ/MAC, {result.macs:,} MACs"),
+        ("cycles", f"{result.cycles:,}", time),
+        ("EDP", f"{result.edp:.5g}", "pJ x cycle"),
+    )
+    wide = max(len(value) for _, value, _ in lines)
+    for name, value, note in lines:
+        console.print(Text(f"{name:<12} {value:<{wide}}  {note}".rstrip()))
+    shares = (
+        ("overall", result.utilization),
+        ("spatial", result.spatial_utilization),
+        ("temporal", result.temporal_utilization),
+    )
+    console.print(Text(f"{'utilization':<12} " + ", ".join(f"{name} {percent(share)}" for name, share in shares)))
+    what = "compute" if result.bottleneck == result.compute else "bandwidth"
+    console.print(Text(f"{'bottleneck':<12} ").append(result.bottleneck, style="bold").append(f" ({what})"))
+
+
+def _print_movement(console: Console, result: Result, architecture: Architecture, einsum: Einsum) -> None:
+    """Print counts by level and tensor; a tensor that passes a level by has a row where its words are shared below."""
+    title(console, "Data movement", "words of one instance; energy of all xN in use")
+    scale, unit = energy_scale(result.energy_pj)
+    heads = ("\ntile", "share of\nspace", "\nreads", "\nfills", "\nupdates", "multi-\ncast", "reduc-\ntion")
+    made = table("\nlevel", *heads, f"energy\n[{unit}]")
+    kept = {(t.level, t.tensor): t for t in result.tensors}
+    shared = {(n.level, n.tensor): n for n in result.networks}
+    for level, spec in zip(result.levels, architecture.levels, strict=True):
+        used = "" if level.capacity_words is None else share(level.used_words / level.capacity_words)
+        instances = f"x{level.used_instances:,}" if level.instances > 1 else ""
+        made.add_row(Text(level.level, style="bold"), instances, used, *[""] * 6)
+        for tensor in einsum.tensors:
+            at, network = kept.get((level.level, tensor.name)), shared[level.level, tensor.name]
+            several = network.children > 1
+            multicast = times(network.multicast) if several else ""
+            reduction = times(network.spatial_reduction) if several and network.distinct_up else ""
+            if at is not None:
+                counts = (count(at.reads), count(at.fills), count(at.updates), multicast, reduction)
+                room = _share(at, level, spec, tensor.role)
+                made.add_row(f"  {tensor.name}", count(at.tile_words), room, *counts, in_scale(at.energy_pj, scale))
+            elif several:
+                made.add_row(f"  {tensor.name}", "passes", *[""] * 4, multicast, reduction, "")
+    print_table(console, made)
+    console.print(Text("Multicast, (spatial) reduction: children below that share one read, one update.", style="dim"))
+
+
+def _share(at: TensorAtLevel, level: LevelResult, spec: Level, role: str) -> str:
+    """Share of the capacity that a tile takes: of the tensor's own partition where there is one."""
+    room = level.capacity_words
+    if spec.partition_words is not None:
+        room = spec.partition_words.get(role, 0) // spec.multiple_buffering
+    return share(at.tile_words * -(-at.word_bits // level.word_bits) / room) if room else ""
+
+
+def _print_energy(console: Console, result: Result, einsum: Einsum) -> None:
+    """Print energy by component and tensor with a stacked bar of letters."""
+    scale, unit = energy_scale(result.energy_pj)
+    tensors = [tensor.name for tensor in einsum.tensors]
+    letter = {**letters(tensors), "": _OTHER}
+    colour = {**tensor_colours(tensors, einsum.output.name), "": OTHER_COLOUR}
+    rows = result.energy_by_tensor_rows()
+    names = [*tensors, ""]
+    title(console, f"Energy [{unit}]", "by component and tensor; other: compute and leakage")
+    heads = ["component", *(name or "other" for name in names), "sum", "share"]
+    components = list(dict.fromkeys(row["component"] for row in rows))
+    parts = {(row["component"], row["tensor"]): row["energy_pj"] for row in rows}
+    sums = {name: sum(parts.get((name, tensor), 0.0) for tensor in names) for name in components}
+    cells = [
+        [
+            name,
+            *(in_scale(parts.get((name, tensor), 0.0), scale) for tensor in names),
+            in_scale(sums[name], scale),
+            share(sums[name] / result.energy_pj),
+        ]
+        for name in components
+    ]
+    totals = [sum(parts.get((name, tensor), 0.0) for name in components) for tensor in names]
+    total = ["sum", *(in_scale(part, scale) for part in totals), in_scale(result.energy_pj, scale), "100 %"]
+    last = ["share", *(share(part / result.energy_pj) if part else "" for part in totals), "", ""]
+    gap, room = room_beside(console, [heads, *cells, total, last])
+    made = table(*heads, "", left=(0, len(heads)))
+    made.padding = (0, gap - 1, 0, 0)
+    longest = max(0, min(40, room)) / max(sums.values(), default=1.0)
+    for row, name in zip(cells, components, strict=True):
+        pieces = [parts.get((name, tensor), 0.0) for tensor in names]
+        bar = Text()
+        for tensor, width in zip(names, split_bar(pieces, round(longest * sums[name])), strict=True):
+            bar.append(letter[tensor] * width, style=colour[tensor])
+        made.add_row(*row, bar)
+    made.add_section()
+    made.add_row(*total, "")
+    made.add_row(*last, "")
+    console.print(made)
+    console.print(Text("Bars: " + ", ".join(f"{letter[name]} {name or 'other'}" for name in names), style="dim"))
+
+
+def _print_cycles(console: Console, result: Result) -> None:
+    """Print the cycles that each component needs, and mark the one that sets the total."""
+    title(console, "Cycles", "that each component needs; all overlap, so the largest is the total")
+    heads = ["component", "cycles", "share"]
+    cells = [
+        [row["component"], *((f"{row['cycles']:,}", share(row["share"])) if row["cycles"] else ("no limit", ""))]
+        for row in result.cycle_rows()
+    ]
+    gap, room = room_beside(console, [heads, *cells])
+    made = table(*heads, "", left=(0, 3))
+    made.padding = (0, gap - 1, 0, 0)
+    for row, component in zip(cells, result.cycle_rows(), strict=True):
+        bar = Text("#" * round(min(24, max(0, room - 14)) * component["share"]))
+        bar.append(" <- bottleneck" if component["bottleneck"] else "", style="bold")
+        made.add_row(*row, bar)
+    console.print(made)

@@ -1,0 +1,148 @@
+"""Tables of the other commands: layers of a network, energies of a machine, shipped files, comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from accelsim.report.text import count, energy, percent, print_table, share, table, title
+from accelsim.result import SearchResult
+from accelsim.workload import Einsum
+
+if TYPE_CHECKING:
+    from accelsim.validate import CaseComparison
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutcome:
+    """One layer of a network and what the search found for it; `why_not` says why if it found nothing."""
+
+    einsum: Einsum
+    search: SearchResult | None
+    why_not: str = ""
+
+
+def network_totals(outcomes: Sequence[LayerOutcome]) -> dict[str, Any]:
+    """Totals over the mapped layers, each counted as often as the network has it; energy [pJ]."""
+    mapped = [(o.einsum.repeat, o.search.best) for o in outcomes if o.search is not None]
+    macs = sum(repeat * best.macs for repeat, best in mapped)
+    energy_pj = sum(repeat * best.energy_pj for repeat, best in mapped)
+    cycles = sum(repeat * best.cycles for repeat, best in mapped)
+    capacity = sum(repeat * best.cycles * best.compute_instances / best.cycles_per_mac for repeat, best in mapped)
+    return {
+        "layers": sum(repeat for repeat, _ in mapped),
+        "distinct_layers": len(mapped),
+        "unmapped": [o.einsum.name for o in outcomes if o.search is None],
+        "macs": macs,
+        "energy_pj": energy_pj,
+        "pj_per_mac": energy_pj / macs if macs else None,
+        "cycles": cycles,
+        "utilization": macs / capacity if capacity else None,
+    }
+
+
+def print_network(console: Console, network: str, machine: str, outcomes: Sequence[LayerOutcome]) -> None:
+    """Print one row for each layer, and the totals of the network."""
+    totals = network_totals(outcomes)
+    objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
+    console.print(Text(f"{network} on {machine}", style="bold").append(_for(objectives), style="not bold"))
+    console.print()
+    made = table(
+        "layer", "rep.", "MACs", "energy", "pJ/MAC", "cycles", "util.", "bottleneck", "share", left=(0, 7), fold=(0,)
+    )  # fmt: skip
+    for outcome in outcomes:
+        name, repeat, macs = outcome.einsum.name, str(outcome.einsum.repeat), count(outcome.einsum.macs)
+        if outcome.search is None:
+            made.add_row(name, repeat, macs, "none valid", *[""] * 5)
+            continue
+        best = outcome.search.best
+        part = outcome.einsum.repeat * best.energy_pj / totals["energy_pj"]
+        cells = (energy(best.energy_pj), f"{best.pj_per_mac:.4g}", count(best.cycles), percent(best.utilization))
+        made.add_row(name, repeat, macs, *cells, best.bottleneck, share(part))
+    made.add_section()
+    if totals["macs"]:
+        cells = (
+            energy(totals["energy_pj"]),
+            f"{totals['pj_per_mac']:.4g}",
+            count(totals["cycles"]),
+            percent(totals["utilization"]),
+        )
+        made.add_row("total", str(totals["layers"]), count(totals["macs"]), *cells, "", "100 %")
+    print_table(console, made)
+    console.print(Text("Rows are one run of a layer; share (of energy) and total count it 'rep.' times.", style="dim"))
+    for outcome in outcomes:
+        if outcome.search is None:
+            console.print(Text(f"{outcome.einsum.name}: not mapped; the total is without it", style="bold"))
+
+
+def _for(objectives: str) -> str:
+    return f", each layer mapped for the lowest {objectives}" if objectives else ""
+
+
+def print_energies(console: Console, machine: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the energy of each action; rows are those of `accelsim.output.energy_rows`."""
+    console.print(Text(f"Energies of {machine} [pJ]", style="bold"))
+    console.print(Text("read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance"))
+    console.print()
+    sources = list(dict.fromkeys(row["source"] for row in rows if row["source"]))
+    made = table("component", "tensors", "action", "pJ", "pJ/word", "pJ/bit", "source", left=(0, 1, 2), fold=(1,))
+    before = ""
+    for row in rows:
+        name = "" if row["component"] == before else row["component"]
+        before = row["component"]
+        if row["energy_pj"] is None:
+            made.add_row(name, row["role"], row["action"], "not modelled", "", "", "")
+            continue
+        energies = (_pj(row[key]) for key in ("energy_pj", "pj_per_word", "pj_per_bit"))
+        made.add_row(name, row["role"], row["action"], *energies, f"[{sources.index(row['source']) + 1}]")
+    print_table(console, made)
+    console.print()
+    for number, source in enumerate(sources, 1):
+        console.print(Text(f"[{number}] {source}"))
+
+
+def _pj(value: float | None) -> str:
+    return "" if value is None else f"{value:.5g}"
+
+
+def print_shipped(console: Console, kind: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print what ships of one kind; rows have `name`, `about` and, for workloads, `layers` and `macs`."""
+    rows = list(rows)
+    title(console, kind)
+    sized = any("macs" in row for row in rows)
+    columns = ("name", "layers", "MACs", "what it is") if sized else ("name", "what it is")
+    made = table(*columns, fold=(len(columns) - 1,))
+    for row in rows:
+        sizes = (str(row["layers"]), count(row["macs"])) if sized else ()
+        made.add_row(row["name"], *sizes, row["about"])
+    print_table(console, made)
+
+
+def print_comparisons(console: Console, cases: Sequence[CaseComparison]) -> None:
+    """Print each record that was compared, those that were not with the reason, and how many are equal."""
+    made = table("case", "quantities", "largest difference", "verdict", fold=(0, 3))
+    for case in cases:
+        if not case.compared:
+            made.add_row(case.name, "", "", Text(f"not compared: {case.reason}", style="dim"))
+        elif case.equal:
+            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", "equal")
+        else:
+            verdict = Text(f"DIFFERS: {case.worst_what}", style="bold red")
+            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", verdict)
+    print_table(console, made)
+    compared = [case for case in cases if case.compared]
+    different = [case for case in compared if not case.equal]
+    quantities = sum(case.quantities for case in compared)
+    console.print()
+    console.print(
+        Text(
+            f"{len(compared)} of {len(cases)} records compared ({quantities:,} quantities): "
+            f"{len(compared) - len(different)} equal, {len(different)} different; "
+            f"{len(cases) - len(compared)} not compared",
+            style="bold",
+        )
+    )

@@ -1,0 +1,59 @@
+"""Results to print and draw: hand-written numbers around an evaluated mapping."""
+
+from __future__ import annotations
+
+from accelsim.architecture import Architecture, load_architecture
+from accelsim.library import resolve
+from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
+from accelsim.model.evaluate import evaluate
+from accelsim.result import Rejection, Result, SearchResult, Spread
+from accelsim.workload import Einsum, load_workload
+
+
+def row_stationary() -> tuple[Architecture, Einsum, Result]:
+    """The mapping that ships for Eyeriss."""
+    architecture = load_architecture(resolve("eyeriss", "arch"))
+    einsum = load_workload(resolve("conv", "workloads")).layers[0]
+    mapping = load_mapping(resolve("eyeriss_row_stationary", "mappings"), architecture, einsum)
+    return architecture, einsum, evaluate(architecture, einsum, mapping)
+
+
+def all_loops_outside(architecture: Architecture, einsum: Einsum) -> Result:
+    """Every loop at the outermost level: tiles of one word, so it is valid on any machine, and bad."""
+    names = {tensor.name: tensor.role for tensor in einsum.tensors}
+    levels = [
+        LevelMapping(level.name, keep=frozenset(name for name, role in names.items() if role not in level.bypass))
+        for level in architecture.levels
+    ]
+    loops = tuple(Loop(dim, bound) for dim, bound in einsum.dims.items())
+    levels[0] = LevelMapping(levels[0].level, loops, keep=frozenset(names))
+    return evaluate(architecture, einsum, Mapping(tuple(levels)))
+
+
+def a_search(best: Result, objective: str = "energy", stop: str = "budget") -> SearchResult:
+    """A search of 5,000 mappings, 900 of them valid, whose energies rise to twenty times the best."""
+    bins = 300
+    step = 20 ** (1 / bins)
+    edges = tuple(best.energy_pj * step**i for i in range(bins + 1))
+    counts = [1 if i % 7 == 0 else 0 for i in range(bins)]
+    for i in range(40, 260):
+        counts[i] += (i - 40) * (260 - i) // 2300
+    counts[150] += 900 - sum(counts)
+    return SearchResult(
+        best=best,
+        objective=objective,
+        method="random",
+        stop=stop,
+        seed=7,
+        space_size=123456789012345678,
+        seen=5000,
+        valid=900,
+        seconds=1.5,
+        rejections=(
+            Rejection("fanout", "GLB", 4000),
+            Rejection("capacity", "SPAD", 100),
+            Rejection("capacity", "GLB", 0),
+        ),
+        spread=Spread(edges, tuple(counts), best.energy_pj, edges[-1] * 0.999, step - 1),
+        curve=((3, 9 * best.energy_pj), (40, 4 * best.energy_pj), (900, 1.5 * best.energy_pj), (3100, best.energy_pj)),
+    )

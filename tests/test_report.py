@@ -1,0 +1,252 @@
+"""Reports: golden text, every number whole at 80 columns, and the same text with and without colour."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reports import a_search, all_loops_outside, row_stationary
+from rich.console import Console
+
+from accelsim.architecture import load_architecture
+from accelsim.library import shipped
+from accelsim.output import energy_rows
+from accelsim.report import (
+    LayerOutcome,
+    network_totals,
+    print_comparisons,
+    print_energies,
+    print_network,
+    print_result,
+    print_search,
+)
+from accelsim.report.progress import done, search_progress
+from accelsim.report.text import count, letters, percent, share, split_bar, tensor_colours
+from accelsim.workload import load_workload
+
+GOLDEN = Path(__file__).parent / "golden"
+ARCHITECTURES = [path.stem for path in shipped("arch")]
+
+
+@dataclass
+class Case:
+    """A record that `validate` compared."""
+
+    name: str
+    compared: bool = True
+    reason: str = ""
+    quantities: int = 12
+    worst_what: str = ""
+    worst_difference: float = 0.0
+    equal: bool = True
+
+
+@dataclass
+class State:
+    """Progress of a search."""
+
+    seen: int = 500
+    valid: int = 20
+    best: float | None = 1e9
+    best_energy_pj: float | None = 1e9
+    total: int | None = 1000
+    seconds: float = 1.0
+    seconds_limit: float | None = 4.0
+
+
+def printed(show, width: int = 80, **options) -> str:
+    console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False, **options)
+    show(console)
+    return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compare with tests/golden; ACCELSIM_UPDATE_GOLDEN=1 writes it anew, to be read before it is kept."""
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("ACCELSIM_UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def outcomes() -> list[LayerOutcome]:
+    _, einsum, result = row_stationary()
+    return [
+        LayerOutcome(replace(einsum, name="first", repeat=3), a_search(result)),
+        LayerOutcome(replace(einsum, name="a_layer_with_a_long_name_1x1"), a_search(result)),
+        LayerOutcome(replace(einsum, name="too_large"), None, "0 of 100 valid"),
+    ]
+
+
+def test_result__golden():
+    architecture, einsum, result = row_stationary()
+    check_golden("result", printed(lambda console: print_result(console, result, architecture, einsum)))
+
+
+def test_search__golden():
+    check_golden("search", printed(lambda console: print_search(console, a_search(row_stationary()[2]))))
+
+
+def test_network__golden():
+    check_golden("network", printed(lambda console: print_network(console, "net", "eyeriss", outcomes())))
+
+
+def test_energies__golden():
+    architecture = row_stationary()[0]
+    text = printed(lambda console: print_energies(console, architecture.name, energy_rows(architecture)))
+    check_golden("energies", text)
+
+
+def test_comparisons__golden():
+    cases = [
+        Case("equal"),
+        Case("skipped", compared=False, reason="imperfect factors"),
+        Case("wrong", worst_what="GLB Weights reads: ours 12, Timeloop's 13", worst_difference=1 / 13, equal=False),
+    ]
+    check_golden("comparisons", printed(lambda console: print_comparisons(console, cases)))
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("layer", ["conv", "conv1d", "depthwise", "batched_gemm"])
+def test_result__fits_80_columns_with_every_number_whole(name, layer):
+    """What a wide console says stands in the narrow text too; only bars and blanks may be shorter."""
+    architecture, einsum = load_architecture(name), load_workload(layer).layers[0]
+    result = all_loops_outside(architecture, einsum)
+    narrow, wide = (
+        printed(lambda console: print_result(console, result, architecture, einsum), width) for width in (80, 200)
+    )
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert words(narrow) == words(wide)
+
+
+def words(text: str) -> list[str]:
+    """Words without bars and rules."""
+    return [word for word in text.split() if not re.fullmatch(r"-+|#+|([A-Z0-9#])\1*([A-Z])?\2*([A-Z])?\3*", word)]
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_energies__fit_80_columns(name):
+    architecture = load_architecture(name)
+    text = printed(lambda console: print_energies(console, name, energy_rows(architecture)))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+
+
+def test_result__colour_adds_nothing_to_the_text():
+    architecture, einsum, result = row_stationary()
+
+    def show(console):
+        print_result(console, result, architecture, einsum)
+
+    coloured = printed(show, force_terminal=True, color_system="truecolor")
+    assert "\x1b[" in coloured
+    plain = "".join(line.rstrip() + "\n" for line in re.sub(r"\x1b\[[0-9;]*m", "", coloured).splitlines())
+    assert plain == printed(show)
+
+
+def test_result__says_every_violation_first():
+    architecture, einsum, result = row_stationary()
+    broken = replace(result, violations=("GLB needs 151 KiB, has 128 KiB", "GLB spreads over 15 instances on x"))
+    lines = printed(lambda console: print_result(console, broken, architecture, einsum)).splitlines()
+    assert lines[1:3] == ["INVALID: GLB needs 151 KiB, has 128 KiB", "INVALID: GLB spreads over 15 instances on x"]
+
+
+def test_result__padding_is_mentioned_for_windowed_layers_only():
+    machine = load_architecture("eyeriss")
+    for layer, mentioned in (("conv1d", True), ("gemm", False)):
+        einsum = load_workload(layer).layers[0]
+        result = all_loops_outside(machine, einsum)
+        text = printed(lambda console: print_result(console, result, machine, einsum))  # noqa: B023, called at once
+        assert ("Padded points" in text) is mentioned
+
+
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        ("exhausted", "No mapping of this map space has a lower energy"),
+        ("budget", "not a proved optimum"),
+        ("timeout", "time used up"),
+        ("interrupted", "interrupted"),
+    ],
+)
+def test_search__says_why_it_ended_and_what_that_means(stop, said):
+    assert said in printed(lambda console: print_search(console, a_search(row_stationary()[2], stop=stop)))
+
+
+def test_network_totals__count_each_layer_as_often_as_it_occurs():
+    """4 runs of the same mapping: four times its MACs, energy and cycles, the same energy a MAC and utilization."""
+    result = row_stationary()[2]
+    totals = network_totals(outcomes())
+    assert (totals["layers"], totals["distinct_layers"], totals["unmapped"]) == (4, 2, ["too_large"])
+    assert (totals["macs"], totals["cycles"]) == (4 * result.macs, 4 * result.cycles)
+    assert totals["energy_pj"] == pytest.approx(4 * result.energy_pj, rel=1e-12)
+    assert totals["pj_per_mac"] == pytest.approx(result.pj_per_mac, rel=1e-12)
+    assert totals["utilization"] == pytest.approx(result.utilization, rel=1e-12)
+
+
+def test_network_totals__nothing_mapped():
+    totals = network_totals([outcomes()[2]])
+    assert (totals["macs"], totals["pj_per_mac"], totals["utilization"]) == (0, None, None)
+    assert "none valid" in printed(lambda console: print_network(console, "net", "eyeriss", [outcomes()[2]]))
+
+
+def test_progress__is_silent_without_a_terminal():
+    console = Console(file=io.StringIO())
+    with search_progress(console, "layer") as on_progress:
+        assert on_progress is None
+    assert console.file.getvalue() == ""
+
+
+def test_progress__shows_rate_and_best_on_a_terminal():
+    console = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with search_progress(console, "layer") as on_progress:
+        on_progress(State())
+        on_progress(State(seen=1000, best_energy_pj=None, seconds=0.0))
+    assert "layer" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (State(), 0.5),
+        (State(total=None), 0.25),
+        (State(total=None, seconds_limit=None), 0.0),
+        (State(seen=2000), 1.0),
+    ],
+)
+def test_progress__is_that_of_the_limit_that_ends_it_first(state, expected):
+    assert done(state) == expected
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=6), st.integers(0, 60))
+def test_split_bar__fills_the_bar(parts, cells):
+    split = split_bar(parts, cells)
+    assert sum(split) == (cells if sum(parts) > 0 else 0)
+    assert all(width >= 0 for width in split)
+
+
+@given(st.integers(0, 10**14))
+def test_count__is_right_to_four_digits_and_short(number):
+    text = count(number)
+    factor = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}.get(text[-1], 1)
+    assert abs(float(text.rstrip("kMGT").replace(",", "")) * factor - number) <= 0.00051 * number
+    assert len(text) <= 6
+
+
+@given(st.floats(0, 1))
+def test_percent_and_share__say_100_only_of_the_whole(part):
+    assert (percent(part) == "100 %") == (part == 1)
+    assert (share(part) == "100 %") == (part == 1)
+    assert (share(part) == "0 %") == (part == 0)
+    assert len(share(part)) <= 7
+
+
+@given(st.lists(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True), unique=True, min_size=1, max_size=8))
+def test_letters_and_colours__every_tensor_has_one(names):
+    assert len(set(letters(names).values())) == len(names)
+    assert set(tensor_colours(names, names[0])) == set(names)
