@@ -150,9 +150,13 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     made.add_argument("--mappings", type=_positive_int, metavar="N", help="stop after N mappings")
     made.add_argument(
-        "--seconds", type=_positive_seconds, metavar="S", help="stop after S seconds (default: 5, if no --mappings)"
+        "--seconds",
+        type=_positive_seconds,
+        metavar="S",
+        help="stop after S seconds (default: 5 for a random search without --mappings)",
     )
     made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the random search (default: 0)")
+    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
     _add_output(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
 

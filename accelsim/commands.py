@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 DONE, NO_VALID_MAPPING, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _WIDEST = 120
-_DEFAULT_SECONDS = 5.0
 _KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings"}
 
 
@@ -297,18 +296,11 @@ def _search(inputs: _Inputs, einsum: Einsum, arguments: argparse.Namespace, what
             einsum,
             objective=arguments.objective,
             method=arguments.search,
-            budget=Budget(mappings=arguments.mappings, seconds=_seconds(arguments)),
+            budget=Budget(arguments.mappings, arguments.seconds) if arguments.mappings or arguments.seconds else None,
             seed=arguments.seed,
+            workers=arguments.workers,
             on_progress=on_progress,
         )
-
-
-def _seconds(arguments: argparse.Namespace) -> float | None:
-    """Limit of the search [s]: as given, else the default where there is no limit of mappings either."""
-    if arguments.seconds is None and arguments.mappings is None:
-        return _DEFAULT_SECONDS
-    seconds: float | None = arguments.seconds
-    return seconds
 
 
 def _provenance(command: str, inputs: _Inputs, arguments: argparse.Namespace) -> Provenance:
@@ -322,7 +314,7 @@ def _provenance(command: str, inputs: _Inputs, arguments: argparse.Namespace) ->
     files = tuple(input_file(kind, given[kind], path) for kind, path in inputs.paths.items())
     if command != "map":
         return Provenance(command, files, inputs.overrides)
-    return Provenance(command, files, inputs.overrides, arguments.mappings, _seconds(arguments))
+    return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds)
 
 
 def _folders(layers: Sequence[Einsum]) -> dict[str, str]:

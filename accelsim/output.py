@@ -39,7 +39,7 @@ class InputFile:
 class Provenance:
     """Where a result came from.
 
-    `mappings` and `seconds` are the budget that was asked for, None where there was no such limit; `seconds` [s].
+    `mappings` and `seconds` [s] are the budget that was asked for; both None: the default of `map_einsum`.
     """
 
     command: str

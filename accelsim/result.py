@@ -20,7 +20,8 @@ class TensorAtLevel:
     tile_words : int
         Words of the tile that one instance holds.
     reads, fills, updates : int
-        Words read for the level below (and to drain, where the machine charges it), written from above, written from below.
+        Words read for the level below (and to drain, where the machine charges it), written from above, written from
+        below.
     partial : bool
         The words are partial sums: some arrive more than once.
     read_pj, write_pj, update_pj : float
@@ -84,7 +85,8 @@ class TensorOnNetwork:
 class LevelResult:
     """One level as a whole.
 
-    `used_words` and `capacity_words` (None: unlimited) count storage words of one instance; `cycles` is what its ports need.
+    `used_words` and `capacity_words` (None: unlimited) count storage words of one instance; `cycles` is what its ports
+    need.
     """
 
     level: str
@@ -218,7 +220,7 @@ class Result:
         ]
 
     def count_rows(self) -> list[Dict[str, Any]]:
-        """Words read, filled and updated by level and tensor, with the sharing on the network below, one plain row each."""
+        """Words read, filled and updated by level and tensor, with the sharing on the network below."""
         networks = {(n.level, n.tensor): n for n in self.networks}
         return [
             {
@@ -239,7 +241,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """How many candidates broke one rule at one level first; rules are checked in the order fanout x, fanout y, capacity."""
+    """How many candidates broke one rule at one level first.
+
+    Fanouts are checked first, x then y, from the outside in; then capacities, from the inside out.
+    """
 
     rule: str
     level: str
@@ -253,7 +258,8 @@ class Spread:
     Attributes
     ----------
     edges_pj : tuple of float
-        Edges [pJ] of the bins, each `resolution` (relative) wide; len(counts) + 1 of them; from the first occupied bin to the last.
+        Edges [pJ] of the bins, each `resolution` (relative) wide; len(counts) + 1 of them; from the first occupied bin
+        to the last.
     counts : tuple of int
         Valid mappings in each bin.
     min_pj, max_pj : float

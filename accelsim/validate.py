@@ -50,9 +50,10 @@ def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
     Returns
     -------
     list of CaseComparison
-        Integers must be equal, energies to 1e-9 relative. A record whose flags say that it rests on imperfect factors, on link
-        transfers between neighbours, or on a changed environment switch is not compared. Where Timeloop's default, which visits
-        two iterations of each loop only, is not what a full simulation gives, the record's simulated variant is compared.
+        Integers must be equal, energies to 1e-9 relative. A record whose flags say that it rests on imperfect factors,
+        on link transfers between neighbours, or on a changed environment switch is not compared. Where Timeloop's
+        default, which visits two iterations of each loop only, is not what a full simulation gives, the record's
+        simulated variant is compared.
 
     Raises
     ------
@@ -84,7 +85,10 @@ def _compare(case: TimeloopCase | UnreadCase) -> CaseComparison:
 def _excluded(flags: dict[str, Any]) -> str:
     for flag, reason in (
         ("imperfect_factors", "imperfect factors: Timeloop's own counts are wrong there"),
-        ("link_transfers_matter", "link transfers: words served by a neighbour, which accelsim's networks do not do here"),
+        (
+            "link_transfers_matter",
+            "link transfers: words served by a neighbour, which accelsim's networks do not do here",
+        ),
         ("env_switch", "a changed environment switch: other counting rules"),
     ):
         if flags.get(flag):
@@ -108,7 +112,11 @@ def _quantities(case: TimeloopCase, result: Result) -> Iterator[Quantity]:
     changed = _simulated(case.record)
     default = _default_counts(case, result) if case.record.get("flags", {}).get(SIMULATED) is not True else {}
     yield "valid", float(result.valid), 1.0
-    yield "cycles", result.cycles if theirs["cycles"] not in _rounded_cycles(case, result) else theirs["cycles"], theirs["cycles"]
+    yield (
+        "cycles",
+        result.cycles if theirs["cycles"] not in _rounded_cycles(case, result) else theirs["cycles"],
+        theirs["cycles"],
+    )
     yield "computes", result.macs, theirs["computes"]
     yield "utilization", result.utilization, theirs["utilization_exact"]
     energy_shift = 0.0
@@ -162,9 +170,10 @@ def _simulated(record: dict[str, Any]) -> dict[tuple[str, str], list[int]]:
 
 
 def _rounded_cycles(case: TimeloopCase, result: Result) -> set[int]:
-    """Cycles that Timeloop prints: `ceil(T / slowdown)` in doubles (buffer.cpp, ComputePerformance), at most one off ours.
+    """Cycles that Timeloop prints, `ceil(T / slowdown)` in doubles (buffer.cpp), if at most one off ours.
 
-    Ours are the exact `ceil(words / bandwidth)`. Where that quotient is an integer, the doubles may round to just above it.
+    Ours are the exact `ceil(words / bandwidth)`. Where that quotient is an integer, the doubles may round to just above
+    it.
     """
     steps = result.compute_cycles
     printed = {steps}
@@ -180,8 +189,8 @@ def _rounded_cycles(case: TimeloopCase, result: Result) -> set[int]:
 def _default_counts(case: TimeloopCase, result: Result) -> dict[tuple[str, str], list[int]]:
     """Counts of windowed inputs as Timeloop's default finds them, which visits only iterations 0 and 1 of each loop.
 
-    Where an outer loop steps on, the loops inside it are then seen to wrap from iteration 1, not from their last one; so the step
-    vector there differs from the real one where two loops move the same rank (its README, rule 6).
+    Where an outer loop steps on, the loops inside it are then seen to wrap from iteration 1, not from their last one;
+    so the step vector there differs from the real one where two loops move the same rank (its README, rule 6).
     """
     found = {}
     exact = {(t.level, t.tensor): t for t in result.tensors}

@@ -130,7 +130,5 @@ def cases(draw, macs: int = 96, max_levels: int = 5):
         }
         time = draw(st.permutations(blocks["time"]))
         kept = [tensor.name for tensor in einsum.tensors if index == 0 or draw(st.integers(0, 3)) > 0]
-        mapped.append(
-            LevelMapping(f"L{index}", tuple(time), tuple(blocks["x"]), tuple(blocks["y"]), frozenset(kept))
-        )
+        mapped.append(LevelMapping(f"L{index}", tuple(time), tuple(blocks["x"]), tuple(blocks["y"]), frozenset(kept)))
     return machine, einsum, Mapping(tuple(mapped))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 from hypothesis import given, settings
 
 from accelsim.model.encode import encode, encode_mappings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from dataclasses import replace
@@ -62,7 +63,7 @@ def test_spread_table__holds_every_valid_mapping():
     rows = spread_table(search)
     assert sum(row["mappings"] for row in rows) == search.valid
     assert len(rows) <= 60
-    assert all(a["to_pj_per_mac"] == b["from_pj_per_mac"] for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a["to_pj_per_mac"] == b["from_pj_per_mac"] for a, b in itertools.pairwise(rows))
     assert rows[0]["from_pj_per_mac"] == search.spread.edges_pj[0] / search.best.macs
     assert rows[-1]["to_pj_per_mac"] == search.spread.edges_pj[-1] / search.best.macs
 

@@ -1,11 +1,12 @@
 """Read what Timeloop reads and writes: `input.yaml` beside `result.json`, or records of both in `cases.jsonl`.
 
-Timeloop writes permutations innermost first and puts the dimensions after `split` on the Y axis (mapping/parser.cpp); a mesh is
-given for each level in total, so a fanout is the quotient of neighbouring meshes.
+Timeloop writes permutations innermost first and puts the dimensions after `split` on the Y axis (mapping/parser.cpp); a
+mesh is given for each level in total, so a fanout is the quotient of neighbouring meshes.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -50,7 +51,8 @@ def read_cases(path: Path) -> Iterator[TimeloopCase | UnreadCase]:
     Parameters
     ----------
     path : Path
-        A `cases.jsonl`, an `input.yaml` with its `result.json` beside it, or a folder that holds any of these at any depth.
+        A `cases.jsonl`, an `input.yaml` with its `result.json` beside it, or a folder that holds any of these at any
+        depth.
 
     Yields
     ------
@@ -125,7 +127,9 @@ def _told(error: Exception) -> str:
 
 def _machine(text: Json) -> Json:
     """Turn `architecture` and `ERT` of an input.yaml into the form of architectures.json."""
-    tables = {_plain(table["name"]): {a["name"]: a["energy"] for a in table["actions"]} for table in text["ERT"]["tables"]}
+    tables = {
+        _plain(table["name"]): {a["name"]: a["energy"] for a in table["actions"]} for table in text["ERT"]["tables"]
+    }
     parts: list[Json] = []
     nodes = list(text["architecture"]["subtree"])
     while nodes:
@@ -185,7 +189,7 @@ def _case(
     if any(isinstance(bound, list) for directive in directives for bound in directive.get("factors", {}).values()):
         return UnreadCase(name, "imperfect factors: Timeloop's own counts are wrong there")
     einsum = _einsum(shape, instance)
-    return TimeloopCase(name, _architecture(machine, einsum), einsum, _mapping(machine, einsum, directives), record)
+    return TimeloopCase(name, _architecture(machine), einsum, _mapping(machine, einsum, directives), record)
 
 
 def _einsum(shape: Json, instance: dict[str, int]) -> Einsum:
@@ -203,11 +207,11 @@ def _einsum(shape: Json, instance: dict[str, int]) -> Einsum:
     return Einsum(shape["name"], dims, tuple(tensors))
 
 
-def _architecture(machine: Json, einsum: Einsum) -> Architecture:
+def _architecture(machine: Json) -> Architecture:
     energies: dict[tuple[str, str, str], EnergyEntry] = {}
     levels = []
     parts = [*machine["levels"], machine["mac"]]
-    for part, below in zip(parts, parts[1:], strict=False):
+    for part, below in itertools.pairwise(parts):
         attributes = part.get("attrs", {})
         for action, energy in part["ert"].items():
             energies[part["name"], "*", action] = EnergyEntry(float(energy), "the record's ERT")
@@ -230,7 +234,6 @@ def _architecture(machine: Json, einsum: Einsum) -> Architecture:
     name = machine["mac"].get("name", "MAC")
     energies[name, "*", "compute"] = EnergyEntry(float(machine["mac"]["ert"]["compute"]), "the record's ERT")
     compute = Compute(name, machine["mac"].get("cls", "intmac"))
-    del einsum
     return Architecture(machine.get("name", "timeloop"), tuple(levels), compute, EnergyTable(energies))
 
 

@@ -1,0 +1,1 @@
+"""The map space: which mappings there are, how many, and how to draw one."""

@@ -1,7 +1,8 @@
 """Draw and enumerate mappings in compiled code, without Python objects.
 
-Axis letters as in `accelsim.mapspace.space`. Mapping number i of a draw depends on (key, i) alone: a counter-based generator
-(splitmix64; Steele, Lea, Flood, OOPSLA 2014, figure 17) is started anew for each, so that the number of workers changes nothing.
+Axis letters as in `accelsim.mapspace.space`. Mapping number i of a draw depends on (key, i) alone: a counter-based
+generator (splitmix64; Steele, Lea, Flood, OOPSLA 2014, figure 17) is started anew for each, so that the number of
+workers changes nothing.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def draw(
 ) -> None:
     """Draw mapping number `index` of the sequence of a key, uniformly from the map space.
 
-    Factorisations are chosen dimension by dimension: first a pattern (which temporal blocks hold a loop), with a probability
-    proportional to the mappings that follow from it, then one of its rows; then the order of each block; then what is kept.
+    Factorisations are chosen dimension by dimension: first a pattern (which temporal blocks hold a loop), with a
+    probability proportional to the mappings that follow from it, then one of its rows; then the order of each block;
+    then what is kept.
 
     Parameters
     ----------
@@ -59,8 +61,8 @@ def draw(
         wanted = u * space.weight[d, state]
         for p in range(space.first_pattern[d], space.first_pattern[d + 1]):
             there = state
-            for l in range(levels):
-                there += space.step[l] * (space.pattern[p, 0] >> l & 1)
+            for lv in range(levels):
+                there += space.step[lv] * (space.pattern[p, 0] >> lv & 1)
             chosen, after = p, there
             total += float(space.pattern[p + 1, 1] - space.pattern[p, 1]) * space.weight[d + 1, there]
             if wanted < total:
@@ -69,13 +71,13 @@ def draw(
         rows = space.pattern[chosen + 1, 1] - space.pattern[chosen, 1]
         stream, u = _next(stream)
         place_row(space, space.pattern[chosen, 1] + int(u * rows), space.dims[d], temporal, x, y)
-    for l in range(levels):
-        loops = gather_order(temporal, order, l)
+    for lv in range(levels):
+        loops = gather_order(temporal, order, lv)
         for last in range(loops - 1, 0, -1):
             stream, u = _next(stream)
             at = int(u * (last + 1))
-            order[l, last], order[l, at] = order[l, at], order[l, last]
-    keep[:] = space.keep
+            order[lv, last], order[lv, at] = order[lv, at], order[lv, last]
+    keep_required(space, keep)
     for f in range(space.free.shape[0]):
         stream, u = _next(stream)
         keep[space.free[f, 0], space.free[f, 1]] = u < 0.5
@@ -86,26 +88,34 @@ def place_row(space: SpaceArrays, row: int, dim: int, temporal: Ints, x: Ints, y
     """Write one factorisation of a dimension into the loop bounds."""
     for slot in range(space.rows.shape[1]):
         bound = space.rows[row, slot]
-        l = space.slot_level[slot]
+        lv = space.slot_level[slot]
         if space.slot_axis[slot] == 0:
-            temporal[l, dim] = bound
+            temporal[lv, dim] = bound
         elif space.slot_axis[slot] == 1:
-            x[l, dim] = bound
+            x[lv, dim] = bound
         else:
-            y[l, dim] = bound
+            y[lv, dim] = bound
 
 
 @jit
-def gather_order(temporal: Ints, order: Ints, l: int) -> int:
+def keep_required(space: SpaceArrays, keep: Bools) -> None:
+    """Write what every mapping keeps."""
+    for lv in range(keep.shape[0]):
+        for t in range(keep.shape[1]):
+            keep[lv, t] = space.keep[lv, t]
+
+
+@jit
+def gather_order(temporal: Ints, order: Ints, lv: int) -> int:
     """Put the loops of bound > 1 of a block first, in the order of the dimensions; returns how many there are."""
     loops, rest = 0, temporal.shape[1]
     for d in range(temporal.shape[1]):
-        if temporal[l, d] > 1:
-            order[l, loops] = d
+        if temporal[lv, d] > 1:
+            order[lv, loops] = d
             loops += 1
         else:
             rest -= 1
-            order[l, rest] = d
+            order[lv, rest] = d
     return loops
 
 

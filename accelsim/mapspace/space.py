@@ -1,8 +1,9 @@
-"""The map space: every mapping of an Einsum onto a machine that the constraints allow, before fanout and capacity are checked.
+"""The map space: every mapping of an Einsum onto a machine, before fanout and capacity are checked.
 
-Two mappings are one if they keep the same tensors and, loops of bound 1 dropped, have the same loops in the same order in every
-temporal block and the same set of loops on each spatial axis (MODEL.md section 3). Spatial loops longer than their axis are left out.
-Axis letters: D = dimensions of bound > 1, S = slots (temporal blocks, then spatial axes of a fanout > 1), L = levels, T = tensors.
+Two mappings are one if they keep the same tensors and, loops of bound 1 dropped, have the same loops in the same order
+in every temporal block and the same set of loops on each spatial axis (MODEL.md section 3). Spatial loops longer than
+their axis are left out. Axis letters: D = dimensions of bound > 1, S = slots (temporal blocks, then spatial axes of a
+fanout > 1), L = levels, T = tensors.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ class Slot:
 class SpaceArrays(NamedTuple):
     """The map space for compiled code; made by `MapSpace.arrays`.
 
-    dims : int64[D], position of each dimension in the Einsum; slot_level : int64[S]; slot_axis : int64[S], 0 time, 1 x, 2 y;
-    rows : int64[sum of rows, S], the factorisations of each dimension after the other; first : int64[D + 1];
-    pattern : int64[sum of patterns, 2], of each dimension the patterns and where their rows start; first_pattern : int64[D + 1];
-    step : int64[L], what a free loop at a level adds to the state; weight : float64[D + 1, states], mappings (orders included) that
-    the remaining dimensions can complete a state to; keep : bool[L, T]; free : int64[free choices, 2], level and tensor of each.
+    dims : int64[D], position of each dimension in the Einsum; slot_level : int64[S]; slot_axis : int64[S], 0 time, 1 x,
+    2 y; rows : int64[sum of rows, S], the factorisations of each dimension after the other; first : int64[D + 1];
+    pattern : int64[sum of patterns, 2], of each dimension the patterns and where their rows start; first_pattern :
+    int64[D + 1]; step : int64[L], what a free loop at a level adds to the state; weight : float64[D + 1, states],
+    mappings (orders included) that the remaining dimensions can complete a state to; keep : bool[L, T]; free :
+    int64[free choices, 2], level and tensor of each.
     """
 
     dims: Ints
@@ -110,7 +112,9 @@ class MapSpace:
         for slot in self.slots:
             level = levels[slot.level]
             limit = bound if not slot.axis else level.x.size if slot.axis == "x" else level.y.size
-            allowed.append(frozenset(factor for factor in divisors(bound) if factor <= limit) if limit < bound else None)
+            allowed.append(
+                frozenset(factor for factor in divisors(bound) if factor <= limit) if limit < bound else None
+            )
         count = math.prod(
             math.comb(exponent + len(self.slots) - 1, exponent) for exponent in _prime_exponents(bound).values()
         )
@@ -129,7 +133,7 @@ class MapSpace:
     @cached_property
     def keep_choices(self) -> int:
         """How many ways to keep and bypass there are."""
-        return 2 ** len(self.free_keeps)
+        return 1 << len(self.free_keeps)
 
     @cached_property
     def size(self) -> int:
@@ -173,16 +177,20 @@ class MapSpace:
         keep = self.keep.copy()
         for bit, (level, t) in enumerate(self.free_keeps):
             keep[level, t] = bool(kept >> bit & 1)
-        for index, level in enumerate(self.encoded.architecture.levels):
+        for index, machine_level in enumerate(self.encoded.architecture.levels):
             loops: dict[str, list[Loop]] = {"": [], "x": [], "y": []}
             for dim, row in zip(self.dims, chosen, strict=True):
                 for slot, bound in zip(self.slots, row, strict=True):
                     if slot.level == index and bound > 1:
                         loops[slot.axis].append(Loop(dim, int(bound)))
             order, this = divmod(order, math.factorial(len(loops[""])))
-            names = frozenset(t.name for t, kept_here in zip(self.encoded.tensors, keep[index], strict=True) if kept_here)
+            names = frozenset(
+                t.name for t, kept_here in zip(self.encoded.tensors, keep[index], strict=True) if kept_here
+            )
             mapped.append(
-                LevelMapping(level.name, _permutation(loops[""], this), tuple(loops["x"]), tuple(loops["y"]), names)
+                LevelMapping(
+                    machine_level.name, _permutation(loops[""], this), tuple(loops["x"]), tuple(loops["y"]), names
+                )
             )
         return Mapping(tuple(mapped))
 
@@ -201,7 +209,7 @@ class MapSpace:
             first_pattern.append(len(patterns))
             first.append(first[-1] + len(rows))
         # one more start, so that a pattern's rows end where the next one's begin
-        pattern = np.array([[*patterns, 0], [*starts, first[-1]]], np.int64).T.copy()
+        spans = np.array([[*patterns, 0], [*starts, first[-1]]], np.int64).T.copy()
         step = radix ** np.arange(levels, dtype=np.int64)
         return SpaceArrays(
             dims=np.array([names.index(dim) for dim in self.dims], np.int64),
@@ -209,7 +217,7 @@ class MapSpace:
             slot_axis=np.array([("", "x", "y").index(slot.axis) for slot in self.slots], np.int64),
             rows=np.concatenate([*self.rows, np.ones((0, len(self.slots)), np.int64)]),
             first=np.array(first, np.int64),
-            pattern=pattern,
+            pattern=spans,
             first_pattern=np.array(first_pattern, np.int64),
             step=step,
             weight=self._weights(radix, levels),

@@ -1,0 +1,1 @@
+"""The cost model: counts, energy and cycles of mappings."""

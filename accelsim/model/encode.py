@@ -1,7 +1,7 @@
-"""Machine, Einsum and mappings as int64 arrays: the one place that knows the layout, and the proof that nothing overflows.
+"""Machine, Einsum and mappings as int64 arrays; the one place that knows the layout, and proves that all counts fit.
 
-Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions of bound > 1 (one of bound 1 if there
-is no other), T = tensors.
+Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions of bound > 1 (one of bound 1
+if there is no other), T = tensors.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ UNLIMITED = -1
 class Constants(NamedTuple):
     """What the kernel needs to know of machine and Einsum, besides the mapping.
 
-    bounds : int64[D]; relevant : bool[T, D], whether a dimension moves a tensor; factor, rank : int64[T, D], its coefficient and the
-    rank it moves; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of one rank
-    together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank; windowed : bool[T], some rank has two or more dimensions; output : int64[1], index of the output; role : int64[T];
-    fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity : int64[L] [words], -1 unlimited;
-    partition : int64[L, 3] [words] by role, -1 unlimited; partitioned : bool[L]; word_parts : int64[L, T, 2], words an element takes,
-    finished and as a partial sum; two_widths : bool[1], whether these differ anywhere; block : int64[L] [words an access];
-    block_shift : int64[L], its logarithm, -1 if it is no power of two;
-    bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L];
-    energy : float64[L, T, 4] [pJ] of read, write, update (an access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
-    mac : float64[1] [pJ]; mac_cycles : int64[1].
+    bounds : int64[D]; relevant : bool[T, D], whether a dimension moves a tensor; factor, rank : int64[T, D], its
+    coefficient and the rank it moves; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these
+    dimensions, those of one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the
+    first of its rank; windowed : bool[T], some rank has two or more dimensions; output : int64[1], index of the output;
+    role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity : int64[L] [words], -1
+    unlimited; partition : int64[L, 3] [words] by role, -1 unlimited; partitioned : bool[L]; word_parts : int64[L, T,
+    2], words an element takes, finished and as a partial sum; two_widths : bool[1], whether these differ anywhere;
+    block : int64[L] [words an access]; block_shift : int64[L], its logarithm, -1 if it is no power of two; bandwidth :
+    int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if unlimited; limited : bool[L], any of them
+    limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an access) and transfer (a word);
+    transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ];
+    mac_cycles : int64[1].
     """
 
     bounds: Ints
@@ -76,8 +78,8 @@ class Constants(NamedTuple):
 class Batch(NamedTuple):
     """Mappings as arrays.
 
-    temporal : int64[B, L, D], loop bounds; order : int64[B, L, D], dimensions outermost first, those of bound 1 after all others;
-    x, y : int64[B, L, D], spatial bounds; keep : bool[B, L, T].
+    temporal : int64[B, L, D], loop bounds; order : int64[B, L, D], dimensions outermost first, those of bound 1 after
+    all others; x, y : int64[B, L, D], spatial bounds; keep : bool[B, L, T].
     """
 
     temporal: Ints
@@ -109,8 +111,17 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
     tensors, levels = einsum.tensors, architecture.levels
     shape = (len(tensors), len(dims))
-    relevant, factor, rank_of, term = np.zeros(shape, np.bool_), np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    terms, windowed, opens = np.zeros(len(tensors), np.int64), np.zeros(len(tensors), np.bool_), np.zeros(shape, np.bool_)
+    relevant, factor, rank_of, term = (
+        np.zeros(shape, np.bool_),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int64),
+        np.zeros(shape, np.int64),
+    )
+    terms, windowed, opens = (
+        np.zeros(len(tensors), np.int64),
+        np.zeros(len(tensors), np.bool_),
+        np.zeros(shape, np.bool_),
+    )
     for t, tensor in enumerate(tensors):
         for r, rank in enumerate(tensor.ranks):
             moving = [(dims.index(dim), coefficient) for dim, coefficient in rank if dim in dims]
@@ -151,10 +162,10 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         block=np.array([level.block_size for level in levels], np.int64),
         block_shift=np.array([_shift(level.block_size) for level in levels], np.int64),
         bandwidth=bandwidth,
-        limited=bandwidth[:, :, 0].any(axis=1),
+        limited=(bandwidth[:, :, 0] > 0).sum(axis=1) > 0,
         drain=np.array([level.drain_reads for level in levels], np.bool_),
         energy=energy,
-        transfers=energy[:, :, 3].any(axis=1),
+        transfers=(energy[:, :, 3] > 0).sum(axis=1) > 0,
         leak=leak,
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
@@ -185,7 +196,9 @@ def _bandwidth(architecture: Architecture) -> Ints:
         for port, rate in enumerate((level.bandwidth, level.read_bandwidth, level.write_bandwidth)):
             if rate is not None:
                 if max(rate.numerator, rate.denominator) >= SAFE:
-                    raise AccelsimError(f"level {level.name}: bandwidth {rate} words a cycle has too many digits; round it")
+                    raise AccelsimError(
+                        f"level {level.name}: bandwidth {rate} words a cycle has too many digits; round it"
+                    )
                 bandwidth[index, port] = rate.numerator, rate.denominator
     return bandwidth
 
@@ -210,33 +223,40 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
 def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rate: int) -> None:
     """Prove that no integer in the kernel passes 2**62, or refuse.
 
-    A rank's extent is at most the sum of its coefficients times the product of its dimensions' tile sizes; so words moved to all instances
-    of a level are at most MACs x (that factor over all ranks), and summed over tensors, times words an element takes, times the
-    bandwidth's denominator or numerator, bounds every intermediate.
+    A rank's extent is at most the sum of its coefficients times the product of its dimensions' tile sizes; so words
+    moved to all instances of a level are at most MACs x (that factor over all ranks), and summed over tensors, times
+    words an element takes, times the bandwidth's denominator or numerator, bounds every intermediate.
     """
     words = sum(
         math.prod(sum(factor for _, factor in rank) for rank in tensor.ranks) * einsum.macs for tensor in einsum.tensors
     )
-    # twice: reads and updates, or fills and updates, are added up before they are divided by a bandwidth; drains add once more
+    # twice: reads and updates, or fills and updates, are added up before they are divided by a bandwidth; drains add
+    # once more
     bound = 3 * words * parts * rate * max(1, architecture.compute.cycles_per_mac)
     if bound >= SAFE:
         raise AccelsimError(
-            f"{einsum.name} on {architecture.name}: counts could reach {bound:.3g}, more than the 2**62 that 64-bit integers hold safely; "
-            "split the workload, or round bandwidths to fewer digits"
+            f"{einsum.name} on {architecture.name}: counts could pass 2**{bound.bit_length() - 1}, and 64-bit "
+            "integers are safe to 2**62; split the workload, or round bandwidths to fewer digits"
         )
+
+
+def empty_batch(encoded: Encoded, mappings: int) -> Batch:
+    """Arrays for a batch of so many mappings, all loops of bound 1 and nothing kept."""
+    levels, (tensors, dims) = len(encoded.architecture.levels), encoded.constants.relevant.shape
+    shape = (mappings, levels, dims)
+    return Batch(
+        temporal=np.ones(shape, np.int64),
+        order=np.tile(np.arange(dims, dtype=np.int64), (mappings, levels, 1)),
+        x=np.ones(shape, np.int64),
+        y=np.ones(shape, np.int64),
+        keep=np.zeros((mappings, levels, tensors), np.bool_),
+    )
 
 
 def encode_mappings(encoded: Encoded, mappings: Sequence[Mapping]) -> Batch:
     """Write mappings into the arrays of a batch."""
     dims = {dim: d for d, dim in enumerate(encoded.dims)}
-    shape = (len(mappings), len(encoded.architecture.levels), len(dims))
-    batch = Batch(
-        np.ones(shape, np.int64),
-        np.tile(np.arange(len(dims), dtype=np.int64), (*shape[:2], 1)),
-        np.ones(shape, np.int64),
-        np.ones(shape, np.int64),
-        np.zeros((*shape[:2], len(encoded.tensors)), np.bool_),
-    )
+    batch = empty_batch(encoded, len(mappings))
     for b, mapping in enumerate(mappings):
         for index, level in enumerate(mapping.levels):
             order = [dims[loop.dim] for loop in level.temporal if loop.bound > 1]
@@ -257,6 +277,6 @@ def decode_mapping(encoded: Encoded, batch: Batch, b: int) -> Mapping:
         x = [Loop(dim, int(bound)) for dim, bound in zip(encoded.dims, batch.x[b, index], strict=True)]
         y = [Loop(dim, int(bound)) for dim, bound in zip(encoded.dims, batch.y[b, index], strict=True)]
         keep = [tensor.name for tensor, kept in zip(encoded.tensors, batch.keep[b, index], strict=True) if kept]
-        loops = (tuple(loop for loop in block if loop.bound > 1) for block in (temporal, x, y))
-        levels.append(LevelMapping(level.name, *loops, frozenset(keep)))
+        time, on_x, on_y = (tuple(loop for loop in block if loop.bound > 1) for block in (temporal, x, y))
+        levels.append(LevelMapping(level.name, time, on_x, on_y, frozenset(keep)))
     return Mapping(tuple(levels))

@@ -19,7 +19,8 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     einsum : Einsum
         One layer of a workload.
     mapping : Mapping
-        Its loops must multiply to the bounds of the Einsum; fanout and capacity may be exceeded, `violations` then tells.
+        Its loops must multiply to the bounds of the Einsum; fanout and capacity may be exceeded, `violations` then
+        tells.
 
     Returns
     -------
@@ -117,7 +118,9 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
     names = [level.name for level in architecture.levels]
     if [level.level for level in mapping.levels] != names:
-        raise ValueError(f"mapping has levels {[level.level for level in mapping.levels]}, {architecture.name} has {names}")
+        raise ValueError(
+            f"mapping has levels {[level.level for level in mapping.levels]}, {architecture.name} has {names}"
+        )
     product = dict.fromkeys(einsum.dims, 1)
     for level in mapping.levels:
         if len({loop.dim for loop in level.temporal}) < len(level.temporal):
@@ -131,7 +134,9 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
             raise ValueError(f"loops over {dim} multiply to {product[dim]}, not to its bound {bound}")
     missing = {tensor.name for tensor in einsum.tensors} - mapping.levels[0].keep
     if missing:
-        raise ValueError(f"the outermost level {names[0]} must keep every tensor; it lacks {', '.join(sorted(missing))}")
+        raise ValueError(
+            f"the outermost level {names[0]} must keep every tensor; it lacks {', '.join(sorted(missing))}"
+        )
 
 
 def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel]) -> tuple[str, ...]:
@@ -151,15 +156,23 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
                 held[roles[t.tensor]] += t.tile_words * -(-t.word_bits // level.word_bits)
         for role, room in (level.partition_words or {}).items():
             if held[role] > room // level.multiple_buffering:
-                found.append(_too_small(f"{level.name} ({role})", held[role], room, level.word_bits, level.multiple_buffering))
+                found.append(
+                    _too_small(f"{level.name} ({role})", held[role], room, level.word_bits, level.multiple_buffering)
+                )
         if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
-            found.append(_too_small(level.name, sum(held.values()), level.size_words, level.word_bits, level.multiple_buffering))
+            found.append(
+                _too_small(level.name, sum(held.values()), level.size_words, level.word_bits, level.multiple_buffering)
+            )
         for tensor in sorted(mapped.keep):
             if roles[tensor] in level.bypass:
                 found.append(f"{level.name} must bypass {tensor}")
             elif level.partition_words is not None and roles[tensor] not in level.partition_words:
                 found.append(f"{level.name} has no partition for {tensor}")
-        found += [f"{level.name} must keep {name}" for name in sorted(roles) if roles[name] in level.keep - {roles[k] for k in mapped.keep}]
+        found += [
+            f"{level.name} must keep {name}"
+            for name in sorted(roles)
+            if roles[name] in level.keep - {roles[k] for k in mapped.keep}
+        ]
     return tuple(found)
 
 

@@ -1,8 +1,8 @@
 """Closed formulas for a batch of mappings, compiled.
 
 Axis letters: B = mappings of a batch, L = storage levels (outermost first), D = dimensions, T = tensors.
-The counts are those of MODEL.md section 4; docs/model.md derives the formulas, tests/test_kernel.py holds them against the oracle.
-Counts are int64 and `encode` has proved that they fit.
+The counts are those of MODEL.md section 4; docs/model.md derives the formulas, tests/test_kernel.py holds them against
+the oracle. Counts are int64 and `encode` has proved that they fit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ READ, WRITE, UPDATE, TRANSFER = range(4)
 class Detail(NamedTuple):
     """All that the model knows of one mapping; scratch space for a batch.
 
-    inside : int64[L+1, D], tile sizes of the dimensions at each level (last: compute); before : int64[L, D], product of all temporal
-    bounds outside a place of the order; spread : int64[L, D], spatial bounds; steps : int64[L+1], product of all temporal bounds of
-    the levels outside (last: of all); loops : int64[L], temporal loops of bound > 1 of each level;
-    visits : int64[L+1], product of the temporal bounds outside that move the output; tile : int64[L, T] [words];
-    reads, fills, updates : int64[L, T] [words an instance]; groups : int64[L, T, 2], children of a network whose words are distinct,
-    downwards and upwards; transfers : int64[L, T], words over the network below for each child; partial : bool[L, T], the level
-    holds partial sums; used : int64[L+1], instances in use; cycles : int64[L+1]; energy : float64[L, T, 4] [pJ, all instances];
-    leak : float64[L]; reach : bool[W], marks for unions of windows.
+    inside : int64[L+1, D], tile sizes of the dimensions at each level (last: compute); before : int64[L, D], product of
+    all temporal bounds outside a place of the order; spread : int64[L, D], spatial bounds; steps : int64[L+1], product
+    of all temporal bounds of the levels outside (last: of all); loops : int64[L], temporal loops of bound > 1 of each
+    level; visits : int64[L+1], product of the temporal bounds outside that move the output; tile : int64[L, T] [words];
+    reads, fills, updates : int64[L, T] [words an instance]; groups : int64[L, T, 2], children of a network whose words
+    are distinct, downwards and upwards; transfers : int64[L, T], words over the network below for each child; partial :
+    bool[L, T], the level holds partial sums; used : int64[L+1], instances in use; cycles : int64[L+1]; energy :
+    float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of windows.
     """
 
     inside: Ints
@@ -85,17 +85,18 @@ def make_detail(encoded: Encoded) -> Detail:
     )
 
 
-def jit(function: Any) -> Any:
-    """Compile a function of arrays when it is first called, and keep the machine code on disk.
+_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}
+"""No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
 
-    The arrays belong to the caller and nothing is allocated, so Numba's reference counting is off: it would take most of the time.
-    """
-    return njit(cache=True, error_model="numpy", nogil=True, _nrt=False)(function)
+
+def jit(function: Any) -> Any:
+    """Compile a function of arrays when it is first called, and keep the machine code on disk."""
+    return njit(**_OPTIONS)(function)
 
 
 def inline(function: Any) -> Any:
     """Compile a function as part of those that call it: passing the constants on costs more than what it does."""
-    return njit(cache=True, error_model="numpy", nogil=True, _nrt=False, forceinline=True)(function)
+    return njit(**_OPTIONS, forceinline=True)(function)
 
 
 @inline
@@ -117,7 +118,7 @@ def _box(c: Constants, inside: Ints, level: int, t: int) -> int:
 
 @jit
 def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
-    """Mark all positions that some marked position reaches in 0 … count-1 steps; returns the extent of what is marked."""
+    """Mark all positions that some marked position reaches in 0 … count-1 steps; returns the new extent."""
     new = extent + step * (count - 1)
     for at in range(extent, new):
         reach[at] = False
@@ -141,7 +142,9 @@ def _count_marks(reach: Bools, extent: int) -> int:
 
 
 @inline
-def _axis_loop(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, d: int, on_x: bool, on_y: bool) -> tuple[int, int]:
+def _axis_loop(
+    c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, d: int, on_x: bool, on_y: bool
+) -> tuple[int, int]:
     """Step and count of a dimension's loop over the chosen axes of a fanout; y lies inside x."""
     step, count = c.factor[t, d] * s.inside[level + 1, d], 1
     if on_x:
@@ -157,8 +160,9 @@ def _axis_loop(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, d:
 def _distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, on_x: bool, on_y: bool) -> int:
     """Distinct tile offsets of a windowed tensor among children on the chosen axes.
 
-    Two progressions of counts n, m and steps a, b have n*m - max(0, n - b/g) * max(0, m - a/g) distinct sums, g = gcd(a, b): sums
-    collide exactly along (b/g, -a/g), and each chain of collisions is counted at its start. More than two are marked one by one.
+    Two progressions of counts n, m and steps a, b have n*m - max(0, n - b/g) * max(0, m - a/g) distinct sums, g =
+    gcd(a, b): sums collide exactly along (b/g, -a/g), and each chain of collisions is counted at its start. More than
+    two are marked one by one.
     """
     groups, k = 1, 0
     while k < c.terms[t]:
@@ -188,7 +192,7 @@ def _distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: 
 
 @inline
 def _distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
-    """Children of one instance that need words of their own: distinct tile offsets along axes that share, times all along others."""
+    """Children of one instance that need words of their own: distinct offsets on axes that share, all on others."""
     groups = 1
     windowed = c.windowed[t]
     for d in range(c.relevant.shape[1]):
@@ -203,45 +207,50 @@ def _distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, sha
 
 
 @jit
-def _words_into_window(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, l: int, j: int) -> int:
-    """Words that enter one instance's tile of a windowed tensor that loop j of level l moves: the first box, whole boxes, and new parts where a halo is kept.
+def _words_into_window(
+    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int
+) -> int:
+    """Words that enter one instance's tile of a windowed tensor, which loop j of level lv is the innermost to move.
 
-    Only the innermost loop that moves the tile, k, can keep a halo, because the step vector of any loop further out differs from the
-    remembered one, except where loops on the same rank happen to continue k's steps (same vector) or to leave the box in place.
+    These are the first box, whole boxes, and new parts where a halo is kept.
+
+    Only the innermost loop that moves the tile, k, can keep a halo, because the step vector of any loop further out
+    differs from the remembered one, except where loops on the same rank happen to continue k's steps (same vector) or
+    to leave the box in place.
     """
     words = s.tile[level, t]
-    d = order[l, j]
-    rank, step, extent = c.rank[t, d], c.factor[t, d] * s.inside[l + 1, d] * s.spread[l, d], 1
+    d = order[lv, j]
+    rank, step, extent = c.rank[t, d], c.factor[t, d] * s.inside[lv + 1, d] * s.spread[lv, d], 1
     for k in range(c.terms[t]):
         if c.rank[t, c.term[t, k]] == rank:
             extent += c.factor[t, c.term[t, k]] * (s.inside[level, c.term[t, k]] - 1)
     new = words // extent * min(extent, step)
-    total = s.before[l, j] * (words + (temporal[l, d] - 1) * new)
-    back = (temporal[l, d] - 1) * step
+    total = s.before[lv, j] * (words + (temporal[lv, d] - 1) * new)
+    back = (temporal[lv, d] - 1) * step
     while True:
         j -= 1
         while j < 0:
-            l -= 1
-            if l < 0:
+            lv -= 1
+            if lv < 0:
                 return total
-            j = s.loops[l] - 1
-        d = order[l, j]
-        bound = temporal[l, d]
+            j = s.loops[lv] - 1
+        d = order[lv, j]
+        bound = temporal[lv, d]
         if not c.relevant[t, d]:
             continue
         if c.rank[t, d] != rank:
             return total
-        far = c.factor[t, d] * s.inside[l + 1, d] * s.spread[l, d]
+        far = c.factor[t, d] * s.inside[lv + 1, d] * s.spread[lv, d]
         if far == back:
-            total -= (bound - 1) * s.before[l, j] * words
+            total -= (bound - 1) * s.before[lv, j] * words
         elif far - back == step:
-            total -= (bound - 1) * s.before[l, j] * (words - new)
+            total -= (bound - 1) * s.before[lv, j] * (words - new)
         back += (bound - 1) * far
 
 
 @jit
 def _seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int, t: int) -> int:
-    """Different words that ever pass through one instance of level `above` in tiles of level `level`, for a windowed output."""
+    """Different words of a windowed output that ever pass through one instance of level `above` in tiles of `level`."""
     words, k = 1, 0
     while k < c.terms[t]:
         rank, extent = c.rank[t, c.term[t, k]], 1
@@ -252,20 +261,20 @@ def _seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: in
         if k == start + 1:
             d = c.term[t, start]
             words *= extent
-            for l in range(level):
-                words *= temporal[l, d]
-                if l >= above:
-                    words *= s.spread[l, d]
+            for lv in range(level):
+                words *= temporal[lv, d]
+                if lv >= above:
+                    words *= s.spread[lv, d]
             continue
         for at in range(extent):
             s.reach[at] = True
         for again in range(start, k):
             d = c.term[t, again]
-            for l in range(level):
-                step = c.factor[t, d] * s.inside[l + 1, d]
-                if l >= above:
-                    extent = _mark_sum(s.reach, extent, step, s.spread[l, d])
-                extent = _mark_sum(s.reach, extent, step * s.spread[l, d], temporal[l, d])
+            for lv in range(level):
+                step = c.factor[t, d] * s.inside[lv + 1, d]
+                if lv >= above:
+                    extent = _mark_sum(s.reach, extent, step, s.spread[lv, d])
+                extent = _mark_sum(s.reach, extent, step * s.spread[lv, d], temporal[lv, d])
         words *= _count_marks(s.reach, extent)
     return words
 
@@ -277,67 +286,67 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
     Returns
     -------
     int
-        VALID, or the first broken rule + RULES x its level: fanouts from the outside in, then capacities from the inside out. Partial
-        sums are taken to be as narrow as finished words; `cost` looks again where they are wider. With `anyway` all is placed
-        even so.
+        VALID, or the first broken rule + RULES x its level: fanouts from the outside in, then capacities from the
+        inside out. Partial sums are taken to be as narrow as finished words; `cost` looks again where they are wider.
+        With `anyway` all is placed even so.
     """
     levels, dims = temporal.shape
     status = VALID
-    for l in range(levels):
+    for lv in range(levels):
         across, down = 1, 1
         for d in range(dims):
-            across *= x[l, d]
-            down *= y[l, d]
-            s.spread[l, d] = x[l, d] * y[l, d]
-        s.used[l + 1] = s.used[l] * across * down
-        if status == VALID and across > c.fanout[l, 0]:
-            status = FANOUT_X + RULES * l
-        if status == VALID and down > c.fanout[l, 1]:
-            status = FANOUT_Y + RULES * l
+            across *= x[lv, d]
+            down *= y[lv, d]
+            s.spread[lv, d] = x[lv, d] * y[lv, d]
+        s.used[lv + 1] = s.used[lv] * across * down
+        if status == VALID and across > c.fanout[lv, 0]:
+            status = FANOUT_X + RULES * lv
+        if status == VALID and down > c.fanout[lv, 1]:
+            status = FANOUT_Y + RULES * lv
         if status != VALID and not anyway:
             return status
-    for l in range(levels - 1, -1, -1):
+    for lv in range(levels - 1, -1, -1):
         for d in range(dims):
-            s.inside[l, d] = s.inside[l + 1, d] * s.spread[l, d] * temporal[l, d]
+            s.inside[lv, d] = s.inside[lv + 1, d] * s.spread[lv, d] * temporal[lv, d]
         held = 0
         for t in range(keep.shape[1]):
-            s.partial[l, t] = False
-            if keep[l, t]:
-                s.tile[l, t] = _box(c, s.inside, l, t)
-                held += s.tile[l, t] * c.word_parts[l, t, 0]
-        if status == VALID and held > c.capacity[l] and c.capacity[l] != UNLIMITED:
-            status = CAPACITY + RULES * l
-        if status == VALID and c.partitioned[l]:
-            status = _fit_partitions(c, keep, s, l)
+            s.partial[lv, t] = False
+            if keep[lv, t]:
+                s.tile[lv, t] = _box(c, s.inside, lv, t)
+                held += s.tile[lv, t] * c.word_parts[lv, t, 0]
+        if status == VALID and held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
+            status = CAPACITY + RULES * lv
+        if status == VALID and c.partitioned[lv]:
+            status = _fit_partitions(c, keep, s, lv)
         if status != VALID and not anyway:
             return status
     return status
 
 
 @jit
-def _fit_partitions(c: Constants, keep: Bools, s: Detail, l: int) -> int:
+def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
     for role in range(c.partition.shape[1]):
         held = 0
         for t in range(keep.shape[1]):
-            if keep[l, t] and c.role[t] == role:
-                held += s.tile[l, t] * c.word_parts[l, t, int(s.partial[l, t])]
-        if held > c.partition[l, role]:
-            return PARTITION + RULES * l
+            if keep[lv, t] and c.role[t] == role:
+                held += s.tile[lv, t] * c.word_parts[lv, t, int(s.partial[lv, t])]
+        if held > c.partition[lv, role]:
+            return PARTITION + RULES * lv
     return VALID
 
 
 @jit
 def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
     """Status once it is known which levels hold partial sums."""
-    for l in range(keep.shape[0]):
+    for lv in range(keep.shape[0]):
         held = 0
         for t in range(keep.shape[1]):
-            if keep[l, t]:
-                held += s.tile[l, t] * c.word_parts[l, t, int(s.partial[l, t])]
-        if held > c.capacity[l] and c.capacity[l] != UNLIMITED:
-            return CAPACITY + RULES * l
-        if c.partitioned[l]:
-            status = _fit_partitions(c, keep, s, l)
+            if keep[lv, t]:
+                held += s.tile[lv, t] * c.word_parts[lv, t, int(s.partial[lv, t])]
+        if held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
+            return CAPACITY + RULES * lv
+        if c.partitioned[lv]:
+            status = _fit_partitions(c, keep, s, lv)
             if status != VALID:
                 return status
     return VALID
@@ -345,36 +354,36 @@ def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
 
 @inline
 def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
-    """Multiply up the temporal loops from the outside in: all of them, and down to the innermost that moves each tensor."""
+    """Multiply up the temporal loops from the outside in: all of them, and those that move the output."""
     levels, dims = temporal.shape
     output = c.output[0]
     product, visits = 1, 1
-    for l in range(levels):
+    for lv in range(levels):
         loops = 0
         for j in range(dims):
-            d = order[l, j]
-            bound = temporal[l, d]
+            d = order[lv, j]
+            bound = temporal[lv, d]
             if bound == 1:
                 break
-            s.before[l, j] = product
+            s.before[lv, j] = product
             loops += 1
             product *= bound
             visits *= bound if c.relevant[output, d] else 1
-        s.loops[l] = loops
-        s.steps[l + 1] = product
-        s.visits[l + 1] = visits
+        s.loops[lv] = loops
+        s.steps[lv + 1] = product
+        s.visits[lv + 1] = visits
 
 
 @inline
 def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
-    """Words that enter one instance's tile: as often as the loops outside it, down to the innermost that moves it, step."""
-    for l in range(level - 1, -1, -1):
-        for j in range(s.loops[l] - 1, -1, -1):
-            d = order[l, j]
+    """Words that enter one instance's tile: one tile a step of the loops down to the innermost that moves it."""
+    for lv in range(level - 1, -1, -1):
+        for j in range(s.loops[lv] - 1, -1, -1):
+            d = order[lv, j]
             if c.relevant[t, d]:
                 if c.windowed[t]:
-                    return _words_into_window(c, temporal, order, s, level, t, l, j)
-                return s.tile[level, t] * s.before[l, j] * temporal[l, d]
+                    return _words_into_window(c, temporal, order, s, level, t, lv, j)
+                return s.tile[level, t] * s.before[lv, j] * temporal[lv, d]
     return s.tile[level, t]
 
 
@@ -382,30 +391,30 @@ def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int
 def _move_input(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int) -> None:
     """Reads, fills and transfers of a tensor that is only read, from the compute units outwards."""
     down = s.steps[temporal.shape[0]]
-    for l in range(temporal.shape[0] - 1, -1, -1):
-        s.transfers[l, t] = down
-        if s.used[l + 1] > s.used[l]:
-            s.groups[l, t, 0] = _distinct(c, s, x, y, l, t, c.multicast[l, 0], c.multicast[l, 1])
-            down *= s.groups[l, t, 0]
+    for lv in range(temporal.shape[0] - 1, -1, -1):
+        s.transfers[lv, t] = down
+        if s.used[lv + 1] > s.used[lv]:
+            s.groups[lv, t, 0] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            down *= s.groups[lv, t, 0]
         else:
-            s.groups[l, t, 0] = 1
-        if not keep[l, t]:
+            s.groups[lv, t, 0] = 1
+        if not keep[lv, t]:
             continue
-        s.reads[l, t] = down
-        s.updates[l, t] = 0
-        if l == 0:
-            s.fills[l, t] = 0
+        s.reads[lv, t] = down
+        s.updates[lv, t] = 0
+        if lv == 0:
+            s.fills[lv, t] = 0
         else:
-            down = _words_into(c, temporal, order, s, l, t)
-            s.fills[l, t] = down
+            down = _words_into(c, temporal, order, s, lv, t)
+            s.fills[lv, t] = down
 
 
 @inline
 def _move_output(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail) -> None:
     """Updates, reads and fills of the output, and what crosses the networks both ways, from the compute units outwards.
 
-    `seen` counts the different words that a tile ever holds: its words times the loops that move it. Seen from above, the spatial
-    loops between come on top.
+    `seen` counts the different words that a tile ever holds: its words times the loops that move it. Seen from above,
+    the spatial loops between come on top.
     """
     t = c.output[0]
     levels, dims = temporal.shape
@@ -414,95 +423,103 @@ def _move_output(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, ke
     up = s.steps[levels]
     seen = _seen_windows(c, temporal, s, levels, levels, t) if windowed else s.visits[levels]
     down = up - seen
-    for l in range(levels - 1, -1, -1):
-        s.transfers[l, t] = down + up
-        s.groups[l, t, 0] = 1
-        s.groups[l, t, 1] = 1
-        if s.used[l + 1] > s.used[l]:
-            s.groups[l, t, 0] = _distinct(c, s, x, y, l, t, c.multicast[l, 0], c.multicast[l, 1])
-            s.groups[l, t, 1] = _distinct(c, s, x, y, l, t, c.reduction[l, 0], c.reduction[l, 1])
-            down *= s.groups[l, t, 0]
-            up *= s.groups[l, t, 1]
+    for lv in range(levels - 1, -1, -1):
+        s.transfers[lv, t] = down + up
+        s.groups[lv, t, 0] = 1
+        s.groups[lv, t, 1] = 1
+        if s.used[lv + 1] > s.used[lv]:
+            s.groups[lv, t, 0] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            s.groups[lv, t, 1] = _distinct(c, s, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1])
+            down *= s.groups[lv, t, 0]
+            up *= s.groups[lv, t, 1]
             for d in range(dims):
                 if c.relevant[t, d]:
-                    seen *= s.spread[l, d]
-        if not keep[l, t]:
+                    seen *= s.spread[lv, d]
+        if not keep[lv, t]:
             continue
         if windowed:
-            seen = _seen_windows(c, temporal, s, child, l, t)
-        s.updates[l, t] = up
-        s.reads[l, t] = up - seen
-        s.partial[l, t] = up > seen
-        s.fills[l, t] = 0
-        child = l
-        if l == 0:
+            seen = _seen_windows(c, temporal, s, child, lv, t)
+        s.updates[lv, t] = up
+        s.reads[lv, t] = up - seen
+        s.partial[lv, t] = up > seen
+        s.fills[lv, t] = 0
+        child = lv
+        if lv == 0:
             break
-        up = _words_into(c, temporal, order, s, l, t)
-        seen = _seen_windows(c, temporal, s, l, l, t) if windowed else s.tile[l, t] * s.visits[l]
+        up = _words_into(c, temporal, order, s, lv, t)
+        seen = _seen_windows(c, temporal, s, lv, lv, t) if windowed else s.tile[lv, t] * s.visits[lv]
         down = up - seen
-        s.fills[l, t] = down
-        if c.drain[l]:
-            s.reads[l, t] += up
+        s.fills[lv, t] = down
+        if c.drain[lv]:
+            s.reads[lv, t] += up
 
 
 @inline
 def _charge(c: Constants, keep: Bools, s: Detail, every: bool) -> tuple[float, int]:
-    """Energy [pJ] and cycles from the counts; `every`: the cycles of levels that are no bottleneck as well."""
+    """Energy [pJ] and cycles from the counts; `every`: keep each energy and the cycles of each level."""
     levels, tensors = keep.shape
     cycles = s.steps[levels] * c.mac_cycles[0]
     energy = float(s.steps[levels] * s.used[levels]) * c.mac[0]
-    for l in range(levels):
-        used = float(s.used[l])
+    for lv in range(levels):
+        used = float(s.used[lv])
         read, written = 0, 0
         for t in range(tensors):
-            if keep[l, t]:
-                reads, fills, updates = s.reads[l, t], s.fills[l, t], s.updates[l, t]
-                part = c.word_parts[l, t, int(s.partial[l, t])]
+            if keep[lv, t]:
+                reads, fills, updates = s.reads[lv, t], s.fills[lv, t], s.updates[lv, t]
+                part = c.word_parts[lv, t, int(s.partial[lv, t])]
                 if part != 1:
                     reads, fills, updates = reads * part, fills * part, updates * part
                 read += reads
                 written += fills + updates
-                if c.block[l] != 1:
-                    shift = c.block_shift[l]
+                if c.block[lv] != 1:
+                    shift = c.block_shift[lv]
                     if shift >= 0:
                         reads, fills, updates = -(-reads >> shift), -(-fills >> shift), -(-updates >> shift)
                     else:
-                        block = c.block[l]
-                        reads, fills, updates = _ceil_div(reads, block), _ceil_div(fills, block), _ceil_div(updates, block)
-                read_pj = float(reads) * used * c.energy[l, t, READ]
-                write_pj = float(fills) * used * c.energy[l, t, WRITE]
-                update_pj = float(updates) * used * c.energy[l, t, UPDATE]
+                        block = c.block[lv]
+                        reads, fills, updates = (
+                            _ceil_div(reads, block),
+                            _ceil_div(fills, block),
+                            _ceil_div(updates, block),
+                        )
+                read_pj = float(reads) * used * c.energy[lv, t, READ]
+                write_pj = float(fills) * used * c.energy[lv, t, WRITE]
+                update_pj = float(updates) * used * c.energy[lv, t, UPDATE]
                 energy += read_pj + write_pj + update_pj
                 if every:
-                    s.energy[l, t, READ], s.energy[l, t, WRITE], s.energy[l, t, UPDATE] = read_pj, write_pj, update_pj
-            if c.transfers[l]:
-                transfer_pj = float(s.transfers[l, t]) * float(s.used[l + 1]) * c.energy[l, t, TRANSFER]
+                    s.energy[lv, t, READ], s.energy[lv, t, WRITE], s.energy[lv, t, UPDATE] = (
+                        read_pj,
+                        write_pj,
+                        update_pj,
+                    )
+            if c.transfers[lv]:
+                transfer_pj = float(s.transfers[lv, t]) * float(s.used[lv + 1]) * c.energy[lv, t, TRANSFER]
                 energy += transfer_pj
                 if every:
-                    s.energy[l, t, TRANSFER] = transfer_pj
-        if c.limited[l]:
-            needed = _port_cycles(c, l, read, written, cycles, every)
+                    s.energy[lv, t, TRANSFER] = transfer_pj
+        if c.limited[lv]:
+            needed = _port_cycles(c, lv, read, written, cycles, every)
             cycles = max(cycles, needed)
             if every:
-                s.cycles[l] = needed
-    for l in range(levels):
-        leak = c.leak[l] * float(cycles) * float(s.used[l])
+                s.cycles[lv] = needed
+    for lv in range(levels):
+        leak = c.leak[lv] * float(cycles) * float(s.used[lv])
         energy += leak
         if every:
-            s.leak[l] = leak
+            s.leak[lv] = leak
     if every:
         s.cycles[levels] = s.steps[levels] * c.mac_cycles[0]
     return energy, cycles
 
 
 @inline
-def _port_cycles(c: Constants, l: int, read: int, written: int, cycles: int, every: bool) -> int:
+def _port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, every: bool) -> int:
     """Cycles that the busiest port of a level needs; 0 if that is not more than `cycles` and not asked for."""
     needed = 0
     for port in range(3):
-        words, rate = (read + written, read, written)[port], c.bandwidth[l, port, 0]
-        if rate > 0 and (every or words * c.bandwidth[l, port, 1] > cycles * rate):
-            needed = max(needed, _ceil_div(words * c.bandwidth[l, port, 1], rate))
+        words, rate = (read + written, read, written)[port], c.bandwidth[lv, port, 0]
+        if rate > 0 and (every or words * c.bandwidth[lv, port, 1] > cycles * rate):
+            needed = max(needed, _ceil_div(words * c.bandwidth[lv, port, 1], rate))
     return needed
 
 
@@ -510,7 +527,7 @@ def _port_cycles(c: Constants, l: int, read: int, written: int, cycles: int, eve
 def cost(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
 ) -> tuple[int, float, int]:
-    """Count and charge a mapping whose tiles `fit` has placed; `every`: the cycles of levels that are no bottleneck as well.
+    """Count and charge a mapping whose tiles `fit` has placed; `every`: keep what `Detail` holds beyond the counts.
 
     Returns
     -------
@@ -540,7 +557,7 @@ def evaluate_one(
     temporal, order, x, y : int64[L, D]
     keep : bool[L, T]
     anyway : bool
-        Count an invalid mapping as well, and the cycles of every level.
+        Count an invalid mapping as well, and keep each energy and the cycles of each level.
 
     Returns
     -------

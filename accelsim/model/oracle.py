@@ -1,7 +1,8 @@
 """Oracle: executes the loop nest and counts, slowly on purpose.
 
-Nothing here is a formula. Loops are stepped one by one, tiles are boxes found by visiting the iterations inside them, words are
-points in Python sets, and every instance of every level is simulated. The kernel is held against these counts.
+Nothing here is a formula. Loops are stepped one by one, tiles are boxes found by visiting the iterations inside them,
+words are points in Python sets, and every instance of every level is simulated. The kernel is held against these
+counts.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class OracleCounts:
     """All that the oracle counts for one mapping.
 
     `levels[l][tensor]` holds the counts of every level that keeps the tensor; `steps` is the number of steps that the
-    compute units make; `used[l]` the instances used at each level (last: compute units); `transfers[l][tensor]` the words that cross
-    the network below level l, in total over its children, down and up.
+    compute units make; `used[l]` the instances used at each level (last: compute units); `transfers[l][tensor]` the
+    words that cross the network below level l, in total over its children, down and up.
     """
 
     steps: int
@@ -125,9 +126,9 @@ class _Tile:
 def walk_tile(mapping: Mapping, tensor: Tensor, level: int) -> Iterator[Step]:
     """Step through the loops outside a tile and tell, for each instance, which words enter and leave it.
 
-    `level == len(mapping.levels)` walks the compute units, which ask for their word in each step. A last step of each instance,
-    with empty `indices`, empties the tile. MODEL: a step that moves the box takes only the new part where the box moves along one
-    rank and no other step vector is remembered; otherwise the whole box.
+    `level == len(mapping.levels)` walks the compute units, which ask for their word in each step. A last step of each
+    instance, with empty `indices`, empties the tile. MODEL: a step that moves the box takes only the new part where the
+    box moves along one rank and no other step vector is remembered; otherwise the whole box.
     """
     tile = _Tile(tensor, nest_loops(mapping), level)
     compute = level == len(mapping.levels)
@@ -163,7 +164,8 @@ def _shared(
 ) -> dict[tuple[int, ...], dict[Coordinate, Coordinate]]:
     """For each step, which child of the network stands for each child that shares its words.
 
-    Children of one parent instance share if their boxes are equal and every axis on which their coordinates differ shares.
+    Children of one parent instance share if their boxes are equal and every axis on which their coordinates differ
+    shares.
     """
     tile = _Tile(tensor, nest_loops(mapping), network + 1)
     own = [tile.loops[k] for k in tile.space]
@@ -173,7 +175,9 @@ def _shared(
         stands[step] = {}
         for instance in tile.instances():
             apart = tuple(
-                index for loop, index in zip(own, instance, strict=True) if loop.level < network or not shares[loop.axis]
+                index
+                for loop, index in zip(own, instance, strict=True)
+                if loop.level < network or not shares[loop.axis]
             )
             key = (apart, tile.box(step, instance)[1])
             stands[step][instance] = groups.setdefault(key, instance)
@@ -189,7 +193,8 @@ def _representatives(
 ) -> dict[int, set[Coordinate]]:
     """Instances of each level between parent and child whose words are moved, for each network, in any step.
 
-    Sharing is decided network by network; which instances stand for their group is the same in every step, which is checked.
+    Sharing is decided network by network; which instances stand for their group is the same in every step, which is
+    checked.
     """
     chosen: dict[int, set[Coordinate]] = {}
     for network in range(parent, child):
@@ -202,7 +207,7 @@ def _representatives(
 
 
 def _passes(chosen: dict[int, set[Coordinate]], widths: list[int], instance: Coordinate, outermost: int) -> bool:
-    """Whether the words of a child instance travel through all networks from `outermost` inwards on their own account."""
+    """Whether no other child stands for this one on any network from `outermost` inwards."""
     return all(instance[: widths[network + 1]] in who for network, who in chosen.items() if network >= outermost)
 
 
@@ -217,7 +222,8 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     Returns
     -------
     OracleCounts
-        Words, per instance (all instances are simulated and found alike), with what breaks the mapping's validity in `fails`.
+        Words, per instance (all instances are simulated and found alike), with what breaks the mapping's validity in
+        `fails`.
 
     Raises
     ------
@@ -290,7 +296,9 @@ def _count_link(
                 transfers[network][tensor.name] += returning
     for book in (reads, updates, fills, drains):
         if len(set(book.values())) > 1:
-            raise RuntimeError(f"instances of {tensor.name} at one level count differently: {sorted(set(book.values()))}")
+            raise RuntimeError(
+                f"instances of {tensor.name} at one level count differently: {sorted(set(book.values()))}"
+            )
     counts[parent][tensor.name].reads += next(iter(reads.values()))
     counts[parent][tensor.name].updates += next(iter(updates.values()))
     if child < len(mapping.levels):
@@ -331,6 +339,6 @@ def _drains(architecture: Architecture, mapping: Mapping, tensor: Tensor, name: 
     index = next(k for k, level in enumerate(architecture.levels) if level.name == name)
     if index == 0 or not architecture.levels[index].drain_reads:
         return 0
-    steps = [step for step in walk_tile(mapping, tensor, index)]
+    steps = list(walk_tile(mapping, tensor, index))
     first = steps[0].instance
     return sum(len(step.leaving) for step in steps if step.instance == first)

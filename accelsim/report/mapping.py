@@ -93,7 +93,7 @@ def _print_movement(console: Console, result: Result, architecture: Architecture
                 counts = (count(at.reads), count(at.fills), count(at.updates), multicast, reduction)
                 room = _share(at, level, spec, tensor.role)
                 made.add_row(f"  {tensor.name}", count(at.tile_words), room, *counts, in_scale(at.energy_pj, scale))
-            elif several:
+            elif network.multicast > 1 or network.spatial_reduction > 1:
                 made.add_row(f"  {tensor.name}", "passes", *[""] * 4, multicast, reduction, "")
     print_table(console, made)
     console.print(Text("Multicast, (spatial) reduction: children below that share one read, one update.", style="dim"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from rich.box import Box
 from rich.console import Console
@@ -31,7 +32,7 @@ def count(number: int) -> str:
     text = f"{float(number):.3e}"
     digits, exponent = float(text.partition("e")[0]), int(text.partition("e")[2])
     if exponent >= 15:
-        return f"{number:.3g}" if number < 10**300 else f"1e{len(str(number)) - 1}"
+        return f"{Decimal(number):.1e}".replace("+", "")
     suffix = " kMGT"[exponent // 3]
     return f"{digits * 10 ** (exponent % 3):.{3 - exponent % 3}f}{suffix}"
 
@@ -41,13 +42,10 @@ def large(number: int) -> str:
 
     Examples
     --------
-    >>> large(41472), large(12 * 10**400)
-    ('41,472', '1.2e401')
+    >>> large(41472), large(196 * 10**400)
+    ('41,472', '2.0e402')
     """
-    if number < 1_000_000:
-        return f"{number:,}"
-    digits = str(number)
-    return f"{digits[0]}.{digits[1]}e{len(digits) - 1}"
+    return f"{number:,}" if number < 1_000_000 else f"{Decimal(number):.1e}".replace("+", "")
 
 
 def percent(share: float) -> str:

@@ -1,0 +1,209 @@
+"""Search loops in compiled code: draw or enumerate mappings, evaluate them, keep the best and the books.
+
+Axis letters as in `accelsim.mapspace.space`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_row
+from accelsim.mapspace.space import SpaceArrays
+from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
+from accelsim.model.kernel import RULES, VALID, Detail, cost, evaluate_one, fit, jit
+
+BINS = 1 << 18
+BIN_WIDTH = 2.5e-4
+"""Width of a bin of ln(energy / 1 pJ)."""
+FIRST_BIN = -8.0
+"""ln(energy / 1 pJ) where the first bin begins; the last one ends at 57.5, or 10^25 pJ."""
+CURVE = 256
+POLL = 512
+
+
+class Books(NamedTuple):
+    """What one piece of a search has seen.
+
+    best : Batch of one mapping, the best so far; value : float64[3], its objective, and the smallest and largest energy
+    [pJ] seen; tally : int64[RULES x L], mappings by status; bins : int64[BINS], valid mappings by energy; curve_at :
+    int64[CURVE] and curve : float64[CURVE], after how many mappings of this piece the best became what; improved :
+    int64[1], how often it did.
+    """
+
+    best: Batch
+    value: Floats
+    tally: Ints
+    bins: Ints
+    curve_at: Ints
+    curve: Floats
+    improved: Ints
+
+
+def make_books(encoded: Encoded) -> Books:
+    """Empty books."""
+    levels = len(encoded.architecture.levels)
+    value = np.array([np.inf, np.inf, 0.0])
+    tally = np.zeros(RULES * levels, np.int64)
+    return Books(
+        empty_batch(encoded, 1),
+        value,
+        tally,
+        np.zeros(BINS, np.int64),
+        np.zeros(CURVE, np.int64),
+        np.zeros(CURVE, np.float64),
+        np.zeros(1, np.int64),
+    )
+
+
+@jit
+def _book(
+    books: Books,
+    number: int,
+    energy: float,
+    cycles: int,
+    exponents: Floats,
+    temporal: Ints,
+    order: Ints,
+    x: Ints,
+    y: Ints,
+    keep: Bools,
+) -> None:
+    """Enter a valid mapping; of equally good ones the first counts."""
+    at = int((math.log(energy) - FIRST_BIN) / BIN_WIDTH) if energy > 0 else 0
+    books.bins[min(max(at, 0), BINS - 1)] += 1
+    books.value[1] = min(books.value[1], energy)
+    books.value[2] = max(books.value[2], energy)
+    if exponents[1] == 0.0:
+        value = energy if exponents[0] == 1.0 else energy ** exponents[0]
+    else:
+        value = energy ** exponents[0] * float(cycles) ** exponents[1]
+    if value < books.value[0]:
+        books.value[0] = value
+        for lv in range(temporal.shape[0]):
+            for d in range(temporal.shape[1]):
+                books.best.temporal[0, lv, d] = temporal[lv, d]
+                books.best.order[0, lv, d] = order[lv, d]
+                books.best.x[0, lv, d] = x[lv, d]
+                books.best.y[0, lv, d] = y[lv, d]
+            for t in range(keep.shape[1]):
+                books.best.keep[0, lv, t] = keep[lv, t]
+        if books.improved[0] < CURVE:
+            books.curve_at[books.improved[0]] = number
+            books.curve[books.improved[0]] = value
+        books.improved[0] += 1
+
+
+@jit
+def search_draws(
+    c: Constants,
+    space: SpaceArrays,
+    key: np.uint64,
+    first: int,
+    count: int,
+    exponents: Floats,
+    books: Books,
+    m: Batch,
+    s: Detail,
+    stop: Ints,
+) -> int:
+    """Evaluate the mappings numbered first … first + count - 1 of a draw; returns how many were seen before `stop`."""
+    temporal, order, x, y, keep = m.temporal[0], m.order[0], m.x[0], m.y[0], m.keep[0]
+    for i in range(count):
+        if i % POLL == 0 and stop[0]:
+            return i
+        draw(space, key, first + i, temporal, order, x, y, keep)
+        status, energy, cycles = evaluate_one(c, temporal, order, x, y, keep, s, False)
+        books.tally[status] += 1
+        if status == VALID:
+            _book(books, i + 1, energy, cycles, exponents, temporal, order, x, y, keep)
+    return count
+
+
+@jit
+def _next_permutation(order: Ints, lv: int, loops: int) -> bool:
+    """Advance a block to its next order; False, and back to the first one, after the last."""
+    at = loops - 2
+    while at >= 0 and order[lv, at] > order[lv, at + 1]:
+        at -= 1
+    low, high = at + 1, loops - 1
+    while low < high:
+        order[lv, low], order[lv, high] = order[lv, high], order[lv, low]
+        low += 1
+        high -= 1
+    if at < 0:
+        return False
+    swap = at + 1
+    while order[lv, swap] < order[lv, at]:
+        swap += 1
+    order[lv, at], order[lv, swap] = order[lv, swap], order[lv, at]
+    return True
+
+
+@jit
+def _next_order(order: Ints, loops: Ints) -> bool:
+    """Advance to the next order of all blocks, the innermost first; False after the last."""
+    for lv in range(order.shape[0] - 1, -1, -1):  # noqa: SIM110 -- compiled code has no `any` of a generator
+        if loops[lv] > 1 and _next_permutation(order, lv, loops[lv]):
+            return True
+    return False
+
+
+@jit
+def search_all(
+    c: Constants,
+    space: SpaceArrays,
+    first: int,
+    last: int,
+    exponents: Floats,
+    books: Books,
+    m: Batch,
+    s: Detail,
+    loops: Ints,
+    stop: Ints,
+) -> int:
+    """Evaluate all orders of the tilings numbered first … last - 1; returns how many mappings were seen before `stop`.
+
+    A tiling is one choice of what is kept and of the factorisation of each dimension. One that does not fit is rejected
+    with all of its orders at once.
+    """
+    temporal, order, x, y, keep = m.temporal[0], m.order[0], m.x[0], m.y[0], m.keep[0]
+    levels = temporal.shape[0]
+    seen = 0
+    for tiling in range(first, last):
+        rest = tiling
+        temporal[:] = 1
+        x[:] = 1
+        y[:] = 1
+        for d in range(space.dims.shape[0] - 1, -1, -1):
+            rows = space.first[d + 1] - space.first[d]
+            place_row(space, space.first[d] + rest % rows, space.dims[d], temporal, x, y)
+            rest //= rows
+        keep_required(space, keep)
+        for f in range(space.free.shape[0]):
+            keep[space.free[f, 0], space.free[f, 1]] = (rest >> f) & 1
+        orders = 1
+        for lv in range(levels):
+            loops[lv] = gather_order(temporal, order, lv)
+            for k in range(2, loops[lv] + 1):
+                orders *= k
+        status = fit(c, temporal, x, y, keep, s, False)
+        if status != VALID:
+            if stop[0]:
+                return seen
+            books.tally[status] += orders
+            seen += orders
+            continue
+        while True:
+            if seen % POLL == 0 and stop[0]:
+                return seen
+            seen += 1
+            status, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
+            books.tally[status] += 1
+            if status == VALID:
+                _book(books, seen, energy, cycles, exponents, temporal, order, x, y, keep)
+            if not _next_order(order, loops):
+                break
+    return seen

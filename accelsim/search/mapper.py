@@ -1,0 +1,296 @@
+"""Search the map space of one Einsum on one machine, exhaustively or by uniform random sampling."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accelsim.architecture import Architecture
+from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.result import Rejection, SearchResult
+from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
+from accelsim.workload import Einsum
+
+if TYPE_CHECKING:
+    from accelsim.model.kernel import Detail
+    from accelsim.search.kernel import Books
+
+SMALL = 2_000_000
+"""A map space of at most so many mappings is searched exhaustively unless told otherwise."""
+LARGEST = 20_000_000_000
+"""An exhaustive search of more mappings than this is refused."""
+SPEED = 1_500_000
+"""Mappings a second that a core evaluates, roughly (`make bench`); for estimates of time only."""
+DRAWS = 16_384
+_POLL_SECONDS = 0.05
+
+RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity")
+
+_Piece = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """What one piece of work needs for itself: books to fill, and scratch space."""
+
+    books: Books
+    mapping: Batch
+    detail: Detail
+    loops: Ints
+
+    def clear(self) -> _Desk:
+        """Empty the books."""
+        self.books.value[:] = (np.inf, np.inf, 0.0)
+        for array in (self.books.tally, self.books.bins, self.books.curve_at, self.books.curve, self.books.improved):
+            array[:] = 0
+        return self
+
+
+def map_einsum(
+    architecture: Architecture,
+    einsum: Einsum,
+    *,
+    objective: str = "energy",
+    method: str = "auto",
+    budget: Budget | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> SearchResult:
+    """Search for the best mapping of an Einsum on a machine.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    einsum : Einsum
+        One layer of a workload.
+    objective : str
+        `energy`, `cycles`, `edp`, or a product such as `energy^2*cycles`; the smaller the better. Of equally good
+        mappings the first one seen is the best.
+    method : {"auto", "exhaustive", "random"}
+        `auto` is exhaustive for at most 2 million mappings.
+    budget : Budget, optional
+        Default: 5 seconds for a random search, none for an exhaustive one.
+    seed : int
+        Of the random search.
+    workers : int, optional
+        Threads; default: all cores. With a budget in mappings the result does not depend on it.
+    on_progress : callable, optional
+        Called a few times a second.
+
+    Returns
+    -------
+    SearchResult
+        With `stop` telling whether the space was exhausted. Ctrl-C ends the search with what it has found.
+
+    Raises
+    ------
+    NoValidMapping
+        If no mapping that was seen is valid; says which rule removed how many.
+    AccelsimError
+        If the objective or method is unknown, or an exhaustive search would be too long.
+    """
+    goal = Objective.parse(objective)
+    encoded = encode(architecture, einsum)
+    space = MapSpace(encoded)
+    if method not in ("auto", "exhaustive", "random"):
+        raise AccelsimError(f"search '{method}' is unknown; write auto, exhaustive or random")
+    exhaustive = method == "exhaustive" or (method == "auto" and space.size <= SMALL)
+    if exhaustive and space.size > LARGEST:
+        hours = space.size / SPEED / 3600
+        raise AccelsimError(
+            f"the map space holds {space.size:.3g} mappings, about {hours:.3g} core hours; "
+            "use a random search with a budget, or a smaller workload or machine"
+        )
+    if budget is None:
+        budget = Budget() if exhaustive else Budget(seconds=5.0)
+    run = _Run(encoded, space, goal, exhaustive, budget, seed, workers or os.cpu_count() or 1, on_progress)
+    return run.result()
+
+
+class _Run:
+    """One search: pieces of work handed to threads, and their books added up in order."""
+
+    def __init__(
+        self,
+        encoded: Encoded,
+        space: MapSpace,
+        goal: Objective,
+        exhaustive: bool,
+        budget: Budget,
+        seed: int,
+        workers: int,
+        on_progress: OnProgress | None,
+    ) -> None:
+        from accelsim.model.kernel import make_detail
+        from accelsim.search import kernel
+
+        self.kernel, self.make_detail = kernel, make_detail
+        self.encoded, self.space, self.goal, self.exhaustive = encoded, space, goal, exhaustive
+        self.budget, self.seed, self.workers, self.on_progress = budget, seed, workers, on_progress
+        self.exponents = np.array([goal.energy, goal.cycles])
+        self.stop: Ints = np.zeros(1, np.int64)
+        self.ledger = Ledger(kernel.make_books(encoded))
+        self.key = np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+        self.started = time.monotonic()
+
+    @property
+    def total(self) -> int | None:
+        """Mappings that the search will see if nothing stops it."""
+        limits = [self.space.size] if self.exhaustive else []
+        return min([*limits, *([self.budget.mappings] if self.budget.mappings else [])], default=None)
+
+    def pieces(self) -> Iterator[_Piece]:
+        """First number and one past the last of each piece: tilings if exhaustive, draws if random."""
+        if self.exhaustive:
+            tilings = self.space.keep_choices * math.prod(len(rows) for rows in self.space.rows)
+            size = max(1, min(4096, tilings // (8 * self.workers) + 1))
+            yield from ((first, min(first + size, tilings)) for first in range(0, tilings, size))
+            return
+        first = 0
+        while self.budget.mappings is None or first < self.budget.mappings:
+            last = first + DRAWS if self.budget.mappings is None else min(first + DRAWS, self.budget.mappings)
+            yield first, last
+            first = last
+
+    def _work(self, piece: _Piece, desk: _Desk) -> int:
+        c, arrays = self.encoded.constants, self.space.arrays
+        first, last = piece
+        if self.exhaustive:
+            return int(
+                self.kernel.search_all(
+                    c, arrays, first, last, self.exponents, desk.books, desk.mapping, desk.detail, desk.loops, self.stop
+                )
+            )
+        count = last - first
+        return int(
+            self.kernel.search_draws(
+                c, arrays, self.key, first, count, self.exponents, desk.books, desk.mapping, desk.detail, self.stop
+            )
+        )
+
+    def search(self) -> str:
+        """Work through the pieces; returns why it ended."""
+        reason = "exhausted" if self.exhaustive else "budget"
+        jobs: deque[tuple[Future[int], _Desk]] = deque()
+        pieces = self.pieces()
+        free = [self._desk() for _ in range(self.workers + 1)]
+        _ = self.space.arrays
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                while True:
+                    while free and not self.stop[0]:
+                        piece = next(pieces, None)
+                        if piece is None:
+                            break
+                        desk = free.pop()
+                        jobs.append((pool.submit(self._work, piece, desk), desk))
+                    if not jobs:
+                        return reason
+                    seen = self._await(jobs[0][0])
+                    if seen is None:
+                        if self._over():
+                            reason = "timeout"
+                            self.stop[0] = 1
+                        continue
+                    desk = jobs.popleft()[1]
+                    self.ledger.add(desk.books, seen)
+                    free.append(desk.clear())
+                    if self._over() and not self.stop[0]:
+                        reason = "timeout"
+                        self.stop[0] = 1
+                    elif self.exhaustive and self.budget.mappings and self.ledger.seen >= self.budget.mappings:
+                        reason = "budget"
+                        self.stop[0] = 1
+                    self._tell()
+            except KeyboardInterrupt:
+                self.stop[0] = 1
+                for job, desk in jobs:
+                    if not job.cancel():
+                        self.ledger.add(desk.books, job.result())
+                return "interrupted"
+
+    def _desk(self) -> _Desk:
+        loops = np.zeros(len(self.encoded.architecture.levels), np.int64)
+        mapping = empty_batch(self.encoded, 1)
+        return _Desk(self.kernel.make_books(self.encoded), mapping, self.make_detail(self.encoded), loops)
+
+    def _await(self, job: Future[int]) -> int | None:
+        try:
+            return job.result(timeout=_POLL_SECONDS)
+        except NotYet:
+            self._tell()
+            return None
+
+    def _over(self) -> bool:
+        return self.budget.seconds is not None and time.monotonic() - self.started > self.budget.seconds
+
+    def _tell(self) -> None:
+        if self.on_progress is None:
+            return
+        ledger = self.ledger
+        best = float(ledger.books.value[0])
+        self.on_progress(
+            Progress(
+                seen=ledger.seen,
+                valid=ledger.valid,
+                best=best if math.isfinite(best) else None,
+                best_energy_pj=float(ledger.books.value[1]) if ledger.valid else None,
+                total=self.total,
+                seconds=time.monotonic() - self.started,
+                seconds_limit=self.budget.seconds,
+            )
+        )
+
+    def result(self) -> SearchResult:
+        """Search, and evaluate the best mapping in full."""
+        stop = self.search()
+        ledger = self.ledger
+        if not ledger.valid:
+            raise NoValidMapping(self._none_valid(stop))
+        best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))
+        value = self.goal.value(best.energy_pj, best.cycles)
+        if not best.valid or not math.isclose(value, float(ledger.books.value[0]), rel_tol=1e-12):
+            raise RuntimeError(f"search found {ledger.books.value[0]!r}, evaluation gives {value!r}: {best.violations}")
+        return SearchResult(
+            best=best,
+            objective=self.goal.name,
+            method="exhaustive" if self.exhaustive else "random",
+            stop=stop,
+            seed=self.seed,
+            space_size=self.space.size,
+            seen=ledger.seen,
+            valid=ledger.valid,
+            seconds=time.monotonic() - self.started,
+            rejections=self._rejections(),
+            spread=ledger.spread(),
+            curve=tuple(ledger.curve),
+        )
+
+    def _rejections(self) -> tuple[Rejection, ...]:
+        from accelsim.model.kernel import RULES
+
+        counts: dict[tuple[int, str], int] = {}
+        for status, count in enumerate(self.ledger.books.tally.tolist()):
+            if count and status:
+                key = (status // RULES, RULE_NAMES[status % RULES])
+                counts[key] = counts.get(key, 0) + count
+        levels = self.encoded.architecture.levels
+        return tuple(Rejection(rule, levels[level].name, count) for (level, rule), count in sorted(counts.items()))
+
+    def _none_valid(self, stop: str) -> str:
+        rejected = ", ".join(f"{r.count} break {r.rule} of {r.level}" for r in self._rejections())
+        space = "all of the map space" if stop == "exhausted" else f"of {self.space.size:.3g} in the map space"
+        return f"0 of {self.ledger.seen} mappings seen ({space}) are valid: {rejected or 'none was seen'}"

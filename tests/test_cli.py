@@ -1,0 +1,371 @@
+"""The command line: what each command prints, where it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from reports import a_search, all_loops_outside
+
+import accelsim
+import accelsim.search
+from accelsim import cli, commands, library
+from accelsim.errors import NoValidMapping
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+BROKEN = Path(__file__).parent / "broken"
+ROW_STATIONARY = ("eyeriss", "conv", "eyeriss_row_stationary")
+TINY = ("eyeriss", "conv1d", "--mappings", "200", "--search", "random")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process: its exit code and what it printed."""
+
+    def call(*arguments: str):
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return code, captured.out, captured.err
+
+    return call
+
+
+def shell(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "accelsim", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY, **options)
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """Replace the search by one that finds all loops at the outermost level; its calls are noted."""
+    calls = []
+
+    def map_einsum(architecture, einsum, **options):
+        calls.append((einsum.name, options))
+        outcome = map_einsum.outcomes.get(einsum.name, "budget")
+        if isinstance(outcome, BaseException):
+            raise outcome
+        search = a_search(all_loops_outside(architecture, einsum), options["objective"], outcome)
+        return replace(search, seed=options["seed"], seconds=time.perf_counter())
+
+    map_einsum.outcomes = {}
+    map_einsum.calls = calls
+    monkeypatch.setattr(accelsim.search, "map_einsum", map_einsum, raising=False)
+    return map_einsum
+
+
+def test_version__is_that_of_the_project(run):
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert run("--version") == (0, f"accelsim {project['version']}\n", "")
+
+
+def test_help__imports_nothing_that_is_slow():
+    code = (
+        "import sys; from accelsim.cli import main; main(['--help']); "
+        "sys.exit(', '.join({'numpy', 'numba', 'matplotlib', 'rich', 'yaml'} & set(sys.modules)) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_check__compiles_and_draws_nothing():
+    code = (
+        "import sys; from accelsim.cli import main; main(['check', 'eyeriss', 'conv']); "
+        "sys.exit(', '.join({'numpy', 'numba', 'matplotlib', 'rich'} & set(sys.modules)) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "2 files: no mistakes\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["mpa", "systolic", "conv"], "did you mean 'map'?"),
+        (["map", "systolic", "conv", "--mapings", "3"], "did you mean '--mappings'?"),
+        (["map", "systolic", "conv", "--mapings=3"], "did you mean '--mappings'?"),
+        (["map", "systolic"], "required: WORKLOAD"),
+        (["map", "systolic", "conv", "--seed", "x"], "at least 0, got 'x'"),
+        (["map", "systolic", "conv", "--mappings", "0"], "at least 1, got '0'"),
+        (["map", "systolic", "conv", "--seconds", "nan"], "seconds above 0, got 'nan'"),
+        (["map", "systolic", "conv", "--set", "glb"], "expected NAME=VALUE, got 'glb'"),
+        (["map", "systolic", "conv", "--search", "rando"], "did you mean 'random'?"),
+        (["list", "archs"], "did you mean 'arch'?"),
+        (["validate", "timelop", "x"], "did you mean 'timeloop'?"),
+        ([], "required: COMMAND"),
+        (["map", "systolicc", "conv"], "did you mean 'systolic'?"),
+        (["map", "systolic", "conv", "--layer", "x"], "no layer 'x'"),
+        (["map", "systolic", "vgg16", "--layer", "conv3_3"], "did you mean 'conv3_2'? layers: conv1_1"),
+        (["map", "eyeriss", "conv", "--set", "pe.z=3"], "no file defines this parameter; did you mean 'pe.y'?"),
+        (["map", "eyeriss", "conv", "--set", "pe.x=3", "--set", "pe.x=4"], "--set pe.x is given twice"),
+        (["map", "eyeriss", "conv", "-o", "/dev/null/x"], "/dev/null is not a folder"),
+        (["eval", "eyeriss", "vgg16", "eyeriss_row_stationary"], "vgg16 has 12 layers; say which: --layer conv1_1"),
+        (["eval", "eyeriss", "gemm", "eyeriss_row_stationary"], "'P' is no dimension of gemm_512_1024_1024"),
+        (["energy", "eyerisss"], "did you mean 'eyeriss'?"),
+        (["validate", "timeloop", "/nonexistent"], "/nonexistent"),
+        (["check", "/nonexistent.yaml"], "/nonexistent.yaml"),
+    ],
+)
+def test_bad_input__ends_with_2_and_says_what_to_write(run, arguments, said):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+@pytest.mark.parametrize("path", sorted(BROKEN.glob("*.yaml")), ids=lambda path: path.stem)
+def test_broken_files__every_command_names_file_and_line(run, path):
+    wrong = run("check", path)[2].splitlines()
+    for command in (
+        ["map", path, "conv"],
+        ["map", "eyeriss", path],
+        ["energy", path],
+        ["eval", *ROW_STATIONARY[:2], path],
+    ):
+        code, out, err = run(*command) if wrong else (2, "", f"{path}:1:1: ")
+        assert (code, out) == (2, "")
+        assert all(re.match(r"\S+\.yaml:\d+:\d+: ", line) for line in err.splitlines()), err
+
+
+def test_broken_files__mistakes_in_architecture_and_workload_come_together(run):
+    code, _, err = run("map", BROKEN / "levels.yaml", BROKEN / "conv.yaml")
+    assert code == 2
+    assert "levels.yaml:" in err
+    assert "conv.yaml:" in err
+
+
+def test_check__names_every_mistake_of_every_file(run):
+    code, out, err = run("check", BROKEN / "levels.yaml", BROKEN / "duplicate_key.yaml")
+    assert (code, out) == (2, "")
+    assert {line.partition(":")[0] for line in err.splitlines()} >= {
+        str(BROKEN / "levels.yaml"),
+        str(BROKEN / "duplicate_key.yaml"),
+    }
+
+
+def test_check__one_file(run):
+    assert run("check", REPOSITORY / "arch" / "eyeriss.yaml") == (0, "1 file: no mistakes\n", "")
+
+
+def test_eval__prints_the_report(run):
+    code, out, err = run("eval", *ROW_STATIONARY)
+    assert (code, err) == (0, "")
+    assert "6.6381 pJ/MAC" in out
+    assert "par_for P in [0:14) on x" in out
+
+
+def test_eval__an_invalid_mapping_ends_with_1_and_says_why(run, tmp_path):
+    arguments = ("eval", *ROW_STATIONARY, "--set", "glb=64KiB", "-o", tmp_path)
+    code, out, _ = run(*arguments)
+    assert code == 1
+    assert "INVALID: GLB needs 105.2 KiB, has 64 KiB" in out
+    code, out, _ = run(*arguments, "--json")
+    result = json.loads(out)["result"]
+    assert (code, result["valid"], result["violations"]) == (1, False, ["GLB needs 105.2 KiB, has 64 KiB"])
+
+
+def test_map__writes_what_eval_reads_back_to_the_last_digit(run, searches, tmp_path):
+    code, mapped, err = run("map", "eyeriss", "conv", "-o", tmp_path, "--json", "--set", "batch=2")
+    assert (code, err) == (0, "")
+    code, evaluated, err = run("eval", "eyeriss", "conv", tmp_path / "mapping.yaml", "--json", "--set", "batch=2")
+    assert (code, err) == (0, "")
+    assert json.loads(mapped)["result"] == json.loads(evaluated)["result"]
+    assert (tmp_path / "result.json").read_text() == mapped
+    names = {"mapping.yaml", "result.json", "energy.png", "energy.svg", "spread.png", "spread.svg"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_map__text_and_eval_agree(run, searches, tmp_path):
+    _, mapped, _ = run("map", "eyeriss", "conv", "-o", tmp_path)
+    _, evaluated, _ = run("eval", "eyeriss", "conv", tmp_path / "mapping.yaml")
+    assert mapped.startswith(evaluated)
+    assert f"Written to {tmp_path}" in mapped
+
+
+def test_map__json_is_the_same_each_time(run, searches):
+    assert run("map", "eyeriss", "conv", "--json") == run("map", "eyeriss", "conv", "--json")
+
+
+def test_map__json_holds_files_overrides_and_budget(run, searches):
+    _, out, _ = run("map", "eyeriss", "conv", "--json", "--set", "pe.x=7", "--mappings", "9", "--seed", "4")
+    document = json.loads(out)
+    assert document["accelsim"] == accelsim.__version__
+    assert document["overrides"] == {"pe.x": "7"}
+    assert list(document["inputs"]) == ["architecture", "workload"]
+    assert document["inputs"]["workload"]["file"] == "conv"
+    assert document["search"]["budget"] == {"mappings": 9, "seconds": None}
+    assert document["search"]["seed"] == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "mappings", "seconds"),
+    [
+        (("--mappings", "7"), 7, None),
+        (("--seconds", "2.5"), None, 2.5),
+        (("--mappings", "7", "--seconds", "2"), 7, 2.0),
+    ],
+)
+def test_map__budget(run, searches, given, mappings, seconds):
+    run("map", "eyeriss", "conv", "--objective", "edp", "--search", "random", *given)
+    options = searches.calls[0][1]
+    assert options["workers"] is None
+    assert (options["budget"].mappings, options["budget"].seconds) == (mappings, seconds)
+    assert (options["objective"], options["method"], options["seed"]) == ("edp", "random", 0)
+    assert options["on_progress"] is None
+
+
+def test_map__no_budget_leaves_it_to_the_search(run, searches):
+    run("map", "eyeriss", "conv", "--workers", "2")
+    assert (searches.calls[0][1]["budget"], searches.calls[0][1]["workers"]) == (None, 2)
+
+
+def test_map__quiet_prints_the_headline_only(run, searches):
+    code, out, err = run("map", "eyeriss", "conv", "--quiet")
+    assert (code, err, len(out.splitlines())) == (0, "", 6)
+    assert "pJ/MAC" in out
+
+
+def test_map__no_valid_mapping_ends_with_1(run, searches):
+    searches.outcomes["vgg16_conv3_2"] = NoValidMapping("0 of 41472 valid: 39100 exceed GLB")
+    assert run("map", "eyeriss", "conv") == (1, "", "0 of 41472 valid: 39100 exceed GLB\n")
+
+
+def test_map__one_layer_of_a_network(run, searches):
+    code, out, _ = run("map", "eyeriss", "vgg16", "--layer", "conv3_2")
+    assert (code, [name for name, _ in searches.calls]) == (0, ["conv3_2"])
+    assert out.startswith("conv3_2 on eyeriss\n")
+
+
+def test_map__a_network_layer_by_layer(run, searches, tmp_path):
+    searches.outcomes["fc6"] = NoValidMapping("0 of 7 valid")
+    code, out, err = run("map", "eyeriss", "vgg16", "-o", tmp_path)
+    assert (code, err) == (1, "fc6: 0 of 7 valid\n")
+    assert len(searches.calls) == 12
+    assert "fc6: not mapped; the total is without it" in out
+    document = json.loads((tmp_path / "result.json").read_text())
+    assert document["total"]["layers"] == 15
+    assert document["total"]["unmapped"] == ["fc6"]
+    mapped = {layer["layer"] for layer in document["layers"] if "result" in layer}
+    assert {path.name for path in tmp_path.iterdir()} == {*mapped, "result.json"}
+    one = json.loads((tmp_path / "fc7" / "result.json").read_text())
+    assert one["result"] == next(layer["result"] for layer in document["layers"] if layer["layer"] == "fc7")
+    assert run("eval", "eyeriss", "vgg16", tmp_path / "fc7" / "mapping.yaml", "--layer", "fc7")[0] == 0
+
+
+def test_map__an_interrupted_network_prints_what_it_has(run, searches):
+    searches.outcomes["conv2_1"] = "interrupted"
+    code, out, _ = run("map", "eyeriss", "vgg16")
+    assert (code, len(searches.calls)) == (130, 3)
+    assert "Interrupted after 3 of 12 layers" in out
+
+
+def test_map__folders_of_layers_stay_inside_and_apart(searches):
+    layers = library.resolve("conv", "workloads")
+    einsum = accelsim.load_workload(layers).layers[0]
+    names = ["a/../../b", "a_.._.._b", "Conv", "conv", "result.json"]
+    folders = commands._folders([replace(einsum, name=name) for name in names])
+    assert len({folder.casefold() for folder in folders.values()}) == len(names)
+    assert not any("/" in folder or folder == "result.json" for folder in folders.values())
+
+
+def test_interrupt__ends_with_130(run, searches):
+    searches.outcomes["vgg16_conv3_2"] = KeyboardInterrupt()
+    assert run("map", "eyeriss", "conv") == (130, "", "interrupted\n")
+
+
+def test_internal_error__one_line_and_a_log(run, searches, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    searches.outcomes["vgg16_conv3_2"] = ZeroDivisionError("division\nby zero")
+    code, out, err = run("map", "eyeriss", "conv")
+    assert (code, out, err.count("\n")) == (70, "", 1)
+    assert err.startswith("internal error: ZeroDivisionError: division by zero; please report it")
+    (log,) = tmp_path.iterdir()
+    assert str(log) in err
+    assert "Traceback" in log.read_text()
+
+
+def test_energy__golden_and_json_agree(run):
+    code, out, _ = run("energy", "eyeriss")
+    assert code == 0
+    assert out == (REPOSITORY / "tests" / "golden" / "energies.txt").read_text()
+    rows = json.loads(run("energy", "eyeriss", "--json")[1])["energy_table"]
+    assert {row["component"] for row in rows} >= {"DRAM", "GLB", "GLB network", "SPAD", "MAC"}
+
+
+def test_energy__override_changes_a_size(run):
+    assert run("energy", "eyeriss", "--set", "pe.x=7")[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["arch", "workloads", "mappings", "energy_tables"])
+def test_list__names_every_file_that_ships(run, kind):
+    code, out, _ = run("list", kind)
+    assert code == 0
+    assert set(re.findall(r"^(\w+) ", out, re.MULTILINE)) >= {path.stem for path in library.shipped(kind)}
+    assert all(name in run("list")[1] for name in (path.stem for path in library.shipped(kind)))
+
+
+def test_validate__equal_records_end_with_0(run, monkeypatch):
+    from test_report import Case
+
+    found = [Case("a"), Case("b", compared=False, reason="imperfect factors")]
+    monkeypatch.setattr("accelsim.validate.validate_timeloop", lambda paths: found)
+    code, out, _ = run("validate", "timeloop", "x")
+    assert code == 0
+    assert "1 of 2 records compared (12 quantities): 1 equal, 0 different; 1 not compared" in out
+    found.append(Case("c", worst_what="cycles: ours 1, Timeloop's 2", worst_difference=0.5, equal=False))
+    assert run("validate", "timeloop", "x")[0] == 1
+    found[:] = [Case("b", compared=False, reason="imperfect factors")]
+    assert run("validate", "timeloop", "x")[0] == 1
+
+
+def test_pipe__a_reader_who_goes_away_is_no_mistake():
+    command = f"{sys.executable} -m accelsim eval {' '.join(ROW_STATIONARY)} | true"
+    for unbuffered in ("", "1"):
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        result = subprocess.run(
+            ["bash", "-c", command], capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment
+        )
+        assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_full_disk__one_line():
+    command = f"{sys.executable} -m accelsim eval {' '.join(ROW_STATIONARY)} > /dev/full"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert (result.returncode, result.stderr) == (2, "accelsim: No space left on device\n")
+
+
+def test_ascii_terminal__is_enough():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}
+    result = shell("eval", *ROW_STATIONARY, env=environment)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.isascii()
+
+
+def test_module__is_the_command():
+    assert shell("--version").stdout == f"accelsim {accelsim.__version__}\n"
+
+
+def test_map__from_end_to_end(tmp_path):
+    arguments = ("map", *TINY, "--json", "-o", tmp_path)
+    first = shell(*arguments)
+    assert (first.returncode, first.stderr) == (0, "")
+    second = shell(*arguments, "--workers", "1")
+    assert first.stdout == second.stdout == (tmp_path / "result.json").read_text()
+    evaluated = shell("eval", "eyeriss", "conv1d", tmp_path / "mapping.yaml", "--json")
+    assert json.loads(evaluated.stdout)["result"] == json.loads(first.stdout)["result"]
+
+
+def test_names__are_all_there():
+    for name in accelsim.__all__:
+        assert getattr(accelsim, name) is not None
+    assert set(accelsim.__all__) <= set(dir(accelsim))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        accelsim.nothing  # noqa: B018
