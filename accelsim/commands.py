@@ -47,9 +47,10 @@ def map_command(arguments: argparse.Namespace) -> int:
     inputs = _read_inputs(arguments)
     if arguments.output:
         refuse_directory(arguments.output)
-    if inputs.layer is None:
+    layer = inputs.layer
+    if layer is None:
         return _map_network(inputs, arguments)
-    search = _search(inputs, inputs.layer, arguments, inputs.layer.name)
+    search = _search(inputs, layer, arguments, layer.name)
     provenance = _provenance("map", inputs, arguments)
     document = map_json(search, provenance, energy_rows(inputs.architecture))
     if arguments.output:
@@ -63,8 +64,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         if arguments.quiet:
             print_headline(console, search.best)
             return
-        assert inputs.layer is not None
-        print_result(console, search.best, inputs.architecture, inputs.layer)
+        print_result(console, search.best, inputs.architecture, layer)
         print_search(console, search)
         _print_written(console, arguments.output)
 

@@ -24,6 +24,8 @@ from accelsim.workload import ROLES
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
+MOST_BINS = 500
+"""Of the histogram in the JSON: lower and upper edge [pJ] and number of valid mappings of each occupied bin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,20 @@ def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
 
 
 def to_json(document: Any) -> str:
-    """Write JSON with keys in the order given, floats to the last digit."""
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    """Write JSON with keys in the order given, floats to the last digit, and a row of plain values on one line."""
+    return _json(document, "\n") + "\n"
+
+
+def _json(value: Any, newline: str) -> str:
+    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    if not any(isinstance(entry, dict | list) for entry in entries):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    deeper = newline + "  "
+    inner = [_json(entry, deeper) for entry in entries]
+    if isinstance(value, dict):
+        inner = [f"{json.dumps(key)}: {text}" for key, text in zip(value, inner, strict=True)]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + deeper + f",{deeper}".join(inner) + newline + closing
 
 
 def provenance_json(provenance: Provenance) -> dict[str, Any]:
@@ -147,8 +161,7 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
                 {"factor": factor, "count": spread.within(factor), "share": spread.within(factor) / spread.valid}
                 for factor in WITHIN
             ],
-            "edges_pj": list(spread.edges_pj),
-            "counts": list(spread.counts),
+            "histogram": [list(part) for part in spread.histogram(MOST_BINS) if part[2]],
         },
         "curve": [list(point) for point in search.curve],
     }

@@ -21,7 +21,7 @@ from accelsim.result import Result, SearchResult
 
 _STYLE = Path(__file__).with_name("accelsim.mplstyle")
 _BEST_COLOUR = "#D55E00"
-_FINEST = 60
+_MOST_BARS = 60
 _UNITS = {"energy": "pJ/MAC", "cycles": "cycles", "edp": "pJ x cycle"}
 
 
@@ -79,19 +79,11 @@ def spread_table(search: SearchResult) -> list[dict[str, Any]]:
 
     Bins of the search are put together, never split.
     """
-    spread, macs = search.spread, search.best.macs
-    together = -(-len(spread.counts) // _FINEST)
-    rows = []
-    for start in range(0, len(spread.counts), together):
-        end = min(start + together, len(spread.counts))
-        rows.append(
-            {
-                "from_pj_per_mac": spread.edges_pj[start] / macs,
-                "to_pj_per_mac": spread.edges_pj[end] / macs,
-                "mappings": sum(spread.counts[start:end]),
-            }
-        )
-    return rows
+    macs = search.best.macs
+    return [
+        {"from_pj_per_mac": low / macs, "to_pj_per_mac": high / macs, "mappings": mappings}
+        for low, high, mappings in search.spread.histogram(_MOST_BARS)
+    ]
 
 
 def plot_spread(search: SearchResult, ax: Axes | None = None) -> Axes:

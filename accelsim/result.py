@@ -293,6 +293,16 @@ class Spread:
                 return min(max(upper, self.min_pj), self.max_pj)
         return self.max_pj
 
+    def histogram(self, most: int) -> list[tuple[float, float, int]]:
+        """At most so many bins, each some of the bins put together: lower and upper edge [pJ], valid mappings in it."""
+        together = -(-len(self.counts) // most)
+        starts = range(0, len(self.counts), together)
+        ends = [min(start + together, len(self.counts)) for start in starts]
+        return [
+            (self.edges_pj[start], self.edges_pj[end], sum(self.counts[start:end]))
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
     def within(self, factor: float) -> int:
         """Valid mappings whose energy is at most `factor` x the smallest one, to the resolution."""
         limit = self.min_pj * factor * (1 + self.resolution / 2)

@@ -11,8 +11,7 @@ import pytest
 from accelsim.architecture import load_architecture
 from accelsim.energy import load_energy_table
 from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
-from accelsim.model.encode import encode, encode_mappings
-from accelsim.model.kernel import VALID, evaluate_one, make_detail
+from accelsim.model.evaluate import evaluate
 from accelsim.workload import load_workload
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -83,7 +82,6 @@ def test_pairs__one_word_of_each_tensor_fits(machine, workload):
     """With all loops at the first level every tile is one element; and no count can pass 2**62, or `encode` refuses."""
     architecture = load_architecture(machine)
     for layer in load_workload(workload).layers:
-        encoded = encode(architecture, layer)
         levels = [LevelMapping(architecture.levels[0].name, tuple(Loop(dim, n) for dim, n in layer.dims.items()))]
         levels += [LevelMapping(level.name) for level in architecture.levels[1:]]
         kept = [
@@ -91,10 +89,7 @@ def test_pairs__one_word_of_each_tensor_fits(machine, workload):
             for i, level in enumerate(architecture.levels)
         ]
         mapping = Mapping(tuple(replace(level, keep=keep) for level, keep in zip(levels, kept, strict=True)))
-        batch = encode_mappings(encoded, [mapping])
-        arrays = (array[0] for array in batch)
-
-        assert evaluate_one(encoded.constants, *arrays, make_detail(encoded), False)[0] == VALID
+        assert evaluate(architecture, layer, mapping).valid
 
 
 def test_vgg16__has_the_published_macs():
@@ -242,12 +237,15 @@ def test_row_stationary__fits_eyeriss_and_fills_it():
     machine = load_architecture(REPOSITORY / "arch" / "eyeriss.yaml")
     (layer,) = layers("conv")
     mapping = load_mapping(REPOSITORY / "mappings" / "eyeriss_row_stationary.yaml", machine, layer)
-    encoded = encode(machine, layer)
-    detail = make_detail(encoded)
-    batch = encode_mappings(encoded, [mapping])
-    status, _, cycles = evaluate_one(encoded.constants, *(array[0] for array in batch), detail, True)
-    tiles = {tensor.name: [int(words) for words in detail.tile[1:, t]] for t, tensor in enumerate(encoded.tensors)}
+    result = evaluate(machine, layer, mapping)
+    tiles = {(count.level, count.tensor): count.tile_words for count in result.tensors if count.level != "DRAM"}
 
-    assert status == VALID
-    assert cycles == 11_010_048
-    assert tiles == {"Weights": [0, 192], "Inputs": [4 * 16 * 58, 12], "Outputs": [64 * 14 * 56, 16]}
+    assert result.valid
+    assert result.cycles == 11_010_048
+    assert tiles == {
+        ("GLB", "Inputs"): 4 * 16 * 58,
+        ("GLB", "Outputs"): 64 * 14 * 56,
+        ("SPAD", "Weights"): 192,
+        ("SPAD", "Inputs"): 12,
+        ("SPAD", "Outputs"): 16,
+    }

@@ -33,15 +33,15 @@ class Constants(NamedTuple):
     bounds : int64[D]; relevant : bool[T, D], whether a dimension moves a tensor; factor, rank : int64[T, D], its
     coefficient and the rank it moves; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these
     dimensions, those of one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the
-    first of its rank; windowed : bool[T], some rank has two or more dimensions; output : int64[1], index of the output;
-    role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity : int64[L] [words], -1
-    unlimited; partition : int64[L, 3] [words] by role, -1 unlimited; partitioned : bool[L]; word_parts : int64[L, T,
-    2], words an element takes, finished and as a partial sum; two_widths : bool[1], whether these differ anywhere;
-    block : int64[L] [words an access]; block_shift : int64[L], its logarithm, -1 if it is no power of two; bandwidth :
-    int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if unlimited; limited : bool[L], any of them
-    limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an access) and transfer (a word);
-    transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance]; mac : float64[1] [pJ];
-    mac_cycles : int64[1].
+    first of its rank; whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions;
+    output : int64[1], index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction :
+    bool[L, 2]; capacity : int64[L] [words], -1 unlimited; partition : int64[L, 3] [words] by role, -1 unlimited;
+    partitioned : bool[L]; word_parts : int64[L, T, 2], words an element takes, finished and as a partial sum;
+    two_widths : bool[1], whether these differ anywhere; block : int64[L] [words an access]; block_shift : int64[L], its
+    logarithm, -1 if it is no power of two; bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write
+    port, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of
+    read, write, update (an access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ
+    a cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1].
     """
 
     bounds: Ints
@@ -52,6 +52,7 @@ class Constants(NamedTuple):
     term: Ints
     term_factor: Ints
     term_opens: Bools
+    whole: Ints
     windowed: Bools
     output: Ints
     role: Ints
@@ -148,6 +149,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         term=term,
         term_factor=np.take_along_axis(factor, term, 1),
         term_opens=opens,
+        whole=np.array([tensor.words(einsum.dims) for tensor in tensors], np.int64),
         windowed=windowed,
         output=np.array([next(t for t, tensor in enumerate(tensors) if tensor.output)], np.int64),
         role=np.array([ROLES.index(tensor.role) for tensor in tensors], np.int64),

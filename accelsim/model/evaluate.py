@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
 from accelsim.model.encode import Encoded, encode, encode_mappings
@@ -39,13 +41,14 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     """Evaluate one mapping on an encoded machine and Einsum; see `evaluate`."""
-    from accelsim.model.kernel import READ, TRANSFER, UPDATE, WRITE, evaluate_one, make_detail
+    from accelsim.model.kernel import READ, TRANSFER, UPDATE, WRITE, evaluate_many, make_detail
 
     architecture, einsum, tensors = encoded.architecture, encoded.einsum, encoded.tensors
     _refuse_misfit(architecture, einsum, mapping)
     s = make_detail(encoded)
     batch = encode_mappings(encoded, [mapping])
-    _, energy, cycles = evaluate_one(encoded.constants, *(array[0] for array in batch), s, True)
+    status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
+    evaluate_many(encoded.constants, batch, s, True, status, energy, cycles)
     levels, at_level, on_network = [], [], []
     for index, level in enumerate(architecture.levels):
         used_words = 0
@@ -106,8 +109,8 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         compute_cycles=steps * architecture.compute.cycles_per_mac,
         cycles_per_mac=architecture.compute.cycles_per_mac,
         compute_pj=einsum.macs * float(encoded.constants.mac[0]),
-        energy_pj=float(energy),
-        cycles=int(cycles),
+        energy_pj=float(energy[0]),
+        cycles=int(cycles[0]),
         clock_hz=architecture.clock_hz,
         levels=tuple(levels),
         tensors=tuple(at_level),

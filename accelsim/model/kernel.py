@@ -27,10 +27,11 @@ class Detail(NamedTuple):
     all temporal bounds outside a place of the order; spread : int64[L, D], spatial bounds; steps : int64[L+1], product
     of all temporal bounds of the levels outside (last: of all); loops : int64[L], temporal loops of bound > 1 of each
     level; visits : int64[L+1], product of the temporal bounds outside that move the output; tile : int64[L, T] [words];
-    reads, fills, updates : int64[L, T] [words an instance]; groups : int64[L, T, 2], children of a network whose words
-    are distinct, downwards and upwards; transfers : int64[L, T], words over the network below for each child; partial :
-    bool[L, T], the level holds partial sums; used : int64[L+1], instances in use; cycles : int64[L+1]; energy :
-    float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of windows.
+    reads, fills, updates : int64[L, T] [words an instance]; read, written : int64[L] [storage words an instance],
+    summed over tensors; groups : int64[L, T, 2], children of a network whose words are distinct, downwards and upwards;
+    transfers : int64[L, T], words over the network below for each child; partial : bool[L, T], the level holds partial
+    sums; used : int64[L+1], instances in use; cycles : int64[L]; energy : float64[L, T, 4] [pJ, all instances]; leak :
+    float64[L]; reach : bool[W], marks for unions of windows.
     """
 
     inside: Ints
@@ -43,6 +44,8 @@ class Detail(NamedTuple):
     reads: Ints
     fills: Ints
     updates: Ints
+    read: Ints
+    written: Ints
     groups: Ints
     transfers: Ints
     partial: Bools
@@ -74,11 +77,13 @@ def make_detail(encoded: Encoded) -> Detail:
         reads=np.zeros((levels, tensors), np.int64),
         fills=np.zeros((levels, tensors), np.int64),
         updates=np.zeros((levels, tensors), np.int64),
+        read=np.zeros(levels, np.int64),
+        written=np.zeros(levels, np.int64),
         groups=np.ones((levels, tensors, 2), np.int64),
         transfers=np.zeros((levels, tensors), np.int64),
         partial=np.zeros((levels, tensors), np.bool_),
         used=np.ones(levels + 1, np.int64),
-        cycles=np.zeros(levels + 1, np.int64),
+        cycles=np.zeros(levels, np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
         reach=np.zeros(reach + 1, np.bool_),
@@ -206,7 +211,7 @@ def _distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, sha
     return groups
 
 
-@jit
+@inline
 def _words_into_window(
     c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int
 ) -> int:
@@ -312,7 +317,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
         for t in range(keep.shape[1]):
             s.partial[lv, t] = False
             if keep[lv, t]:
-                s.tile[lv, t] = _box(c, s.inside, lv, t)
+                s.tile[lv, t] = _box(c, s.inside, lv, t) if lv > 0 else c.whole[t]
                 held += s.tile[lv, t] * c.word_parts[lv, t, 0]
         if status == VALID and held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
             status = CAPACITY + RULES * lv
@@ -370,6 +375,8 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
             product *= bound
             visits *= bound if c.relevant[output, d] else 1
         s.loops[lv] = loops
+        s.read[lv] = 0
+        s.written[lv] = 0
         s.steps[lv + 1] = product
         s.visits[lv + 1] = visits
 
@@ -388,30 +395,71 @@ def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int
 
 
 @inline
-def _move_input(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int) -> None:
-    """Reads, fills and transfers of a tensor that is only read, from the compute units outwards."""
-    down = s.steps[temporal.shape[0]]
-    for lv in range(temporal.shape[0] - 1, -1, -1):
-        s.transfers[lv, t] = down
-        if s.used[lv + 1] > s.used[lv]:
-            s.groups[lv, t, 0] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
-            down *= s.groups[lv, t, 0]
+def _account(
+    c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: bool, every: bool
+) -> float:
+    """Enter the counts of a tensor at a level that keeps it; returns their energy [pJ]."""
+    s.reads[lv, t], s.fills[lv, t], s.updates[lv, t] = reads, fills, updates
+    part = c.word_parts[lv, t, int(partial)]
+    if part != 1:
+        reads, fills, updates = reads * part, fills * part, updates * part
+    s.read[lv] += reads
+    s.written[lv] += fills + updates
+    block = c.block[lv]
+    if block != 1:
+        shift = c.block_shift[lv]
+        if shift >= 0:
+            reads, fills, updates = -(-reads >> shift), -(-fills >> shift), -(-updates >> shift)
         else:
-            s.groups[lv, t, 0] = 1
-        if not keep[lv, t]:
-            continue
-        s.reads[lv, t] = down
-        s.updates[lv, t] = 0
-        if lv == 0:
-            s.fills[lv, t] = 0
-        else:
-            down = _words_into(c, temporal, order, s, lv, t)
-            s.fills[lv, t] = down
+            reads, fills, updates = _ceil_div(reads, block), _ceil_div(fills, block), _ceil_div(updates, block)
+    used = float(s.used[lv])
+    read_pj = float(reads) * used * c.energy[lv, t, READ]
+    write_pj = float(fills) * used * c.energy[lv, t, WRITE]
+    update_pj = float(updates) * used * c.energy[lv, t, UPDATE]
+    if every:
+        s.energy[lv, t, READ], s.energy[lv, t, WRITE], s.energy[lv, t, UPDATE] = read_pj, write_pj, update_pj
+    return read_pj + write_pj + update_pj
 
 
 @inline
-def _move_output(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail) -> None:
-    """Updates, reads and fills of the output, and what crosses the networks both ways, from the compute units outwards.
+def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, every: bool) -> float:
+    """Enter what crosses the network below a level for each child; returns its energy [pJ]."""
+    s.transfers[lv, t] = words
+    if not c.transfers[lv]:
+        return 0.0
+    energy = float(words) * float(s.used[lv + 1]) * c.energy[lv, t, TRANSFER]
+    if every:
+        s.energy[lv, t, TRANSFER] = energy
+    return energy
+
+
+@inline
+def _move_input(
+    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int, every: bool
+) -> float:
+    """Reads, fills and transfers of a tensor that is only read, from the compute units outwards; their energy [pJ]."""
+    energy = 0.0
+    down = int(s.steps[temporal.shape[0]])
+    for lv in range(temporal.shape[0] - 1, -1, -1):
+        energy += _account_transfers(c, s, lv, t, down, every)
+        s.groups[lv, t, 0] = 1
+        if s.used[lv + 1] > s.used[lv]:
+            s.groups[lv, t, 0] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            down *= s.groups[lv, t, 0]
+        if keep[lv, t]:
+            reads = down
+            down = 0
+            if lv > 0:
+                down = _words_into(c, temporal, order, s, lv, t)
+            energy += _account(c, s, lv, t, reads, down, 0, False, every)
+    return energy
+
+
+@inline
+def _move_output(
+    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
+) -> float:
+    """Updates, reads, fills and transfers of the output, from the compute units outwards; their energy [pJ].
 
     `seen` counts the different words that a tile ever holds: its words times the loops that move it. Seen from above,
     the spatial loops between come on top.
@@ -419,12 +467,13 @@ def _move_output(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, ke
     t = c.output[0]
     levels, dims = temporal.shape
     windowed = c.windowed[t]
+    energy = 0.0
     child = levels
     up = s.steps[levels]
     seen = _seen_windows(c, temporal, s, levels, levels, t) if windowed else s.visits[levels]
     down = up - seen
     for lv in range(levels - 1, -1, -1):
-        s.transfers[lv, t] = down + up
+        energy += _account_transfers(c, s, lv, t, down + up, every)
         s.groups[lv, t, 0] = 1
         s.groups[lv, t, 1] = 1
         if s.used[lv + 1] > s.used[lv]:
@@ -433,83 +482,22 @@ def _move_output(c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, ke
             down *= s.groups[lv, t, 0]
             up *= s.groups[lv, t, 1]
             for d in range(dims):
-                if c.relevant[t, d]:
-                    seen *= s.spread[lv, d]
+                seen *= s.spread[lv, d] if c.relevant[t, d] else 1
         if not keep[lv, t]:
             continue
         if windowed:
             seen = _seen_windows(c, temporal, s, child, lv, t)
-        s.updates[lv, t] = up
-        s.reads[lv, t] = up - seen
-        s.partial[lv, t] = up > seen
-        s.fills[lv, t] = 0
         child = lv
-        if lv == 0:
-            break
-        up = _words_into(c, temporal, order, s, lv, t)
-        seen = _seen_windows(c, temporal, s, lv, lv, t) if windowed else s.tile[lv, t] * s.visits[lv]
-        down = up - seen
-        s.fills[lv, t] = down
-        if c.drain[lv]:
-            s.reads[lv, t] += up
-
-
-@inline
-def _charge(c: Constants, keep: Bools, s: Detail, every: bool) -> tuple[float, int]:
-    """Energy [pJ] and cycles from the counts; `every`: keep each energy and the cycles of each level."""
-    levels, tensors = keep.shape
-    cycles = s.steps[levels] * c.mac_cycles[0]
-    energy = float(s.steps[levels] * s.used[levels]) * c.mac[0]
-    for lv in range(levels):
-        used = float(s.used[lv])
-        read, written = 0, 0
-        for t in range(tensors):
-            if keep[lv, t]:
-                reads, fills, updates = s.reads[lv, t], s.fills[lv, t], s.updates[lv, t]
-                part = c.word_parts[lv, t, int(s.partial[lv, t])]
-                if part != 1:
-                    reads, fills, updates = reads * part, fills * part, updates * part
-                read += reads
-                written += fills + updates
-                if c.block[lv] != 1:
-                    shift = c.block_shift[lv]
-                    if shift >= 0:
-                        reads, fills, updates = -(-reads >> shift), -(-fills >> shift), -(-updates >> shift)
-                    else:
-                        block = c.block[lv]
-                        reads, fills, updates = (
-                            _ceil_div(reads, block),
-                            _ceil_div(fills, block),
-                            _ceil_div(updates, block),
-                        )
-                read_pj = float(reads) * used * c.energy[lv, t, READ]
-                write_pj = float(fills) * used * c.energy[lv, t, WRITE]
-                update_pj = float(updates) * used * c.energy[lv, t, UPDATE]
-                energy += read_pj + write_pj + update_pj
-                if every:
-                    s.energy[lv, t, READ], s.energy[lv, t, WRITE], s.energy[lv, t, UPDATE] = (
-                        read_pj,
-                        write_pj,
-                        update_pj,
-                    )
-            if c.transfers[lv]:
-                transfer_pj = float(s.transfers[lv, t]) * float(s.used[lv + 1]) * c.energy[lv, t, TRANSFER]
-                energy += transfer_pj
-                if every:
-                    s.energy[lv, t, TRANSFER] = transfer_pj
-        if c.limited[lv]:
-            needed = _port_cycles(c, lv, read, written, cycles, every)
-            cycles = max(cycles, needed)
-            if every:
-                s.cycles[lv] = needed
-    for lv in range(levels):
-        leak = c.leak[lv] * float(cycles) * float(s.used[lv])
-        energy += leak
-        if every:
-            s.leak[lv] = leak
-    if every:
-        s.cycles[levels] = s.steps[levels] * c.mac_cycles[0]
-    return energy, cycles
+        updates, reads, fills = up, up - seen, 0
+        s.partial[lv, t] = reads > 0
+        if lv > 0:
+            up = _words_into(c, temporal, order, s, lv, t)
+            seen = _seen_windows(c, temporal, s, lv, lv, t) if windowed else s.tile[lv, t] * s.visits[lv]
+            fills = down = up - seen
+            if c.drain[lv]:
+                reads += up
+        energy += _account(c, s, lv, t, reads, fills, updates, s.partial[lv, t], every)
+    return energy
 
 
 @inline
@@ -536,17 +524,28 @@ def cost(
     energy_pj : float
     cycles : int
     """
+    levels = temporal.shape[0]
     _walk_loops(c, temporal, order, s)
-    output = c.output[0]
+    energy = float(s.steps[levels] * s.used[levels]) * c.mac[0]
     for t in range(keep.shape[1]):
-        if t != output:
-            _move_input(c, temporal, order, x, y, keep, s, t)
-    _move_output(c, temporal, order, x, y, keep, s)
-    energy, cycles = _charge(c, keep, s, every)
+        if t != c.output[0]:
+            energy += _move_input(c, temporal, order, x, y, keep, s, t, every)
+    energy += _move_output(c, temporal, order, x, y, keep, s, every)
+    cycles = s.steps[levels] * c.mac_cycles[0]
+    for lv in range(levels):
+        if c.limited[lv]:
+            needed = _port_cycles(c, lv, s.read[lv], s.written[lv], cycles, every)
+            cycles = max(cycles, needed)
+            s.cycles[lv] = needed
+    for lv in range(levels):
+        leak = c.leak[lv] * float(cycles) * float(s.used[lv])
+        energy += leak
+        if every:
+            s.leak[lv] = leak
     return _fit_partial_sums(c, keep, s) if c.two_widths[0] else VALID, energy, cycles
 
 
-@jit
+@inline
 def evaluate_one(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool
 ) -> tuple[int, float, int]:
@@ -574,17 +573,23 @@ def evaluate_one(
 
 
 @jit
-def evaluate_many(c: Constants, batch: Batch, s: Detail, status: Ints, energy: Floats, cycles: Ints) -> None:
-    """Evaluate a batch; energy is infinite where a mapping is invalid.
+def evaluate_many(
+    c: Constants, batch: Batch, s: Detail, anyway: bool, status: Ints, energy: Floats, cycles: Ints
+) -> None:
+    """Evaluate a batch.
 
     Parameters
     ----------
+    anyway : bool
+        As for `evaluate_one`; `s` then holds everything of the last mapping.
     status, cycles : int64[B]
+        Written.
     energy : float64[B]
+        Written [pJ]; infinite where a mapping is invalid, unless it is counted anyway.
     """
     for b in range(batch.temporal.shape[0]):
         status[b], energy[b], cycles[b] = evaluate_one(
-            c, batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b], s, False
+            c, batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b], s, anyway
         )
-        if status[b] != VALID:
+        if status[b] != VALID and not anyway:
             energy[b] = np.inf

@@ -187,7 +187,8 @@ class _Run:
         jobs: deque[tuple[Future[int], _Desk]] = deque()
         pieces = self.pieces()
         free = [self._desk() for _ in range(self.workers + 1)]
-        _ = self.space.arrays
+        self._work((0, 0), free[0])  # compiles, if this is the first time
+        self.started = time.monotonic()
         with ThreadPoolExecutor(self.workers) as pool:
             try:
                 while True:

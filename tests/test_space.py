@@ -1,0 +1,324 @@
+"""The map space against an enumeration of its own, and draws from it against the uniform distribution."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from accelsim.architecture import Architecture, Axis, Compute, Level
+from accelsim.errors import AccelsimError
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.mapspace.kernel import draw_many
+from accelsim.mapspace.space import MapSpace, SpaceArrays
+from accelsim.model.encode import Batch, decode_mapping, encode
+from accelsim.workload import ROLES, Einsum, Tensor
+from tests.strategies import energy_table
+
+Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
+SURE = 1e-6
+"""Chance at which a draw that is uniform would be called biased."""
+
+
+def identity(mapping: Mapping) -> Identity:
+    """What makes a mapping this one and no other (MODEL.md, section 3)."""
+    loops = [
+        [tuple(loop for loop in block if loop.bound > 1) for block in (m.temporal, m.x, m.y)] for m in mapping.levels
+    ]
+    return tuple(
+        (level.keep, temporal, frozenset(x), frozenset(y))
+        for level, (temporal, x, y) in zip(mapping.levels, loops, strict=True)
+    )
+
+
+def splits(bound: int, places: int) -> set[tuple[int, ...]]:
+    """All ways to write a bound as a product of factors at places: each of its primes goes to any place."""
+    primes = []
+    for factor in range(2, bound + 1):
+        while bound % factor == 0:
+            primes.append(factor)
+            bound //= factor
+    found = set()
+    for where in itertools.product(range(places), repeat=len(primes)):
+        row = [1] * places
+        for prime, place in zip(primes, where, strict=True):
+            row[place] *= prime
+        found.add(tuple(row))
+    return found
+
+
+def every_mapping(architecture: Architecture, einsum: Einsum) -> Iterator[Mapping]:
+    """Every mapping of the map space, one by one, by the definition alone."""
+    levels = architecture.levels
+    places = [(index, "time", 0) for index in range(len(levels))]
+    places += [(index, "x", level.x.size) for index, level in enumerate(levels) if level.x.size > 1]
+    places += [(index, "y", level.y.size) for index, level in enumerate(levels) if level.y.size > 1]
+    rows = [
+        [
+            [(place, Loop(dim, factor)) for place, factor in zip(places, row, strict=True) if factor > 1]
+            for row in sorted(splits(bound, len(places)))
+            if all(where == "time" or factor <= size for factor, (_, where, size) in zip(row, places, strict=True))
+        ]
+        for dim, bound in einsum.dims.items()
+    ]
+    keeps = []
+    for index, level in enumerate(levels):
+        must = {t.name for t in einsum.tensors if index == 0 or t.role in level.keep}
+        may = sorted({t.name for t in einsum.tensors if t.role not in level.bypass} - must)
+        keeps.append(
+            [frozenset(must | {*chosen}) for k in range(len(may) + 1) for chosen in itertools.combinations(may, k)]
+        )
+    for chosen in itertools.product(*rows):
+        at: dict[tuple[int, str, int], list[Loop]] = {place: [] for place in places}
+        for place, loop in itertools.chain(*chosen):
+            at[place].append(loop)
+        blocks = [itertools.permutations(at[index, "time", 0]) for index in range(len(levels))]
+        spatial = [
+            {
+                where: tuple(at.get((index, where, size), ()))
+                for where, size in (("x", level.x.size), ("y", level.y.size))
+            }
+            for index, level in enumerate(levels)
+        ]
+        for times in itertools.product(*blocks):
+            for keep in itertools.product(*keeps):
+                yield Mapping(
+                    tuple(
+                        LevelMapping(level.name, time, on["x"], on["y"], kept)
+                        for level, time, on, kept in zip(levels, times, spatial, keep, strict=True)
+                    )
+                )
+
+
+@st.composite
+def spaces(draw, most: int = 2500):
+    """A machine and an Einsum with at most so many mappings, and all of these."""
+    dims = "ABC"[: draw(st.integers(1, 3))]
+    bounds = {dim: draw(st.sampled_from([1, 2, 2, 3, 4, 5, 6, 8, 9, 12])) for dim in dims}
+    assume(math.prod(bounds.values()) <= 72)
+    tensors = []
+    for t, role in enumerate(draw(st.sampled_from([ROLES, ("Inputs", "Inputs", "Outputs"), ("Inputs", "Outputs")]))):
+        used = [dim for dim in dims if t == 0 or draw(st.booleans())]
+        ranks: list[list[tuple[str, int]]] = []
+        for dim in used:
+            if ranks and draw(st.integers(0, 2)) == 0:
+                ranks[-1].append((dim, draw(st.integers(1, 2))))
+            else:
+                ranks.append([(dim, 1)])
+        shape = tuple(tuple(rank) for rank in ranks)
+        tensors.append(Tensor(f"T{t}", shape, role, 8, draw(st.sampled_from([8, 24])), output=role == "Outputs"))
+    levels = []
+    count = draw(st.integers(1, 4))
+    for index in range(count):
+        role = draw(st.permutations(ROLES))
+        chosen = 0 if index == 0 else draw(st.integers(1, 3))
+        kept = draw(st.integers(0, chosen))
+        rate = st.none() | st.fractions(Fraction(1, 4), 8, max_denominator=7)
+        levels.append(
+            Level(
+                f"L{index}",
+                "SRAM",
+                word_bits=8,
+                size_words=None if index == 0 else draw(st.integers(1, 60)),
+                multiple_buffering=draw(st.sampled_from([1, 1, 2])),
+                bandwidth=draw(rate),
+                keep=frozenset(role[:kept]),
+                bypass=frozenset(role[kept:chosen]),
+                x=Axis(draw(st.sampled_from([1, 1, 2, 4])), draw(st.booleans()), draw(st.booleans())),
+                y=Axis(draw(st.sampled_from([1, 1, 1, 3])), draw(st.booleans()), draw(st.booleans())),
+            )
+        )
+    energies = st.floats(0.01, 100).map(lambda value: round(value, 3))
+    table = energy_table([level.name for level in levels], lambda: draw(energies))
+    machine, einsum = Architecture("random", tuple(levels), Compute(), table), Einsum("random", bounds, tuple(tensors))
+    mappings = list(itertools.islice(every_mapping(machine, einsum), most + 1))
+    assume(len(mappings) <= most)
+    return machine, einsum, mappings
+
+
+def gemm(*fanouts: tuple[int, int], keep: tuple[str, ...] = ROLES, free: int = 0, **bounds: int):
+    """A matrix product on a machine of given fanouts; all but the outermost level keep all but `free` roles."""
+    dims = {"M": 1, "N": 1, "K": 1} | bounds
+    tensors = (
+        Tensor("A", ((("M", 1),), (("K", 1),)), "Inputs"),
+        Tensor("B", ((("K", 1),), (("N", 1),)), "Weights"),
+        Tensor("Z", ((("M", 1),), (("N", 1),)), "Outputs", output=True),
+    )
+    levels = tuple(
+        Level(f"L{index}", "SRAM", keep=frozenset(keep[free:]), x=Axis(x), y=Axis(y))
+        for index, (x, y) in enumerate(fanouts)
+    )
+    table = energy_table([level.name for level in levels], lambda: 1.0)
+    return Architecture("gemm", levels, Compute(), table), Einsum("gemm", dims, tensors)
+
+
+def draws(encoded, arrays: SpaceArrays, key: int, first: int, count: int) -> Batch:
+    shape = (count, len(encoded.architecture.levels))
+    dims, tensors = len(encoded.dims), len(encoded.tensors)
+    loops = [np.zeros((*shape, dims), np.int64) for _ in range(4)]
+    batch = Batch(*loops, np.zeros((*shape, tensors), np.bool_))
+    draw_many(arrays, np.uint64(key), first, batch)
+    return batch
+
+
+def drawn(encoded, batch: Batch) -> tuple[list[Identity], list[int]]:
+    """Mappings of a batch without repetition, and how often each was drawn."""
+    rows = np.concatenate([array.reshape(len(array), -1).astype(np.int64) for array in batch], 1)
+    _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    return [identity(decode_mapping(encoded, batch, b)) for b in first.tolist()], counts.tolist()
+
+
+def chance(counts: list[int], cells: int) -> float:
+    """Chance that uniform draws over the cells are as uneven as the counts, or more.
+
+    Pearson's chi-square in the approximation of Wilson and Hilferty (PNAS 1931); cells that were never hit are not in
+    `counts`.
+    """
+    expected, degrees = sum(counts) / cells, cells - 1
+    square = sum((count - expected) ** 2 for count in counts) / expected + expected * (cells - len(counts))
+    spread = 2 / (9 * degrees)
+    return math.erfc((math.cbrt(square / degrees) - (1 - spread)) / math.sqrt(2 * spread)) / 2
+
+
+@settings(max_examples=100)
+@given(spaces())
+@example((*gemm((1, 1)), [Mapping((LevelMapping("L0", keep=frozenset("ABZ")),))]))  # nothing to choose
+def test_size__counts_every_mapping_once(case):
+    machine, einsum, mappings = case
+    identities = {identity(mapping) for mapping in mappings}
+
+    assert len(identities) == len(mappings)  # else the enumeration itself repeats
+    assert MapSpace(encode(machine, einsum)).size == len(identities)
+
+
+@settings(max_examples=100)
+@given(spaces(most=1200))
+def test_mapping_at__numbers_every_mapping_once(case):
+    machine, einsum, mappings = case
+    space = MapSpace(encode(machine, einsum))
+    numbered = [space.mapping_at(index) for index in range(len(mappings))]
+
+    assert {identity(mapping) for mapping in numbered} == {identity(mapping) for mapping in mappings}
+    assert all(
+        [level.level for level in mapping.levels] == [level.name for level in machine.levels] for mapping in numbered
+    )
+    for beyond in (-1, len(mappings), len(mappings) + 7, 10**30):
+        with pytest.raises(IndexError, match=str(len(mappings))):
+            space.mapping_at(beyond)
+
+
+def test_mapping_at__reaches_the_end_of_a_space_that_no_one_can_walk():
+    """Three dimensions of 2^18 over ten slots, nine free choices of what is kept: more mappings than 64 bits count."""
+    machine, einsum = gemm((4, 4), (8, 2), (2, 2), (1, 1), free=3, M=2**18, N=2**18, K=2**18)
+    space = MapSpace(encode(machine, einsum))
+    ends = [space.mapping_at(index) for index in (0, space.size // 2, space.size - 1)]
+
+    assert space.size > 2**63
+    assert len({identity(mapping) for mapping in ends}) == 3
+    with pytest.raises(IndexError):
+        space.mapping_at(space.size)
+
+
+def test_map_space__refuses_what_memory_could_not_hold():
+    """2^30 over twelve slots: C(41, 30) = 3.2e9 rows for one dimension."""
+    machine, einsum = gemm((2**31, 2**31), (2**31, 2**31), (2**31, 2**31), (2**31, 2**31), M=2**30)
+
+    with pytest.raises(AccelsimError, match=r"dimension M = 1073741824 has 3\.16e\+09 factorisations"):
+        MapSpace(encode(machine, einsum))
+
+
+@settings(max_examples=100)
+@given(spaces(), st.integers(0, 2**64 - 1), st.integers(0, 2**40))
+def test_draw__is_one_of_the_space(case, key, first):
+    machine, einsum, mappings = case
+    encoded = encode(machine, einsum)
+    identities, _ = drawn(encoded, draws(encoded, MapSpace(encoded).arrays, key, first, 400))
+
+    assert set(identities) <= {identity(mapping) for mapping in mappings}
+
+
+@settings(max_examples=30)
+@given(spaces(), st.integers(0, 2**64 - 1), st.integers(0, 2**40), st.lists(st.integers(1, 20), max_size=6))
+def test_draw__depends_on_key_and_number_alone(case, key, first, pieces):
+    machine, einsum, _ = case
+    encoded = encode(machine, einsum)
+    arrays = MapSpace(encoded).arrays
+    whole = draws(encoded, arrays, key, first, sum(pieces))
+    at = first
+    parts = [draws(encoded, arrays, key, first, 0)]
+    for count in pieces:
+        parts.append(draws(encoded, arrays, key, at, count))
+        at += count
+
+    for one, many in zip(whole, zip(*parts, strict=True), strict=True):
+        assert np.array_equal(one, np.concatenate(many))
+
+
+SPACES = {
+    "orders": gemm((1, 1), (1, 1), M=8, N=3, K=5),  # few tilings, many orders
+    "free keeps": gemm((1, 1), (1, 1), free=2, M=8, N=3),
+    "fanouts": gemm((2, 3), (4, 1), M=12, K=2),
+    "three levels": gemm((1, 1), (2, 1), (1, 1), M=4, N=2, K=3),
+    "many": gemm((1, 1), (3, 2), (1, 1), M=6, N=3),
+}
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_draw__is_uniform(name):
+    machine, einsum = SPACES[name]
+    encoded = encode(machine, einsum)
+    space = MapSpace(encoded)
+    cells = {identity(mapping) for mapping in every_mapping(machine, einsum)}
+    assert 50 <= len(cells) <= 2000
+
+    identities, counts = drawn(encoded, draws(encoded, space.arrays, 7, 0, 200 * len(cells)))
+
+    assert set(identities) == cells
+    assert chance(counts, len(cells)) > SURE
+
+
+@pytest.mark.parametrize("name", ["orders", "three levels"])
+def test_draw__of_one_number_is_uniform_over_the_keys(name):
+    machine, einsum = SPACES[name]
+    encoded = encode(machine, einsum)
+    arrays = MapSpace(encoded).arrays
+    cells = sum(1 for _ in every_mapping(machine, einsum))
+    batches = [draws(encoded, arrays, key, 3, 1) for key in range(30 * cells)]
+
+    _, counts = drawn(encoded, Batch(*(np.concatenate(arrays) for arrays in zip(*batches, strict=True))))
+
+    assert chance(counts, cells) > SURE
+
+
+def test_draw__does_not_follow_the_one_before():
+    """Pairs of neighbouring draws hit all pairs of mappings alike."""
+    machine, einsum = SPACES["orders"]
+    encoded = encode(machine, einsum)
+    batch = draws(encoded, MapSpace(encoded).arrays, 11, 0, 2 * 40 * 2500)
+    pairs = Batch(*(array.reshape(len(array) // 2, -1) for array in batch))
+    rows = np.concatenate([array.astype(np.int64) for array in pairs], 1)
+    _, counts = np.unique(rows, axis=0, return_counts=True)
+
+    assert chance(counts.tolist(), sum(1 for _ in every_mapping(machine, einsum)) ** 2) > SURE
+
+
+@pytest.mark.parametrize("name", ["orders", "three levels", "many"])
+def test_chance__sees_draws_that_do_not_weigh_the_orders(name):
+    """Weights that count tilings only give a tiling of many orders no more than one of a single order."""
+    machine, einsum = SPACES[name]
+    encoded = encode(machine, einsum)
+    space = MapSpace(encoded)
+    weight = np.ones_like(space.arrays.weight)
+    for d in range(len(space.rows)):
+        weight[d] = math.prod(len(rows) for rows in space.rows[d:])
+    cells = sum(1 for _ in every_mapping(machine, einsum))
+
+    _, counts = drawn(encoded, draws(encoded, space.arrays._replace(weight=weight), 7, 0, 200 * cells))
+
+    assert chance(counts, cells) < SURE
