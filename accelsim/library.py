@@ -8,7 +8,7 @@ from pathlib import Path
 from accelsim.errors import AccelsimError
 from accelsim.units import near_miss
 
-KINDS = ("arch", "workloads", "mappings", "energy_tables")
+KINDS = ("arch", "workloads", "mappings", "constraints", "energy_tables")
 _PACKAGE = Path(__file__).resolve().parent
 
 

@@ -92,7 +92,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "architecture": result.architecture,
         "layer": result.workload,
         "valid": result.valid,
-        "violations": list(result.violations),
+        "violations": [str(violation) for violation in result.violations],
         "macs": result.macs,
         "energy_pj": result.energy_pj,
         "pj_per_mac": result.pj_per_mac,

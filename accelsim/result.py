@@ -10,6 +10,17 @@ from accelsim.mapping import Mapping
 
 
 @dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that a mapping breaks, in words, and by what factor (infinite where no number measures it)."""
+
+    text: str
+    factor: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class TensorAtLevel:
     """Counts of one tensor at one level that keeps it.
 
@@ -105,7 +116,7 @@ class Result:
 
     Attributes
     ----------
-    violations : tuple of str
+    violations : tuple of Violation
         What makes the mapping invalid, in words; empty if it is valid. Counts are given either way.
     energy_pj : float
         Total energy [pJ]: compute, storage, networks, leakage.
@@ -116,7 +127,7 @@ class Result:
     architecture: str
     workload: str
     mapping: Mapping
-    violations: tuple[str, ...]
+    violations: tuple[Violation, ...]
     macs: int
     compute: str
     compute_instances: int

@@ -72,11 +72,11 @@ def draw(
         stream, u = _next(stream)
         place_row(space, space.pattern[chosen, 1] + int(u * rows), space.dims[d], temporal, x, y)
     for lv in range(levels):
-        loops = gather_order(temporal, order, lv)
+        start, loops = gather_order(space, temporal, order, lv)
         for last in range(loops - 1, 0, -1):
             stream, u = _next(stream)
-            at = int(u * (last + 1))
-            order[lv, last], order[lv, at] = order[lv, at], order[lv, last]
+            at = start + int(u * (last + 1))
+            order[lv, start + last], order[lv, at] = order[lv, at], order[lv, start + last]
     keep_required(space, keep)
     for f in range(space.free.shape[0]):
         stream, u = _next(stream)
@@ -106,17 +106,36 @@ def keep_required(space: SpaceArrays, keep: Bools) -> None:
 
 
 @jit
-def gather_order(temporal: Ints, order: Ints, lv: int) -> int:
-    """Put the loops of bound > 1 of a block first, in the order of the dimensions; returns how many there are."""
-    loops, rest = 0, temporal.shape[1]
-    for d in range(temporal.shape[1]):
-        if temporal[lv, d] > 1:
-            order[lv, loops] = d
-            loops += 1
-        else:
+def gather_order(space: SpaceArrays, temporal: Ints, order: Ints, lv: int) -> tuple[int, int]:
+    """Put a block's loops of bound > 1 first, those of fixed places at its ends, the others by dimension between.
+
+    Returns
+    -------
+    start, loops : int
+        Where the loops of free places begin, and how many there are.
+    """
+    dims = temporal.shape[1]
+    at, rest = 0, dims
+    for k in range(dims):
+        d = space.outer[lv, k]
+        if d >= 0 and temporal[lv, d] > 1:
+            order[lv, at] = d
+            at += 1
+    start = at
+    for d in range(dims):
+        if temporal[lv, d] == 1:
             rest -= 1
             order[lv, rest] = d
-    return loops
+        elif space.free_place[lv, d]:
+            order[lv, at] = d
+            at += 1
+    loops = at - start
+    for k in range(dims):
+        d = space.inner[lv, k]
+        if d >= 0 and temporal[lv, d] > 1:
+            order[lv, at] = d
+            at += 1
+    return start, loops
 
 
 @jit

@@ -1,4 +1,4 @@
-"""The map space: every mapping of an Einsum onto a machine, before fanout and capacity are checked.
+"""The map space: every mapping that the constraints allow, before fanout and capacity are checked.
 
 Two mappings are one if they keep the same tensors and, loops of bound 1 dropped, have the same loops in the same order
 in every temporal block and the same set of loops on each spatial axis (MODEL.md section 3). Spatial loops longer than
@@ -9,17 +9,19 @@ fanout > 1), L = levels, T = tensors.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import AccelsimError
+from accelsim.constraints import Block, Constraints
+from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.mapspace.factors import divisors, factorizations
-from accelsim.model.encode import Bools, Encoded, Floats, Ints
+from accelsim.model.encode import SAFE, Bools, Encoded, Floats, Ints
 
 MAX_ROWS = 20_000_000
 
@@ -39,8 +41,10 @@ class SpaceArrays(NamedTuple):
     2 y; rows : int64[sum of rows, S], the factorisations of each dimension after the other; first : int64[D + 1];
     pattern : int64[sum of patterns, 2], of each dimension the patterns and where their rows start; first_pattern :
     int64[D + 1]; step : int64[L], what a free loop at a level adds to the state; weight : float64[D + 1, states],
-    mappings (orders included) that the remaining dimensions can complete a state to; keep : bool[L, T]; free :
-    int64[free choices, 2], level and tensor of each.
+    mappings (orders included) that the remaining dimensions can complete a state to; outer, inner : int64[L, D],
+    dimensions with a fixed place at the ends of a temporal block, -1 after the last; free_place : bool[L, D], the
+    others; keep : bool[L, T], what every mapping keeps; free : int64[free choices, 2], level and tensor of each;
+    most_cycles : int64[1], what the smallest utilization allows.
     """
 
     dims: Ints
@@ -52,8 +56,12 @@ class SpaceArrays(NamedTuple):
     first_pattern: Ints
     step: Ints
     weight: Floats
+    outer: Ints
+    inner: Ints
+    free_place: Bools
     keep: Bools
     free: Ints
+    most_cycles: Ints
 
 
 class MapSpace:
@@ -63,6 +71,7 @@ class MapSpace:
     ----------
     encoded : Encoded
         Machine and Einsum.
+    constraints : Constraints, optional
 
     Attributes
     ----------
@@ -76,10 +85,13 @@ class MapSpace:
     ------
     AccelsimError
         If a dimension has more than 20 million factorisations.
+    NoValidMapping
+        If the constraints leave a dimension no factorisation.
     """
 
-    def __init__(self, encoded: Encoded) -> None:
+    def __init__(self, encoded: Encoded, constraints: Constraints | None = None) -> None:
         self.encoded = encoded
+        self.constraints = constraints or Constraints()
         levels = encoded.architecture.levels
         time = [Slot(index) for index in range(len(levels))]
         space = [
@@ -93,34 +105,59 @@ class MapSpace:
         self.rows, self.patterns = [], []
         for dim in self.dims:
             rows = self._factorizations(dim)
-            patterns = (rows[:, : len(levels)] > 1) @ (1 << np.arange(len(levels), dtype=np.int64))
+            free = np.array([self._is_free(index, dim) for index in range(len(levels))])
+            patterns = ((rows[:, : len(levels)] > 1) & free) @ (1 << np.arange(len(levels), dtype=np.int64))
             order = np.argsort(patterns, kind="stable")
             self.rows.append(rows[order])
             self.patterns.append(patterns[order])
         self.keep = np.zeros((len(levels), len(encoded.tensors)), np.bool_)
         self.free_keeps: list[tuple[int, int]] = []
         for index, level in enumerate(levels):
+            asked = self.constraints.of(level.name)
             for t, tensor in enumerate(encoded.tensors):
-                if index == 0 or tensor.role in level.keep:
+                if index == 0 or tensor.role in level.keep or tensor.name in asked.keep:
                     self.keep[index, t] = True
-                elif tensor.role not in level.bypass:
+                elif tensor.role not in level.bypass and tensor.name not in asked.bypass:
                     self.free_keeps.append((index, t))
 
     def _factorizations(self, dim: str) -> Ints:
-        levels, bound = self.encoded.architecture.levels, self.encoded.einsum.dims[dim]
-        allowed: list[frozenset[int] | None] = []
-        for slot in self.slots:
-            level = levels[slot.level]
-            limit = bound if not slot.axis else level.x.size if slot.axis == "x" else level.y.size
-            allowed.append(
-                frozenset(factor for factor in divisors(bound) if factor <= limit) if limit < bound else None
-            )
+        bound = self.encoded.einsum.dims[dim]
         count = math.prod(
             math.comb(exponent + len(self.slots) - 1, exponent) for exponent in _prime_exponents(bound).values()
         )
         if count > MAX_ROWS:
             raise AccelsimError(f"dimension {dim} = {bound} has {count:.3g} factorisations, more than {MAX_ROWS:.0g}")
-        return factorizations(bound, allowed)
+        rows = factorizations(bound, [self._allowed(slot, dim) for slot in self.slots])
+        if not len(rows):
+            asked = [
+                f"{self.encoded.architecture.levels[slot.level].name} {slot.axis or 'temporal'}: {text}"
+                for slot in self.slots
+                for text in self._asked(slot, dim)
+            ]
+            raise NoValidMapping(f"no factorisation of {dim} = {bound} satisfies the constraints ({'; '.join(asked)})")
+        return rows
+
+    def _block(self, slot: Slot) -> Block:
+        """What the constraints ask of a slot."""
+        asked = self.constraints.of(self.encoded.architecture.levels[slot.level].name)
+        return {"": asked.temporal, "x": asked.x, "y": asked.y}[slot.axis]
+
+    def _allowed(self, slot: Slot, dim: str) -> frozenset[int]:
+        """Factors of a dimension that a slot may take."""
+        bound, level = self.encoded.einsum.dims[dim], self.encoded.architecture.levels[slot.level]
+        limit = {"": bound, "x": level.x.size, "y": level.y.size}[slot.axis]
+        block = self._block(slot)
+        return frozenset(factor for factor in divisors(bound) if factor <= limit and block.allows(dim, factor))
+
+    def _asked(self, slot: Slot, dim: str) -> list[str]:
+        block = self._block(slot)
+        barred = [f"no {dim}"] if block.only is not None and dim not in block.only else []
+        return [str(factor) for factor in block.factors if factor.dim == dim] + barred
+
+    def _is_free(self, index: int, dim: str) -> bool:
+        """Whether the place of a dimension's loop in a temporal block is open."""
+        block = self._block(Slot(index))
+        return dim not in block.outer and dim not in block.inner
 
     @cached_property
     def counts(self) -> list[dict[int, int]]:
@@ -142,7 +179,32 @@ class MapSpace:
 
     def _completions(self, d: int, state: tuple[int, ...]) -> int:
         """Mappings that the dimensions from d on can complete a state (loops in each temporal block so far) to."""
-        return _count(tuple(tuple(sorted(count.items())) for count in self.counts), d, tuple(sorted(state)))
+        if d == len(self.dims):
+            return math.prod(map(math.factorial, state))
+        key = (d, *self._canonical(state))
+        if key not in self._known:
+            self._known[key] = sum(
+                count * self._completions(d + 1, tuple(k + (pattern >> lv & 1) for lv, k in enumerate(state)))
+                for pattern, count in self.counts[d].items()
+            )
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[int, ...], int]:
+        return {}
+
+    @cached_property
+    def _alike(self) -> list[list[int]]:
+        """Levels whose temporal blocks the constraints treat alike; a state may exchange their loop counts."""
+        groups: dict[object, list[int]] = {}
+        for index in range(len(self.encoded.architecture.levels)):
+            asked = tuple((self._allowed(Slot(index), dim), self._is_free(index, dim)) for dim in self.dims)
+            groups.setdefault(asked, []).append(index)
+        return list(groups.values())
+
+    def _canonical(self, state: tuple[int, ...]) -> Iterator[int]:
+        for group in self._alike:
+            yield from sorted(state[index] for index in group)
 
     def mapping_at(self, index: int) -> Mapping:
         """Return mapping number `index`, 0 <= index < size; every mapping has one number.
@@ -183,15 +245,16 @@ class MapSpace:
                 for slot, bound in zip(self.slots, row, strict=True):
                     if slot.level == index and bound > 1:
                         loops[slot.axis].append(Loop(dim, int(bound)))
-            order, this = divmod(order, math.factorial(len(loops[""])))
+            block = self._block(Slot(index))
+            free = [loop for loop in loops[""] if self._is_free(index, loop.dim)]
+            order, this = divmod(order, math.factorial(len(free)))
+            placed = {loop.dim: loop for loop in loops[""]}
+            first, last = ([placed[dim] for dim in dims if dim in placed] for dims in (block.outer, block.inner))
+            time = (*first, *_permutation(free, this), *last)
             names = frozenset(
                 t.name for t, kept_here in zip(self.encoded.tensors, keep[index], strict=True) if kept_here
             )
-            mapped.append(
-                LevelMapping(
-                    machine_level.name, _permutation(loops[""], this), tuple(loops["x"]), tuple(loops["y"]), names
-                )
-            )
+            mapped.append(LevelMapping(machine_level.name, time, tuple(loops["x"]), tuple(loops["y"]), names))
         return Mapping(tuple(mapped))
 
     @cached_property
@@ -221,9 +284,31 @@ class MapSpace:
             first_pattern=np.array(first_pattern, np.int64),
             step=step,
             weight=self._weights(radix, levels),
+            outer=self._places("outer"),
+            inner=self._places("inner"),
+            free_place=np.array([[self._is_free(lv, dim) for dim in names] for lv in range(levels)], np.bool_),
             keep=self.keep,
+            most_cycles=np.array([self.most_cycles], np.int64),
             free=np.array(self.free_keeps, np.int64).reshape(-1, 2),
         )
+
+    def _places(self, end: str) -> Ints:
+        """Dimensions with a fixed place at one end of each temporal block, -1 after the last."""
+        names = self.encoded.dims
+        found = np.full((len(self.encoded.architecture.levels), len(names)), -1, np.int64)
+        for index in range(len(found)):
+            dims = [names.index(dim) for dim in getattr(self._block(Slot(index)), end) if dim in names]
+            found[index, : len(dims)] = dims
+        return found
+
+    @property
+    def most_cycles(self) -> int:
+        """The most cycles at which the smallest utilization that the constraints allow is reached."""
+        if self.constraints.min_utilization <= 0:
+            return SAFE
+        machine = self.encoded.architecture
+        ideal = Fraction(self.encoded.einsum.macs * machine.compute.cycles_per_mac, machine.macs)
+        return math.floor(ideal / Fraction(self.constraints.min_utilization))
 
     def _weights(self, radix: int, levels: int) -> Floats:
         """Completions of every state by the dimensions from d on, as floats: weight[d, state]."""
@@ -241,17 +326,6 @@ class MapSpace:
                 there = tuple(slice(bit, d + 1 + bit) for bit in bits)
                 weight[d][here] += count * weight[d + 1][there]
         return weight.reshape(len(self.dims) + 1, -1)
-
-
-@lru_cache(maxsize=200_000)
-def _count(counts: tuple[tuple[tuple[int, int], ...], ...], d: int, state: tuple[int, ...]) -> int:
-    """Completions of a state; blocks are alike, so only the multiset of their loop counts matters."""
-    if d == len(counts):
-        return math.prod(map(math.factorial, state))
-    return sum(
-        count * _count(counts, d + 1, tuple(sorted(k + (pattern >> level & 1) for level, k in enumerate(state))))
-        for pattern, count in counts[d]
-    )
 
 
 def _permutation(loops: list[Loop], index: int) -> tuple[Loop, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
 from accelsim.model.encode import Encoded, encode, encode_mappings
-from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork
+from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
 from accelsim.workload import ROLES, Einsum
 
@@ -142,9 +144,9 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
         )
 
 
-def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel]) -> tuple[str, ...]:
-    """Every fanout, capacity and keep rule that a mapping breaks, in words."""
-    found = []
+def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel]) -> tuple[Violation, ...]:
+    """Every fanout, capacity and keep rule that a mapping breaks."""
+    found: list[Violation] = []
     roles = {tensor.name: tensor.role for tensor in encoded.tensors}
     for level, mapped in zip(encoded.architecture.levels, mapping.levels, strict=True):
         for name, axis, loops in (("x", level.x, mapped.x), ("y", level.y, mapped.y)):
@@ -152,7 +154,8 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
             for loop in loops:
                 spread *= loop.bound
             if spread > axis.size:
-                found.append(f"{level.name} spreads over {spread} instances on {name}, its fanout is {axis.size}")
+                text = f"{level.name} spreads over {spread} instances on {name}, its fanout is {axis.size}"
+                found.append(Violation(text, spread / axis.size))
         held = dict.fromkeys(ROLES, 0)
         for t in at_level:
             if t.level == level.name:
@@ -168,18 +171,19 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
             )
         for tensor in sorted(mapped.keep):
             if roles[tensor] in level.bypass:
-                found.append(f"{level.name} must bypass {tensor}")
+                found.append(Violation(f"{level.name} must bypass {tensor}", math.inf))
             elif level.partition_words is not None and roles[tensor] not in level.partition_words:
-                found.append(f"{level.name} has no partition for {tensor}")
+                found.append(Violation(f"{level.name} has no partition for {tensor}", math.inf))
         found += [
-            f"{level.name} must keep {name}"
-            for name in sorted(roles)
-            if roles[name] in level.keep - {roles[k] for k in mapped.keep}
+            Violation(f"{level.name} must keep {name}", math.inf)
+            for name in sorted(roles.keys() - mapped.keep)
+            if roles[name] in level.keep
         ]
     return tuple(found)
 
 
-def _too_small(name: str, needs: int, words: int, word_bits: int, buffering: int) -> str:
+def _too_small(name: str, needs: int, words: int, word_bits: int, buffering: int) -> Violation:
     has = format_bits(words // buffering * word_bits)
     half = f" for the working tile ({buffering} buffers)" if buffering > 1 else ""
-    return f"{name} needs {format_bits(needs * word_bits)}, has {has}{half}"
+    text = f"{name} needs {format_bits(needs * word_bits)}, has {has}{half}"
+    return Violation(text, needs * buffering / words if words else math.inf)

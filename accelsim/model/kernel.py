@@ -14,7 +14,7 @@ from numba import njit
 
 from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Encoded, Floats, Ints
 
-VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION = range(5)
+VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION = range(6)
 RULES = 8
 """A status is a rule + RULES x the level that breaks it."""
 READ, WRITE, UPDATE, TRANSFER = range(4)

@@ -13,7 +13,7 @@ import numpy as np
 from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
-from accelsim.model.kernel import RULES, VALID, Detail, cost, evaluate_one, fit, jit
+from accelsim.model.kernel import RULES, UTILIZATION, VALID, Detail, cost, evaluate_one, fit, jit
 
 BINS = 1 << 18
 BIN_WIDTH = 2.5e-4
@@ -116,6 +116,8 @@ def search_draws(
             return i
         draw(space, key, first + i, temporal, order, x, y, keep)
         status, energy, cycles = evaluate_one(c, temporal, order, x, y, keep, s, False)
+        if status == VALID and cycles > space.most_cycles[0]:
+            status = UTILIZATION
         books.tally[status] += 1
         if status == VALID:
             _book(books, i + 1, energy, cycles, exponents, temporal, order, x, y, keep)
@@ -123,17 +125,17 @@ def search_draws(
 
 
 @jit
-def _next_permutation(order: Ints, lv: int, loops: int) -> bool:
-    """Advance a block to its next order; False, and back to the first one, after the last."""
-    at = loops - 2
-    while at >= 0 and order[lv, at] > order[lv, at + 1]:
+def _next_permutation(order: Ints, lv: int, start: int, loops: int) -> bool:
+    """Advance the free loops of a block to their next order; False, and back to the first one, after the last."""
+    at = start + loops - 2
+    while at >= start and order[lv, at] > order[lv, at + 1]:
         at -= 1
-    low, high = at + 1, loops - 1
+    low, high = at + 1, start + loops - 1
     while low < high:
         order[lv, low], order[lv, high] = order[lv, high], order[lv, low]
         low += 1
         high -= 1
-    if at < 0:
+    if at < start:
         return False
     swap = at + 1
     while order[lv, swap] < order[lv, at]:
@@ -143,10 +145,10 @@ def _next_permutation(order: Ints, lv: int, loops: int) -> bool:
 
 
 @jit
-def _next_order(order: Ints, loops: Ints) -> bool:
+def _next_order(order: Ints, starts: Ints, loops: Ints) -> bool:
     """Advance to the next order of all blocks, the innermost first; False after the last."""
-    for lv in range(order.shape[0] - 1, -1, -1):  # noqa: SIM110 -- compiled code has no `any` of a generator
-        if loops[lv] > 1 and _next_permutation(order, lv, loops[lv]):
+    for lv in range(order.shape[0] - 1, -1, -1):
+        if loops[lv] > 1 and _next_permutation(order, lv, starts[lv], loops[lv]):
             return True
     return False
 
@@ -161,6 +163,7 @@ def search_all(
     books: Books,
     m: Batch,
     s: Detail,
+    starts: Ints,
     loops: Ints,
     stop: Ints,
 ) -> int:
@@ -186,7 +189,7 @@ def search_all(
             keep[space.free[f, 0], space.free[f, 1]] = (rest >> f) & 1
         orders = 1
         for lv in range(levels):
-            loops[lv] = gather_order(temporal, order, lv)
+            starts[lv], loops[lv] = gather_order(space, temporal, order, lv)
             for k in range(2, loops[lv] + 1):
                 orders *= k
         status = fit(c, temporal, x, y, keep, s, False)
@@ -201,9 +204,11 @@ def search_all(
                 return seen
             seen += 1
             status, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
+            if status == VALID and cycles > space.most_cycles[0]:
+                status = UTILIZATION
             books.tally[status] += 1
             if status == VALID:
                 _book(books, seen, energy, cycles, exponents, temporal, order, x, y, keep)
-            if not _next_order(order, loops):
+            if not _next_order(order, starts, loops):
                 break
     return seen

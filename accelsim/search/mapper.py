@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from accelsim.architecture import Architecture
+from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.result import Rejection, SearchResult
+from accelsim.search.diagnose import diagnose
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
 from accelsim.workload import Einsum
 
@@ -36,7 +38,7 @@ SPEED = 1_500_000
 DRAWS = 16_384
 _POLL_SECONDS = 0.05
 
-RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity")
+RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity", "utilization")
 
 _Piece = tuple[int, int]
 
@@ -48,6 +50,7 @@ class _Desk:
     books: Books
     mapping: Batch
     detail: Detail
+    starts: Ints
     loops: Ints
 
     def clear(self) -> _Desk:
@@ -62,6 +65,7 @@ def map_einsum(
     architecture: Architecture,
     einsum: Einsum,
     *,
+    constraints: Constraints | None = None,
     objective: str = "energy",
     method: str = "auto",
     budget: Budget | None = None,
@@ -76,6 +80,8 @@ def map_einsum(
     architecture : Architecture
     einsum : Einsum
         One layer of a workload.
+    constraints : Constraints, optional
+        What a mapping must look like besides being valid.
     objective : str
         `energy`, `cycles`, `edp`, or a product such as `energy^2*cycles`; the smaller the better. Of equally good
         mappings the first one seen is the best.
@@ -104,7 +110,7 @@ def map_einsum(
     """
     goal = Objective.parse(objective)
     encoded = encode(architecture, einsum)
-    space = MapSpace(encoded)
+    space = MapSpace(encoded, constraints)
     if method not in ("auto", "exhaustive", "random"):
         raise AccelsimError(f"search '{method}' is unknown; write auto, exhaustive or random")
     exhaustive = method == "exhaustive" or (method == "auto" and space.size <= SMALL)
@@ -171,7 +177,17 @@ class _Run:
         if self.exhaustive:
             return int(
                 self.kernel.search_all(
-                    c, arrays, first, last, self.exponents, desk.books, desk.mapping, desk.detail, desk.loops, self.stop
+                    c,
+                    arrays,
+                    first,
+                    last,
+                    self.exponents,
+                    desk.books,
+                    desk.mapping,
+                    desk.detail,
+                    desk.starts,
+                    desk.loops,
+                    self.stop,
                 )
             )
         count = last - first
@@ -224,9 +240,9 @@ class _Run:
                 return "interrupted"
 
     def _desk(self) -> _Desk:
-        loops = np.zeros(len(self.encoded.architecture.levels), np.int64)
+        starts, loops = np.zeros((2, len(self.encoded.architecture.levels)), np.int64)
         mapping = empty_batch(self.encoded, 1)
-        return _Desk(self.kernel.make_books(self.encoded), mapping, self.make_detail(self.encoded), loops)
+        return _Desk(self.kernel.make_books(self.encoded), mapping, self.make_detail(self.encoded), starts, loops)
 
     def _await(self, job: Future[int]) -> int | None:
         try:
@@ -260,11 +276,12 @@ class _Run:
         stop = self.search()
         ledger = self.ledger
         if not ledger.valid:
-            raise NoValidMapping(self._none_valid(stop))
+            raise NoValidMapping("\n".join([self._none_valid(stop), *diagnose(self.space, self.key)]))
         best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))
         value = self.goal.value(best.energy_pj, best.cycles)
-        if not best.valid or not math.isclose(value, float(ledger.books.value[0]), rel_tol=1e-12):
-            raise RuntimeError(f"search found {ledger.books.value[0]!r}, evaluation gives {value!r}: {best.violations}")
+        broken = [*map(str, best.violations), *self.space.constraints.broken_by(best.mapping)]
+        if broken or not math.isclose(value, float(ledger.books.value[0]), rel_tol=1e-12):
+            raise RuntimeError(f"search found {ledger.books.value[0]!r}, evaluation gives {value!r}: {broken}")
         return SearchResult(
             best=best,
             objective=self.goal.name,

@@ -17,7 +17,7 @@ from accelsim.units import LARGEST, QuantityError, listed, near_miss, printable,
 
 T = TypeVar("T")
 Reader = Callable[[Node, Problems], T | None]
-KINDS = ("architecture", "workload", "mapping", "energy_table")
+KINDS = ("architecture", "workload", "mapping", "constraints", "energy_table")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 

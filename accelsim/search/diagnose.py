@@ -1,0 +1,101 @@
+"""Why a map space holds no valid mapping: limits that every mapping breaks, and the nearest miss."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from accelsim.mapspace.space import MapSpace, Slot
+from accelsim.model.encode import decode_mapping, empty_batch
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.result import Result
+from accelsim.units import format_bits
+from accelsim.workload import ROLES
+
+DRAWS = 2000
+"""Mappings that are looked at in search of the nearest miss; about a third of a second."""
+
+
+def diagnose(space: MapSpace, key: np.uint64) -> list[str]:
+    """Tell why no mapping is valid, one line each: limits that no mapping of the space can meet, then the nearest miss.
+
+    A tile only grows with the sizes of the dimensions in it, and these are chosen independently of one another; so the
+    smallest tiles of a level are those of the smallest size of each dimension, and a limit below them is never met.
+
+    Parameters
+    ----------
+    space : MapSpace
+    key : uint64
+        Of the draws in which the nearest miss is looked for.
+    """
+    certain = [*_fanouts(space), *_capacities(space)]
+    return [f"no mapping can be valid: {text}" for text in certain] + _nearest_miss(space, key)
+
+
+def _least(space: MapSpace, dim: str, slots: list[int]) -> int:
+    """Smallest product of a dimension's factors in some slots."""
+    if dim not in space.dims:
+        return 1
+    rows = space.rows[space.dims.index(dim)]
+    return int(rows[:, slots].prod(axis=1).min(initial=np.iinfo(np.int64).max))
+
+
+def _fanouts(space: MapSpace) -> list[str]:
+    found = []
+    for at, slot in enumerate(space.slots):
+        if slot.axis:
+            level = space.encoded.architecture.levels[slot.level]
+            size = level.x.size if slot.axis == "x" else level.y.size
+            least = math.prod(_least(space, dim, [at]) for dim in space.dims)
+            if least > size:
+                found.append(
+                    f"{level.name} spreads over at least {least} instances on {slot.axis}, its fanout is {size}"
+                )
+    return found
+
+
+def _capacities(space: MapSpace) -> list[str]:
+    found = []
+    for index, level in enumerate(space.encoded.architecture.levels):
+        inside = [at for at, slot in enumerate(space.slots) if _is_inside(slot, index)]
+        tile = {dim: _least(space, dim, inside) for dim in space.encoded.einsum.dims}
+        shown = ", ".join(f"{dim}={size}" for dim, size in tile.items() if size > 1) or "one iteration"
+        held = dict.fromkeys(ROLES, 0)
+        for t, tensor in enumerate(space.encoded.tensors):
+            if space.keep[index, t]:
+                held[tensor.role] += tensor.words(tile) * -(-tensor.bits // level.word_bits)
+        rooms = [(level.name, sum(held.values()), level.size_words)]
+        if level.partition_words is not None:
+            rooms = [(f"{level.name} ({role})", held[role], room) for role, room in level.partition_words.items()]
+        for name, needs, room in rooms:
+            if room is not None and needs > room // level.multiple_buffering:
+                has = format_bits(room // level.multiple_buffering * level.word_bits)
+                found.append(f"{name} needs at least {format_bits(needs * level.word_bits)} (for {shown}), has {has}")
+    return found
+
+
+def _is_inside(slot: Slot, level: int) -> bool:
+    return slot.level >= level
+
+
+def _nearest_miss(space: MapSpace, key: np.uint64) -> list[str]:
+    """Describe the drawn mapping that breaks its limits by the smallest factor (the product over all that it breaks)."""
+    from accelsim.mapspace.kernel import draw_many
+
+    batch = empty_batch(space.encoded, DRAWS)
+    draw_many(space.arrays, key, 0, batch)
+    best: tuple[float, Result] | None = None
+    for b in range(DRAWS):
+        result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, batch, b))
+        factor = math.prod(violation.factor for violation in result.violations)
+        factor *= max(1.0, result.cycles / space.most_cycles)
+        if best is None or factor < best[0]:
+            best = factor, result
+    if best is None or not math.isfinite(best[0]):
+        return []
+    missing = [str(violation) for violation in best[1].violations]
+    if best[1].cycles > space.most_cycles:
+        least = space.constraints.min_utilization
+        missing.append(f"the utilization is {best[1].utilization:.3g}, at least {least:.3g} is asked for")
+    return [f"nearest miss of {DRAWS:,} looked at: {'; '.join(missing)}"]

@@ -1,0 +1,113 @@
+"""The pages run: Python blocks execute and print what stands below them, YAML blocks are read, links lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from accelsim.check import check_files
+from tests.conftest import REPOSITORY
+
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+NO_RUN = "<!-- no-run -->"
+KINDS = ("workload", "architecture", "energy_table", "params", "mapping")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block; `printed` is the block of text right below it, if there is one."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    run: bool
+    printed: str | None
+
+
+def blocks(page: Path, language: str) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    fences = list(FENCE.finditer(text))
+    found = []
+    for fence, below in zip(fences, [*fences[1:], None], strict=True):
+        before = text[: fence.start()].rstrip("\n").rpartition("\n")[2]
+        close = below is not None and below[1] == "text" and not text[fence.end() : below.start()].strip()
+        line = text.count("\n", 0, fence.start()) + 1
+        printed = below[2] if below is not None and close else None
+        found.append(Block(page, line, fence[1], fence[2], before.strip() != NO_RUN, printed))
+    return [block for block in found if block.language == language]
+
+
+def execute(block: Block, namespace: dict[str, object], source: str | None = None) -> str:
+    """Run a block at its place in the page, so that a traceback points there, and return what it prints."""
+    source = "\n" * block.line + (block.text if source is None else source)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(source, str(block.page), "exec"), namespace)
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks__run_and_print_what_the_page_says(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for block in blocks(page, "python"):
+        if block.run:
+            printed = execute(block, namespace)
+            assert block.printed is None or printed == block.printed, f"{page.name}:{block.line}"
+
+
+def test_validation_page__prints_the_numbers_of_the_records(shared):
+    (block,) = blocks(REPOSITORY / "docs" / "validation.md", "python")
+    records = shared / "golden" / "timeloop"
+    if not records.is_dir():
+        pytest.skip(f"{records} is absent")
+    namespace: dict[str, object] = {"__name__": "validation"}
+    printed = execute(block, namespace, block.text.replace("../shared/golden/timeloop", str(records)))
+    of = re.compile(r"of (\d+) records")
+    if of.findall(printed) != of.findall(block.printed or ""):
+        pytest.skip("the records are not those that the page was written for")
+    assert printed == block.printed
+
+
+def complete(block: Block) -> bool:
+    """Whether a block of YAML is a whole file of a known kind."""
+    return block.run and block.text.partition(":")[0] in KINDS
+
+
+@pytest.mark.parametrize(
+    "block", blocks(REPOSITORY / "docs" / "input.md", "yaml"), ids=lambda block: f"line_{block.line}"
+)
+def test_yaml_blocks__are_valid_input(block, tmp_path):
+    if not complete(block):
+        pytest.skip("a fragment, not a file")
+    file = tmp_path / "block.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    assert check_files([file]) == []
+
+
+def test_yaml_blocks__show_every_kind_of_file():
+    shown = [block.text for block in blocks(REPOSITORY / "docs" / "input.md", "yaml") if complete(block)]
+    for kind in set(KINDS) - {"params"}:
+        assert any(re.search(rf"^{kind}:", text, re.MULTILINE) for text in shown), kind
+
+
+@pytest.mark.parametrize("page", [*PAGES, REPOSITORY / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links__point_to_existing_files(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    targets = [target.partition("#")[0] for target in LINK.findall(text) if "://" not in target]
+    missing = [target for target in targets if target and not (page.parent / target).exists()]
+    assert missing == []
+
+
+def test_index__lists_every_page():
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    unlisted = [page.name for page in PAGES[1:] if page.name != "index.md" and f"({page.name})" not in index]
+    assert unlisted == []

@@ -1,0 +1,518 @@
+"""Laws of one evaluation, and cases worked by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from accelsim.architecture import Architecture, Axis, Compute, Level
+from accelsim.energy import EnergyEntry, EnergyTable
+from accelsim.errors import AccelsimError
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.model.encode import encode, encode_mappings
+from accelsim.model.evaluate import evaluate
+from accelsim.model.kernel import VALID, evaluate_one, make_detail
+from accelsim.result import Result
+from accelsim.workload import Einsum, Tensor
+from tests.strategies import cases, energy_table
+
+
+def ceil(number: Fraction | int) -> int:
+    return -(-Fraction(number).numerator // Fraction(number).denominator)
+
+
+def by_level(machine: Architecture, result: Result):
+    """Each level of a machine with its part of the result and its tensors."""
+    for level, found in zip(machine.levels, result.levels, strict=True):
+        yield level, found, [t for t in result.tensors if t.level == level.name]
+
+
+def loops(mapping: Mapping) -> tuple[list[Loop], list[Loop]]:
+    """All temporal and all spatial loops."""
+    levels = mapping.levels
+    return [loop for m in levels for loop in m.temporal], [loop for m in levels for loop in (*m.x, *m.y)]
+
+
+def touched(einsum: Einsum, tensor: Tensor) -> int:
+    """Different words of a tensor that the loop nest touches, counted one by one."""
+    dims = [dim for dim in einsum.dims if dim in tensor.dims]
+    points = set()
+    for place in itertools.product(*(range(einsum.dims[dim]) for dim in dims)):
+        at = dict(zip(dims, place, strict=True))
+        points.add(tuple(sum(factor * at[dim] for dim, factor in rank) for rank in tensor.ranks))
+    return len(points)
+
+
+def counts(result: Result):
+    """All counts of a result, by level and tensor."""
+    tensors = {
+        (t.level, t.tensor): (t.tile_words, t.word_bits, t.reads, t.fills, t.updates, t.partial) for t in result.tensors
+    }
+    networks = {(n.level, n.tensor): (n.children, n.distinct, n.distinct_up, n.transfers) for n in result.networks}
+    levels = [(v.level, v.instances, v.used_instances, v.used_words, v.capacity_words, v.cycles) for v in result.levels]
+    return tensors, networks, levels, result.cycles, result.compute_cycles, result.compute_used, result.valid
+
+
+def same(one: Result, other: Result) -> bool:
+    """Equal counts, and equal energies up to the order in which they are added."""
+    return counts(one) == counts(other) and math.isclose(one.energy_pj, other.energy_pj, rel_tol=1e-12)
+
+
+@given(cases())
+def test_energy__is_the_sum_of_its_rows(case):
+    result = evaluate(*case)
+
+    assert math.fsum(row["energy_pj"] for row in result.energy_rows()) == pytest.approx(result.energy_pj, rel=1e-12)
+    assert math.fsum(row["energy_pj"] for row in result.energy_by_tensor_rows()) == pytest.approx(
+        result.energy_pj, rel=1e-12
+    )
+
+
+@given(cases())
+def test_energy__of_each_row_is_accesses_times_the_table(case):
+    """Accesses: `ceil(words x words an element takes / block size)` of an instance, times the instances in use."""
+    machine, einsum, _ = case
+    result = evaluate(*case)
+    tensors = {tensor.name: tensor for tensor in einsum.tensors}
+    rows = {(row["component"], row["tensor"], row["action"]): row["energy_pj"] for row in result.energy_rows()}
+    expected = {}
+    for level, found, held in by_level(machine, result):
+        for t in held:
+            tensor = tensors[t.tensor]
+            assert t.word_bits == (tensor.psum_bits if t.partial else tensor.bits)
+            parts = ceil(Fraction(t.word_bits, level.word_bits))
+            for action, words in (("read", t.reads), ("write", t.fills), ("update", t.updates)):
+                accesses = ceil(Fraction(words * parts, level.block_size)) * found.used_instances
+                entry = machine.energy.energy_pj(level.name, tensor.role, action)
+                expected[level.name, t.tensor, action] = accesses * entry
+        leak = machine.energy.energy_pj(level.name, "*", "leak")
+        expected[level.name, "", "leak"] = leak * result.cycles * found.used_instances
+        for network in result.networks:
+            if network.level == level.name:
+                hops = network.transfers * network.children * found.used_instances
+                transfer = machine.energy.energy_pj(f"{level.name} network", "*", "transfer")
+                expected[f"{level.name} network", network.tensor, "transfer"] = hops * transfer
+    macs = math.prod(einsum.dims.values())
+    expected["MAC", "", "compute"] = macs * machine.energy.energy_pj("MAC", "*", "compute")
+
+    assert rows == pytest.approx({key: energy for key, energy in expected.items() if energy}, rel=1e-12)
+
+
+def expected_cycles(machine: Architecture, mapping: Mapping, result: Result) -> dict[str, int]:
+    """Cycles of each component, from its counts and bandwidths."""
+    temporal, _ = loops(mapping)
+    needed = {machine.compute.name: math.prod(loop.bound for loop in temporal) * machine.compute.cycles_per_mac}
+    for level, _, held in by_level(machine, result):
+        parts = [ceil(Fraction(t.word_bits, level.word_bits)) for t in held]
+        read = sum(t.reads * part for t, part in zip(held, parts, strict=True))
+        written = sum((t.fills + t.updates) * part for t, part in zip(held, parts, strict=True))
+        ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
+        needed[level.name] = max([ceil(Fraction(words) / rate) for rate, words in ports if rate is not None], default=0)
+    return needed
+
+
+@given(cases())
+def test_cycles__are_those_of_the_busiest_port(case):
+    machine, _, mapping = case
+    result = evaluate(*case)
+    needed = expected_cycles(machine, mapping, result)
+
+    assert {row["component"]: row["cycles"] for row in result.cycle_rows()} == needed
+    assert result.cycles == max(needed.values())
+    assert result.compute_cycles == needed["MAC"]
+    assert needed[result.bottleneck] == result.cycles
+
+
+@given(cases())
+def test_utilization__is_as_defined(case):
+    machine, einsum, mapping = case
+    result = evaluate(*case)
+    temporal, spatial = loops(mapping)
+    units = math.prod(level.x.size * level.y.size for level in machine.levels)
+    used, steps = math.prod(loop.bound for loop in spatial), math.prod(loop.bound for loop in temporal)
+    busy = math.prod(einsum.dims.values()) * machine.compute.cycles_per_mac
+
+    assert (result.compute_instances, result.compute_used) == (units, used)
+    assert result.spatial_utilization == pytest.approx(used / units, rel=1e-15)
+    assert result.temporal_utilization == pytest.approx(
+        steps * machine.compute.cycles_per_mac / result.cycles, rel=1e-15
+    )
+    assert result.utilization == pytest.approx(busy / (units * result.cycles), rel=1e-15)
+    assert result.utilization == pytest.approx(result.spatial_utilization * result.temporal_utilization, rel=1e-12)
+    assert 0 < result.temporal_utilization <= 1
+    assert result.spatial_utilization <= 1 or not result.valid
+
+
+@given(cases())
+def test_traffic__is_never_less_than_compulsory(case):
+    """Each word of an input is read from the outermost level at least once, each word of the output written there."""
+    machine, einsum, _ = case
+    result = evaluate(*case)
+    used = {level.level: level.used_instances for level in result.levels}
+    for t in result.tensors:
+        tensor = next(tensor for tensor in einsum.tensors if tensor.name == t.tensor)
+        words = touched(einsum, tensor)
+        outermost = t.level == machine.levels[0].name
+        if tensor.output:
+            assert t.updates * used[t.level] >= words
+            assert t.fills <= t.reads + t.updates
+        else:
+            assert t.reads * used[t.level] >= words
+            assert t.updates == 0
+            assert t.fills == 0 if outermost else t.fills * used[t.level] >= words
+        if outermost:
+            assert t.tile_words >= words
+
+
+@given(cases())
+def test_partial_sums__are_where_words_are_read_back(case):
+    """Drains are no sign of partial sums: without them, a level reads an output word only where it comes back."""
+    machine, einsum, mapping = case
+    quiet = replace(machine, levels=tuple(replace(level, drain_reads=False) for level in machine.levels))
+    partial = {(t.level, t.tensor): t.partial for t in evaluate(*case).tensors}
+
+    for t in evaluate(quiet, einsum, mapping).tensors:
+        output = t.tensor == einsum.output.name
+        assert t.partial == (output and t.reads > 0)
+        assert partial[t.level, t.tensor] == t.partial
+
+
+def renamed(case, dims: dict[str, str], tensors: dict[str, str], order: list[str]):
+    """The case with other names, and its dimensions listed in another order."""
+    machine, einsum, mapping = case
+    changed = Einsum(
+        einsum.name,
+        {dims[dim]: einsum.dims[dim] for dim in order},
+        tuple(
+            replace(
+                tensor,
+                name=tensors[tensor.name],
+                ranks=tuple(tuple((dims[dim], factor) for dim, factor in rank) for rank in tensor.ranks),
+            )
+            for tensor in einsum.tensors
+        ),
+    )
+
+    def block(these: tuple[Loop, ...]) -> tuple[Loop, ...]:
+        return tuple(Loop(dims[loop.dim], loop.bound) for loop in these)
+
+    levels = [
+        LevelMapping(m.level, block(m.temporal), block(m.x), block(m.y), frozenset(tensors[name] for name in m.keep))
+        for m in mapping.levels
+    ]
+    return machine, changed, Mapping(tuple(levels))
+
+
+@given(cases(), st.randoms(use_true_random=False))
+def test_names__change_nothing(case, random):
+    dims, tensors = list(case[1].dims), [tensor.name for tensor in case[1].tensors]
+    new_dims = dict(zip(dims, random.sample(["Z", "m", "K9", "A", "B", "dim_of_a_long_name"], len(dims)), strict=True))
+    new_tensors = dict(zip(tensors, random.sample(["T3", "T0", "X", "out"], len(tensors)), strict=True))
+    was, now = evaluate(*case), evaluate(*renamed(case, new_dims, new_tensors, dims))
+    there = {new: old for old, new in new_tensors.items()}
+    now = replace(
+        now,
+        tensors=tuple(replace(t, tensor=there[t.tensor]) for t in now.tensors),
+        networks=tuple(replace(n, tensor=there[n.tensor]) for n in now.networks),
+    )
+
+    assert same(was, now)
+
+
+@given(cases(), st.randoms(use_true_random=False))
+def test_order_of_the_dimensions_and_tensors__changes_nothing(case, random):
+    machine, einsum, mapping = case
+    dims = list(einsum.dims)
+    tensors = list(einsum.tensors)
+    random.shuffle(dims)
+    random.shuffle(tensors)
+    other = replace(einsum, dims={dim: einsum.dims[dim] for dim in dims}, tensors=tuple(tensors))
+
+    assert same(evaluate(*case), evaluate(machine, other, mapping))
+
+
+@given(cases(), st.randoms(use_true_random=False))
+def test_loops_of_bound_1__change_nothing(case, random):
+    machine, einsum, mapping = case
+    levels = []
+    for m in mapping.levels:
+        blocks = []
+        for block in (m.temporal, m.x, m.y):
+            longer = list(block)
+            for dim in einsum.dims:
+                if random.random() < 0.5 and dim not in {loop.dim for loop in block}:
+                    longer.insert(random.randint(0, len(longer)), Loop(dim, 1))
+            blocks.append(tuple(longer))
+        levels.append(LevelMapping(m.level, *blocks, keep=m.keep))
+    dims = {**einsum.dims, "one": 1}
+    wider = replace(einsum, dims=dims, tensors=(*einsum.tensors[:-1], with_rank(einsum.tensors[-1], "one")))
+
+    assert same(evaluate(*case), evaluate(machine, einsum, Mapping(tuple(levels))))
+    assert same(evaluate(*case), evaluate(machine, wider, Mapping(tuple(levels))))
+
+
+def with_rank(tensor: Tensor, dim: str) -> Tensor:
+    return replace(tensor, ranks=(*tensor.ranks, ((dim, 3),)))
+
+
+@settings(max_examples=300)
+@given(cases())
+def test_violations__are_empty_exactly_where_the_kernel_says_valid(case):
+    encoded = encode(case[0], case[1])
+    batch = encode_mappings(encoded, [case[2]])
+    arrays = [array[0] for array in batch]
+    for anyway in (False, True):
+        status, energy, _ = evaluate_one(encoded.constants, *arrays, make_detail(encoded), anyway)
+        result = evaluate(*case)
+
+        assert (status == VALID) == (not result.violations) == result.valid
+        assert energy == result.energy_pj or not (anyway or result.valid)
+
+
+CONV_1D = Einsum(
+    "conv1d",
+    {"P": 4, "R": 3},
+    (
+        Tensor("I", ((("P", 1), ("R", 1)),), "Inputs"),
+        Tensor("W", ((("R", 1),),), "Weights"),
+        Tensor("O", ((("P", 1),),), "Outputs", bits=16, psum_bits=32, output=True),
+    ),
+)
+ALL = frozenset("IWO")
+
+
+def two_levels(**changes) -> Architecture:
+    """DRAM over a buffer: reads, writes and updates of 100, 100, 100 and 1, 2, 4 pJ, a MAC of 0.5 pJ."""
+    levels = (
+        Level("DRAM", "DRAM", bandwidth=Fraction(1, 2)),
+        replace(Level("BUF", "SRAM", size_words=12), **changes),
+    )
+    energies = {("MAC", "*", "compute"): 0.5}
+    for action, pj in (("read", 1.0), ("write", 2.0), ("update", 4.0)):
+        energies["BUF", "*", action] = pj
+        energies["DRAM", "*", action] = 100.0
+    table = EnergyTable({key: EnergyEntry(pj, "worked by hand") for key, pj in energies.items()})
+    return Architecture("two levels", levels, Compute(), table)
+
+
+def nest(dram: str = "", buf: str = "", keep: frozenset[str] = ALL, x: str = "") -> Mapping:
+    def block(text: str) -> tuple[Loop, ...]:
+        return tuple(Loop(loop[0], int(loop[2:])) for loop in text.split())
+
+    return Mapping((LevelMapping("DRAM", block(dram), block(x), keep=ALL), LevelMapping("BUF", block(buf), keep=keep)))
+
+
+def words(result: Result, level: str, tensor: str) -> tuple[int, int, int, int]:
+    t = next(t for t in result.tensors if (t.level, t.tensor) == (level, tensor))
+    return t.tile_words, t.reads, t.fills, t.updates
+
+
+def test_conv1d__weights_and_a_sliding_window_in_the_buffer():
+    """`for P in 4` at DRAM over `for R in 3` at the buffer: output stationary, one output at a time.
+
+    Inputs: tile 3, slides by 1: 3 + 3 x 1 = 6 fills. Weights: tile 3, P does not move it: 3 fills. Outputs: tile 1,
+    each leaves once, none returns: 4 updates of DRAM, no fills. MACs: 4 x 3 = 12 steps; each reads an input and a
+    weight and updates an output; of the 12 updates 4 are the first of their word, so 8 read it back. Outputs are
+    partial sums in the buffer: 2 words each. Energy: DRAM (6 + 3 + 4) x 100 = 1300; buffer reads 12 + 12 + 8 x 2 = 40 x
+    1, writes (6 + 3) x 2 = 18, updates 12 x 2 x 4 = 96; MACs 12 x 0.5 = 6. Together 1460 pJ. Capacity: 3 + 3 + 1 x 2 =
+    8 words. DRAM moves 13 words at 1/2 a cycle: 26 cycles, more than the 12 of the MAC.
+    """
+    result = evaluate(two_levels(), CONV_1D, nest("P=4", "R=3"))
+
+    assert words(result, "DRAM", "I") == (6, 6, 0, 0)
+    assert words(result, "DRAM", "W") == (3, 3, 0, 0)
+    assert words(result, "DRAM", "O") == (4, 0, 0, 4)
+    assert words(result, "BUF", "I") == (3, 12, 6, 0)
+    assert words(result, "BUF", "W") == (3, 12, 3, 0)
+    assert words(result, "BUF", "O") == (1, 8, 0, 12)
+    assert result.energy_pj == 1300 + 40 + 18 + 96 + 6 == 1460
+    assert (result.compute_cycles, result.cycles, result.bottleneck) == (12, 26, "DRAM")
+    assert (result.levels[1].used_words, result.levels[1].capacity_words, result.valid) == (8, 12, True)
+    assert (result.spatial_utilization, result.temporal_utilization, result.utilization) == (1, 12 / 26, 12 / 26)
+
+
+def test_conv1d__outputs_return_where_the_reduction_is_outside():
+    """`for R in 3` over `for P in 4`, both at DRAM: weight stationary, every tile one word.
+
+    Inputs: each of the 12 steps moves the word by 1 or, where R steps, back by 2: 12 fills. Weights: 3. Outputs: 12
+    words leave; the first 4 are new, 8 return: DRAM 12 updates, 8 reads, buffer 8 fills. In the buffer each word is
+    updated once a visit: 12 updates, 8 of them of words seen before: read back, the buffer too holds partial sums. DRAM
+    (12 + 3) + 2 words (12 + 8) = 55 words: 110 cycles.
+    """
+    result = evaluate(two_levels(), CONV_1D, nest("R=3 P=4"))
+
+    assert words(result, "DRAM", "I") == (6, 12, 0, 0)
+    assert words(result, "DRAM", "W") == (3, 3, 0, 0)
+    assert words(result, "DRAM", "O") == (4, 8, 0, 12)
+    assert words(result, "BUF", "O") == (1, 8, 8, 12)
+    assert [t.word_bits for t in result.tensors if t.tensor == "O"] == [32, 32]
+    assert result.cycles == 110
+
+
+def test_conv1d__blocks_round_up_for_each_action():
+    """As the first case, in accesses of 4 words: reads 3 + 3 + 16 / 4 = 10, writes 2 + 1, updates 24 / 4 = 6.
+
+    1300 + 10 x 1 + 3 x 2 + 6 x 4 + 6 = 1346 pJ.
+    """
+    assert evaluate(two_levels(block_size=4), CONV_1D, nest("P=4", "R=3")).energy_pj == 1346
+
+
+def test_conv1d__spread_over_instances():
+    """`par_for P in 4` below DRAM: four buffers, each its own output; inputs 3 words each, boxes unequal: no sharing.
+
+    Inputs 4 x 3 = 12 reads at DRAM for tiles of 3; weights equal in all: 3 reads with multicast, 12 without. 3 steps.
+    """
+    shared, apart = (two_levels(), two_levels())
+    axis = Axis(4, multicast=False)
+    shared = replace(shared, levels=(replace(shared.levels[0], x=Axis(4)), shared.levels[1]))
+    apart = replace(apart, levels=(replace(apart.levels[0], x=axis), apart.levels[1]))
+    mapping = nest("", "R=3", x="P=4")
+
+    assert words(evaluate(shared, CONV_1D, mapping), "DRAM", "I") == (6, 12, 0, 0)
+    assert words(evaluate(shared, CONV_1D, mapping), "DRAM", "W") == (3, 3, 0, 0)
+    assert words(evaluate(apart, CONV_1D, mapping), "DRAM", "W") == (3, 12, 0, 0)
+    assert evaluate(shared, CONV_1D, mapping).compute_cycles == 3
+    assert evaluate(two_levels(), CONV_1D, mapping).violations == (
+        "DRAM spreads over 4 instances on x, its fanout is 1",
+    )
+
+
+def test_violations__name_the_level_and_what_it_lacks():
+    """Tiles of 6 + 3 + 4 words, the outputs twice as wide until their 12 updates are done: 17 words, or 34 B."""
+    result = evaluate(two_levels(), CONV_1D, nest("", "P=4 R=3"))
+    kept = evaluate(two_levels(bypass=frozenset({"Weights"})), CONV_1D, nest("P=4", "R=3"))
+    lost = evaluate(two_levels(keep=frozenset({"Inputs"})), CONV_1D, nest("P=4", "R=3", keep=frozenset("W")))
+    partition = {"Inputs": 100, "Weights": 2}
+    parts = evaluate(two_levels(size_words=None, partition_words=partition), CONV_1D, nest("P=4", "R=3"))
+
+    assert [violation.split(",")[0] for violation in result.violations] == ["BUF needs 34 B"]
+    assert kept.violations == ("BUF must bypass W",)
+    assert lost.violations == ("BUF must keep I",)
+    assert len(parts.violations) == 2
+    assert "BUF (Weights) needs" in parts.violations[0]
+    assert parts.violations[1] == "BUF has no partition for O"
+
+
+def test_violations__name_each_tensor_of_a_role_that_must_be_kept():
+    """Both operands are Inputs, and the buffer must keep Inputs: one of them is not enough."""
+    tensors = tuple(replace(tensor, role="Inputs") if tensor.name == "W" else tensor for tensor in CONV_1D.tensors)
+    machine = two_levels(keep=frozenset({"Inputs"}))
+
+    result = evaluate(machine, replace(CONV_1D, tensors=tensors), nest("P=4", "R=3", keep=frozenset("IO")))
+
+    assert result.violations == ("BUF must keep W",)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "says"),
+    [
+        (Mapping((LevelMapping("DRAM", keep=ALL),)), "mapping has levels"),
+        (Mapping((LevelMapping("BUF", keep=ALL), LevelMapping("DRAM", keep=ALL))), "mapping has levels"),
+        (nest("P=4 R=3 Q=1"), "no dimension Q"),
+        (nest("P=4", "R=2"), "loops over R multiply to 2, not to its bound 3"),
+        (nest("P=4 R=3", "P=2"), "loops over P multiply to 8, not to its bound 4"),
+        (nest("P=4"), "loops over R multiply to 1, not to its bound 3"),
+        (nest("P=2 R=3 P=2"), "one temporal loop"),
+        (replace(nest("P=4 R=3"), levels=(LevelMapping("DRAM"), LevelMapping("BUF"))), "must keep every tensor"),
+        (nest("P=4 R=3", keep=frozenset({"nobody"})), "nobody"),
+    ],
+)
+def test_mapping__that_does_not_fit_is_refused(mapping, says):
+    if "Q" in says:
+        mapping = nest("P=4 R=3 Q=2")
+    with pytest.raises(ValueError, match=says):
+        evaluate(two_levels(), CONV_1D, mapping)
+
+
+def matrices(bounds: dict[str, int]) -> Einsum:
+    pairs = {"A": ("M", "K"), "B": ("K", "N"), "Z": ("M", "N")}
+    roles = {"A": "Inputs", "B": "Weights", "Z": "Outputs"}
+    tensors = [
+        Tensor(name, tuple(((dim, 1),) for dim in pairs[name]), roles[name], 8, 32 if name == "Z" else 8, name == "Z")
+        for name in pairs
+    ]
+    return Einsum("gemm", bounds, tuple(tensors))
+
+
+def test_overflow__is_refused_before_anything_is_counted():
+    einsum = matrices({"M": 2**40, "N": 2**40, "K": 2**40})
+    machine = Architecture("m", (Level("L0", "SRAM"),), Compute(), energy_table(["L0"], lambda: 1.0))
+    mapping = Mapping((LevelMapping("L0", tuple(Loop(dim, 2**40) for dim in "MNK"), keep=frozenset("ABZ")),))
+
+    with pytest.raises(AccelsimError, match=r"2\*\*62"):
+        evaluate(machine, einsum, mapping)
+
+
+@st.composite
+def huge(draw):
+    """Three dimensions of powers of two, over two to four levels, as large as counts may become or a little larger."""
+    count = draw(st.integers(2, 4))
+    exponents = {dim: draw(st.integers(0, 30)) for dim in "MNK"}
+    left = draw(st.integers(50, 59)) - sum(exponents.values())
+    exponents["M"] = max(0, exponents["M"] + left)
+    places = [(index, where) for index in range(count) for where in ("time", "x", "y")]
+    at: dict[tuple[int, str], list[Loop]] = {place: [] for place in places}
+    for dim, exponent in exponents.items():
+        for place in places[:-1]:
+            part = draw(st.integers(0, exponent))
+            at[place].append(Loop(dim, 2**part))
+            exponent -= part
+        at[places[-1]].append(Loop(dim, 2**exponent))
+    rate = st.none() | st.fractions(Fraction(1, 3), 3, max_denominator=3)
+    levels = [
+        Level(
+            f"L{index}",
+            "SRAM",
+            word_bits=draw(st.sampled_from([8, 32])),
+            block_size=draw(st.sampled_from([1, 4, 3])),
+            bandwidth=draw(rate),
+            write_bandwidth=draw(rate),
+            x=Axis(2**60, draw(st.booleans()), draw(st.booleans())),
+            y=Axis(2**60, draw(st.booleans()), draw(st.booleans())),
+            drain_reads=draw(st.booleans()),
+        )
+        for index in range(count)
+    ]
+    machine = Architecture("huge", tuple(levels), Compute(), energy_table([v.name for v in levels], lambda: 1.0))
+    mapped = [
+        LevelMapping(
+            level.name,
+            tuple(draw(st.permutations(at[index, "time"]))),
+            tuple(at[index, "x"]),
+            tuple(at[index, "y"]),
+            frozenset("ABZ") if index == 0 else draw(st.frozensets(st.sampled_from("ABZ"))),
+        )
+        for index, level in enumerate(levels)
+    ]
+    return machine, matrices({dim: 2**exponent for dim, exponent in exponents.items()}), Mapping(tuple(mapped))
+
+
+@settings(max_examples=200)
+@given(huge())
+def test_counts__just_below_the_limit_do_not_wrap(case):
+    machine, einsum, mapping = case
+    try:
+        result = evaluate(*case)
+    except AccelsimError as error:
+        assert "2**62" in str(error)  # noqa: PT017 -- most cases are below the limit
+        assume(False)
+    everything = [number for t in result.tensors for number in (t.tile_words, t.reads, t.fills, t.updates)]
+    everything += [number for n in result.networks for number in (n.children, n.distinct, n.transfers)]
+    everything += [level.cycles for level in result.levels]
+
+    assert min(everything) >= 0
+    assert {row["component"]: row["cycles"] for row in result.cycle_rows()} == expected_cycles(machine, mapping, result)
+    outermost = machine.levels[0].name
+    for t in result.tensors:
+        tensor = next(tensor for tensor in einsum.tensors if tensor.name == t.tensor)
+        moved = t.updates if tensor.output else t.reads
+        if t.level == outermost:
+            assert math.prod(einsum.dims[dim] for dim in tensor.dims) <= moved <= einsum.macs
+    assert result.energy_pj == pytest.approx(math.fsum(row["energy_pj"] for row in result.energy_rows()), rel=1e-12)
+    assert all(row["energy_pj"] > 0 for row in result.energy_rows())

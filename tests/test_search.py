@@ -1,0 +1,353 @@
+"""Searches against evaluating every mapping one by one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+from accelsim.architecture import Architecture, Axis, Compute, Level, load_architecture
+from accelsim.energy import EnergyTable
+from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.mapping import Mapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
+from accelsim.result import Result, SearchResult
+from accelsim.search import Budget, Progress, map_einsum
+from accelsim.search.strategy import Objective
+from accelsim.workload import ROLES, Einsum, Tensor, load_workload
+from tests.strategies import energy_table
+from tests.test_space import gemm, spaces
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SYSTOLIC = load_architecture(REPOSITORY / "arch" / "systolic.yaml")
+CONV = load_workload(REPOSITORY / "workloads" / "conv.yaml").layers[0]
+VALUES = {
+    "energy": lambda result: result.energy_pj,
+    "cycles": lambda result: result.cycles,
+    "edp": lambda result: result.energy_pj * result.cycles,
+    "energy^2*cycles": lambda result: result.energy_pj**2 * result.cycles,
+}
+
+
+def resized(machine: Architecture, **size_words: int) -> Architecture:
+    """The machine with other sizes."""
+    levels = (replace(level, size_words=size_words.get(level.name, level.size_words)) for level in machine.levels)
+    return replace(machine, levels=tuple(levels))
+
+
+def all_results(machine: Architecture, einsum: Einsum, mappings: list[Mapping]) -> list[Result]:
+    return [evaluate(machine, einsum, mapping) for mapping in mappings]
+
+
+def first_fanout_broken(machine: Architecture, mapping: Mapping) -> tuple[str, str] | None:
+    for level, mapped in zip(machine.levels, mapping.levels, strict=True):
+        for rule, axis, loops in (("fanout x", level.x, mapped.x), ("fanout y", level.y, mapped.y)):
+            if math.prod(loop.bound for loop in loops) > axis.size:
+                return rule, level.name
+    return None
+
+
+def without_time(found: SearchResult) -> SearchResult:
+    return replace(found, seconds=0.0)
+
+
+def check_curve(found: SearchResult) -> None:
+    best = VALUES.get(found.objective, lambda _: math.nan)(found.best)
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(found.curve))
+    assert 1 <= found.curve[0][0] <= found.curve[-1][0] <= found.seen
+    assert found.curve[-1][1] == pytest.approx(best, rel=1e-12)
+
+
+@settings(max_examples=60)
+@given(spaces(most=400), st.sampled_from([*VALUES]))
+def test_exhaustive__finds_the_minimum_over_all_mappings(case, objective):
+    machine, einsum, mappings = case
+    valid = [result for result in all_results(machine, einsum, mappings) if result.valid]
+    assume(valid)
+
+    found = map_einsum(machine, einsum, objective=objective, method="exhaustive", workers=1)
+
+    smallest = min(map(VALUES[objective], valid))
+    assert VALUES[objective](found.best) == pytest.approx(smallest, rel=1e-12)
+    assert found.best in valid or found.best == evaluate(machine, einsum, found.best.mapping)
+    assert found.objective == objective
+    check_curve(found)
+
+
+@settings(max_examples=60)
+@given(spaces(most=400))
+def test_exhaustive__books_every_mapping(case):
+    machine, einsum, mappings = case
+    results = all_results(machine, einsum, mappings)
+    valid = sum(result.valid for result in results)
+    fanouts = [first_fanout_broken(machine, mapping) for mapping in mappings]
+    expected = {key: fanouts.count(key) for key in set(fanouts) - {None}}
+    for result in results:
+        assert result.valid or result.violations
+    if not valid:
+        with pytest.raises(NoValidMapping, match=rf"^0 of {len(mappings)} mappings seen \(all of the map space\)"):
+            map_einsum(machine, einsum, method="exhaustive", workers=1)
+        return
+
+    found = map_einsum(machine, einsum, method="exhaustive", workers=1)
+
+    rejected = {(rejection.rule, rejection.level): rejection.count for rejection in found.rejections}
+    assert found.space_size == found.seen == len(mappings)
+    assert found.valid == valid
+    assert found.valid + sum(rejected.values()) == found.seen
+    assert {key: count for key, count in rejected.items() if key[0] != "capacity"} == expected
+    assert (found.method, found.stop) == ("exhaustive", "exhausted")
+
+
+@settings(max_examples=60)
+@given(spaces(most=400), st.lists(st.floats(0, 1), min_size=3, max_size=3), st.floats(1, 30))
+@example((*gemm((1, 1), M=4, N=3), None), [0.0, 0.5, 1.0], 1.0)
+def test_spread__holds_the_energies_of_all_valid_mappings(case, shares, factor):
+    machine, einsum, mappings = case
+    space = MapSpace(encode(machine, einsum))
+    mappings = mappings or [space.mapping_at(index) for index in range(space.size)]
+    energies = sorted(result.energy_pj for result in all_results(machine, einsum, mappings) if result.valid)
+    assume(energies)
+
+    spread = map_einsum(machine, einsum, method="exhaustive", workers=1).spread
+
+    wide = math.expm1(spread.resolution)
+    assert spread.min_pj == pytest.approx(energies[0], rel=1e-12)
+    assert spread.max_pj == pytest.approx(energies[-1], rel=1e-12)
+    assert spread.valid == sum(spread.counts) == len(energies)
+    assert len(spread.edges_pj) == len(spread.counts) + 1
+    for low, high, count in zip(spread.edges_pj, spread.edges_pj[1:], spread.counts, strict=False):
+        assert high / low == pytest.approx(1 + wide, rel=1e-9)
+        inside = sum(low * (1 - 1e-9) <= energy <= high * (1 + 1e-9) for energy in energies)
+        assert count <= inside
+    for share in shares:
+        exact = energies[max(0, math.ceil(share * len(energies)) - 1)]
+        assert exact * (1 - 1e-12) <= spread.quantile_pj(share) <= exact * (1 + wide) * (1 + 1e-12)
+    for limit in (1.01, 2.0, factor):
+        reached = spread.within(limit)
+        assert sum(energy <= energies[0] * limit * (1 - wide) for energy in energies) <= reached
+        assert reached <= sum(energy <= energies[0] * limit * (1 + wide) for energy in energies)
+        assert reached >= 1
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_exhaustive__does_not_depend_on_the_workers(workers):
+    machine, einsum = gemm((2, 3), (4, 1), (1, 1), free=1, M=12, N=4, K=4)
+    one = map_einsum(machine, einsum, objective="edp", method="exhaustive", workers=1)
+
+    assert without_time(
+        map_einsum(machine, einsum, objective="edp", method="exhaustive", workers=workers)
+    ) == without_time(one)
+    check_curve(one)
+
+
+def test_exhaustive__curve_holds_hundreds_of_improvements():
+    """B costs a read for each of the x copies, and x falls through hundreds of divisors from tiling to tiling."""
+    bound = 2**4 * 3**3 * 5 * 7 * 11 * 13
+    tensors = (
+        Tensor("A", ((("K", 1),),), "Inputs"),
+        Tensor("B", (), "Weights"),
+        Tensor("Z", (), "Outputs", output=True),
+    )
+    levels = (Level("L0", "SRAM", x=Axis(bound, multicast=False)), Level("L1", "SRAM", keep=frozenset(ROLES)))
+    energies = energy_table(["L0", "L1"], lambda: 1.0).entries
+    table = EnergyTable({key: entry for key, entry in energies.items() if key[2] != "leak"})
+    machine, einsum = Architecture("machine", levels, Compute(), table), Einsum("sum", {"K": bound}, tensors)
+    one, two = (map_einsum(machine, einsum, method="exhaustive", workers=workers) for workers in (1, 2))
+
+    assert len(one.curve) > 256
+    assert without_time(one) == without_time(two)
+    check_curve(one)
+
+
+def test_exhaustive__ends_at_its_budget():
+    machine, einsum = gemm((2, 3), (4, 1), (1, 1), M=12, N=4, K=4)
+    found = map_einsum(machine, einsum, method="exhaustive", budget=Budget(mappings=500), workers=2)
+
+    assert found.stop == "budget"
+    assert 500 <= found.seen < found.space_size
+    assert found.seen == found.valid + sum(rejection.count for rejection in found.rejections)
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_random__of_a_number_of_mappings_is_the_same_for_any_workers_and_twice(objective):
+    """50,000 draws are four pieces of work."""
+
+    def found(workers: int, seed: int = 3) -> SearchResult:
+        budget = Budget(mappings=50_000)
+        return without_time(
+            map_einsum(SYSTOLIC, CONV, objective=objective, method="random", budget=budget, seed=seed, workers=workers)
+        )
+
+    one = found(1)
+
+    assert found(1) == found(2) == found(3) == one
+    assert (one.seen, one.stop, one.seed) == (50_000, "budget", 3)
+    assert 0 < one.valid == one.seen - sum(rejection.count for rejection in one.rejections)
+    assert found(1, seed=4).spread != one.spread
+    check_curve(one)
+
+
+@settings(max_examples=30)
+@given(spaces(most=400), st.sampled_from([*VALUES]), st.integers(0, 2**32))
+def test_random__is_no_better_than_exhaustive_and_as_good_once_it_saw_all(case, objective, seed):
+    """Of 400 mappings one is missed by 20,000 draws with a chance of e^-50."""
+    machine, einsum, mappings = case
+    try:
+        best = map_einsum(machine, einsum, objective=objective, method="exhaustive", workers=1).best
+    except NoValidMapping:
+        with pytest.raises(NoValidMapping, match=r"^0 of 99 mappings seen"):
+            map_einsum(machine, einsum, method="random", budget=Budget(mappings=99), seed=seed, workers=1)
+        return
+    value = VALUES[objective]
+
+    def drawn(count: int) -> SearchResult:
+        budget = Budget(mappings=count)
+        return map_einsum(machine, einsum, objective=objective, method="random", budget=budget, seed=seed, workers=1)
+
+    assert value(drawn(50 * len(mappings)).best) == pytest.approx(value(best), rel=1e-12)
+    try:
+        few = drawn(5)
+    except NoValidMapping:
+        return
+    assert value(few.best) >= value(best) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("method", ["exhaustive", "random"])
+def test_no_valid_mapping__says_which_rule_removed_how_many(method):
+    """Three tensors of one word each do not fit into two words: whatever the tiling, it is L1 that is too small."""
+    machine, einsum = gemm((1, 1), (1, 1), M=4, N=2)
+    size = MapSpace(encode(machine, einsum)).size
+    tight = resized(machine, L1=2)
+
+    with pytest.raises(NoValidMapping) as caught:
+        map_einsum(tight, einsum, method=method, budget=Budget(mappings=100) if method == "random" else None)
+
+    seen = f"{size} mappings seen (all of the map space)" if method == "exhaustive" else "100 mappings seen"
+    count = size if method == "exhaustive" else 100
+    assert str(caught.value).startswith(f"0 of {seen}")
+    assert f"{count} break capacity of L1" in str(caught.value)
+
+
+def test_exhaustive__refuses_a_space_that_would_take_years_and_says_how_large_it_is():
+    size = MapSpace(encode(SYSTOLIC, CONV)).size
+
+    with pytest.raises(AccelsimError, match=re.escape(f"{size:.3g} mappings")):
+        map_einsum(SYSTOLIC, CONV, method="exhaustive")
+
+
+def test_auto__is_exhaustive_where_that_is_quick_and_random_elsewhere():
+    small = map_einsum(*gemm((1, 1), (1, 1), M=4))
+    large = map_einsum(SYSTOLIC, CONV, budget=Budget(mappings=20_000))
+
+    assert (small.method, small.stop) == ("exhaustive", "exhausted")
+    assert (large.method, large.stop) == ("random", "budget")
+
+
+def test_method__unknown_is_refused():
+    with pytest.raises(AccelsimError, match="auto, exhaustive or random"):
+        map_einsum(*gemm((1, 1)), method="genetic")
+
+
+@pytest.mark.parametrize(
+    ("budget", "value"), [("mappings", 0), ("mappings", -3), ("seconds", 0.0), ("seconds", math.nan)]
+)
+def test_budget__of_nothing_is_refused(budget, value):
+    with pytest.raises(AccelsimError, match="budget of"):
+        Budget(**{budget: value})
+
+
+LONG = gemm((1, 1), (1, 1), (1, 1), (1, 1), M=2**9, N=2**9, K=2**9)
+"""All of its mappings fit; there are far too many for a second."""
+
+
+@pytest.mark.parametrize("method", ["exhaustive", "random"])
+def test_seconds__end_a_search_within_a_second(method):
+    map_einsum(*LONG, method="random", budget=Budget(mappings=1))  # compile first
+    started = time.monotonic()
+
+    found = map_einsum(*LONG, method=method, budget=Budget(seconds=0.4), workers=2)
+
+    assert 0.4 <= time.monotonic() - started < 1.4
+    assert found.stop == "timeout"
+    assert found.seen < found.space_size
+    assert 0 < found.valid == found.seen - sum(rejection.count for rejection in found.rejections)
+    assert found.valid == found.spread.valid
+    check_curve(found)
+
+
+@pytest.mark.parametrize("method", ["exhaustive", "random"])
+def test_interrupt__ends_a_search_with_what_it_found(method):
+    told: list[Progress] = []
+
+    def interrupt(progress: Progress) -> None:
+        told.append(progress)
+        if progress.seen and len(told) > 2:
+            raise KeyboardInterrupt
+
+    started = time.monotonic()
+    found = map_einsum(*LONG, method=method, workers=2, budget=Budget(seconds=30), on_progress=interrupt)
+
+    assert found.stop == "interrupted"
+    assert time.monotonic() - started < 10
+    assert told[-1].seen <= found.seen < found.space_size
+    assert 0 < found.valid == found.seen - sum(rejection.count for rejection in found.rejections)
+    assert found.best == evaluate(*LONG, found.best.mapping)
+
+
+def test_progress__grows_towards_its_total():
+    told: list[Progress] = []
+    found = map_einsum(SYSTOLIC, CONV, budget=Budget(mappings=60_000), workers=2, on_progress=told.append)
+
+    assert all(a.seen <= b.seen and a.valid <= b.valid for a, b in itertools.pairwise(told))
+    assert {progress.total for progress in told} == {60_000}
+    assert (told[-1].seen, told[-1].valid) == (found.seen, found.valid)
+    assert told[-1].best == pytest.approx(found.best.energy_pj, rel=1e-12)
+    assert told[-1].best_energy_pj == found.spread.min_pj
+
+
+numbers = st.floats(0, 10).map(lambda power: f"{power:.3g}") | st.text("0123456789.", min_size=1, max_size=5)
+factors = st.builds(
+    "{}{}".format, st.sampled_from(["energy", "cycles", "edp", "area"]), st.just("") | numbers.map("^{}".format)
+)
+
+
+@settings(max_examples=300)
+@given(st.text(max_size=20) | st.lists(factors, min_size=1, max_size=3).map("*".join))
+@example("energy^")
+@example("energy^-1")
+@example("energy^nan")
+@example("energy^" + 400 * "9")
+@example("energy^0")
+@example("*")
+def test_objective__is_a_product_of_powers_or_refused(text):
+    try:
+        goal = Objective.parse(text)
+    except AccelsimError:
+        return
+    assert goal.name == text
+    assert min(goal.energy, goal.cycles) >= 0 < max(goal.energy, goal.cycles) < math.inf
+    if goal.energy + goal.cycles < 300:
+        assert goal.value(3.0, 5) == pytest.approx(3.0**goal.energy * 5.0**goal.cycles)
+
+
+@settings(max_examples=60)
+@given(st.lists(factors, min_size=1, max_size=3).map("*".join))
+@example("energy^1000")
+@example("cycles^300")
+def test_objective__never_ends_in_a_traceback(text):
+    machine, einsum = gemm((1, 1), (1, 1), M=4, N=3, K=3)
+    try:
+        found = map_einsum(machine, einsum, objective=text, workers=1)
+    except AccelsimError:
+        return
+    assert found.best.valid
