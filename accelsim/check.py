@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 
 from accelsim.architecture import Architecture, read_architecture
+from accelsim.constraints import read_constraints
 from accelsim.energy import read_energy_table
 from accelsim.errors import Problem
 from accelsim.mapping import read_mapping
@@ -18,8 +19,8 @@ from accelsim.workload import Workload, read_workload
 def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, str] | None = None) -> list[Problem]:
     """Read files of any kind and return every mistake in them, by file and line.
 
-    A mapping is checked against architecture and workload where the files hold one of each, the workload with a single
-    layer; otherwise only for its form.
+    Mappings and constraints are checked against architecture and workload where the files hold one of each, the
+    workload with a single layer; otherwise only for its form.
 
     Parameters
     ----------
@@ -48,20 +49,22 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
             workloads.append(read_workload(document.body, problems))
         elif document.kind == "energy_table":
             read_energy_table(document.body, problems)
-    mappings = [document for document in documents if document.kind == "mapping"]
-    _check_mappings(mappings, architectures, workloads, problems)
+    _check_upon(documents, architectures, workloads, problems)
     return sorted(set(problems.found), key=lambda problem: (problem.mark, problem.what))
 
 
-def _check_mappings(
-    mappings: Sequence[Document],
+def _check_upon(
+    documents: Sequence[Document],
     architectures: Sequence[Architecture | None],
     workloads: Sequence[Workload | None],
     problems: Problems,
 ) -> None:
-    """Check mappings, against architecture and workload if it is clear which ones are meant."""
+    """Check mappings and constraints, against architecture and workload if it is clear which ones are meant."""
     architecture = architectures[0] if len(architectures) == 1 else None
     workload = workloads[0] if len(workloads) == 1 else None
     einsum = workload.layers[0] if workload is not None and len(workload.layers) == 1 else None
-    for document in mappings:
-        read_mapping(document.body, problems, architecture, einsum)
+    for document in documents:
+        if document.kind == "mapping":
+            read_mapping(document.body, problems, architecture, einsum)
+        elif document.kind == "constraints":
+            read_constraints(document.body, problems, architecture, einsum)

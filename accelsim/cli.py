@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="accelsim",
         allow_abbrev=False,
         description="Find and evaluate mappings of deep-learning layers onto accelerators.",
-        epilog="ARCH, WORKLOAD and MAPPING are files, or names that `accelsim list` shows. "
+        epilog="ARCH, WORKLOAD, MAPPING and constraints are files, or names that `accelsim list` shows. "
         "Exit codes: 0 done, 1 no valid mapping, 2 bad input.",
     )
     parser.add_argument("--version", action="version", version=f"accelsim {__version__}")
@@ -140,6 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     made = command("map", "find a good mapping of a layer, or of each layer of a network")
     _add_machine(made, "WORKLOAD")
     made.add_argument("--layer", metavar="NAME", help="map this layer only")
+    made.add_argument("--constraints", metavar="FILE", help="what the mapping must look like besides being valid")
     made.add_argument(
         "--objective", default="energy", metavar="WHAT",
         help="energy (default), cycles, edp, or a weighted product such as 'energy^2*cycles'",
@@ -174,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--json", action="store_true", help="print JSON")
 
     made = command("list", "name the files that come with accelsim")
-    made.add_argument("kind", nargs="?", choices=("arch", "workloads", "mappings", "energy_tables"))
+    made.add_argument("kind", nargs="?", choices=("arch", "workloads", "mappings", "constraints", "energy_tables"))
 
     made = command("validate", "compare the cost model with counts that another tool wrote")
     made.add_argument("tool", choices=("timeloop",))

@@ -20,13 +20,14 @@ from accelsim.workload import Einsum, Workload, load_workload
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from accelsim.constraints import Constraints
     from accelsim.output import Provenance
     from accelsim.report import LayerOutcome
     from accelsim.result import SearchResult
 
 DONE, NO_VALID_MAPPING, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 _WIDEST = 120
-_KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings"}
+_KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,7 @@ def _read_inputs(arguments: argparse.Namespace) -> _Inputs:
         "architecture": arguments.arch,
         "workload": arguments.workload,
         "mapping": getattr(arguments, "mapping", None),
+        "constraints": getattr(arguments, "constraints", None),
     }
     paths = {kind: library.resolve(name, _KINDS[kind]) for kind, name in given.items() if name is not None}
     overrides = _overrides(arguments)
@@ -288,12 +290,14 @@ def _search(inputs: _Inputs, einsum: Einsum, arguments: argparse.Namespace, what
     from accelsim.report.progress import search_progress
     from accelsim.search import Budget, map_einsum
 
+    constraints = _constraints(inputs, einsum)
     console = _console(stderr=True)
     console.quiet = arguments.quiet
     with search_progress(console, what) as on_progress:
         return map_einsum(
             inputs.architecture,
             einsum,
+            constraints=constraints,
             objective=arguments.objective,
             method=arguments.search,
             budget=Budget(arguments.mappings, arguments.seconds) if arguments.mappings or arguments.seconds else None,
@@ -303,6 +307,15 @@ def _search(inputs: _Inputs, einsum: Einsum, arguments: argparse.Namespace, what
         )
 
 
+def _constraints(inputs: _Inputs, einsum: Einsum) -> Constraints | None:
+    """Read the constraints that were given, for one layer."""
+    if "constraints" not in inputs.paths:
+        return None
+    from accelsim.constraints import load_constraints
+
+    return load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides)
+
+
 def _provenance(command: str, inputs: _Inputs, arguments: argparse.Namespace) -> Provenance:
     from accelsim.output import Provenance, input_file
 
@@ -310,6 +323,7 @@ def _provenance(command: str, inputs: _Inputs, arguments: argparse.Namespace) ->
         "architecture": arguments.arch,
         "workload": arguments.workload,
         "mapping": getattr(arguments, "mapping", ""),
+        "constraints": getattr(arguments, "constraints", ""),
     }
     files = tuple(input_file(kind, given[kind], path) for kind, path in inputs.paths.items())
     if command != "map":

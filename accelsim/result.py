@@ -34,7 +34,7 @@ class TensorAtLevel:
         Words read for the level below (and to drain, where the machine charges it), written from above, written from
         below.
     partial : bool
-        The words are partial sums: some arrive more than once.
+        The words are partial sums: some arrive more than once, or other instances hold parts of the same sums.
     read_pj, write_pj, update_pj : float
         Energy [pJ] of all instances; fills and updates are charged as write and update.
     """

@@ -143,8 +143,9 @@ def _quantities(case: TimeloopCase, result: Result) -> Iterator[Quantity]:
                 yield f"{name} energy", mine.energy_pj, counts["energy_total_pj"]
             for what, our, their in zip(COUNTS, visited, printed, strict=True):
                 yield f"{name} {what}", our, their
-            for what, our, their in zip(COUNTS, exact, changed.get(key, exact), strict=True):
-                yield f"{name} {what} simulated", our, their
+            if changed:
+                for what, our, their in zip(COUNTS, exact, changed.get(key, printed), strict=True):
+                    yield f"{name} {what} simulated", our, their
     for level_name, tensor in ours:
         yield f"{level_name} {tensor} kept", 1.0, 0.0
     leak = {level.level: level.leak_pj for level in result.levels}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ def blocks(page: Path, language: str) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     fences = list(FENCE.finditer(text))
     found = []
-    for fence, below in zip(fences, [*fences[1:], None], strict=True):
+    for fence, below in itertools.zip_longest(fences, fences[1:]):
         before = text[: fence.start()].rstrip("\n").rpartition("\n")[2]
         close = below is not None and below[1] == "text" and not text[fence.end() : below.start()].strip()
         line = text.count("\n", 0, fence.start()) + 1

@@ -102,6 +102,7 @@ class MapSpace:
         ]
         self.slots = (*time, *space)
         self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
+        self._refuse_idle()
         self.rows, self.patterns = [], []
         for dim in self.dims:
             rows = self._factorizations(dim)
@@ -119,6 +120,16 @@ class MapSpace:
                     self.keep[index, t] = True
                 elif tensor.role not in level.bypass and tensor.name not in asked.bypass:
                     self.free_keeps.append((index, t))
+
+    def _refuse_idle(self) -> None:
+        """Raise if the constraints ask for a loop where there can be none: on an axis of 1, or over a bound of 1."""
+        for index, level in enumerate(self.encoded.architecture.levels):
+            for axis, size in (("", 0), ("x", level.x.size), ("y", level.y.size)):
+                for dim, bound in self.encoded.einsum.dims.items():
+                    if (bound == 1 or size == 1) and not self._block(Slot(index, axis)).allows(dim, 1):
+                        asked = ", ".join(self._asked(Slot(index, axis), dim))
+                        where = f"{dim} is {bound}" if bound == 1 else f"the fanout of {level.name} on {axis} is 1"
+                        raise NoValidMapping(f"{level.name} {axis or 'temporal'}: {asked} cannot be: {where}")
 
     def _factorizations(self, dim: str) -> Ints:
         bound = self.encoded.einsum.dims[dim]

@@ -31,23 +31,25 @@ class Constants(NamedTuple):
     """What the kernel needs to know of machine and Einsum, besides the mapping.
 
     bounds : int64[D]; relevant : bool[T, D], whether a dimension moves a tensor; factor, rank : int64[T, D], its
-    coefficient and the rank it moves; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these
-    dimensions, those of one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the
-    first of its rank; whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions;
-    output : int64[1], index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction :
-    bool[L, 2]; capacity : int64[L] [words], -1 unlimited; partition : int64[L, 3] [words] by role, -1 unlimited;
-    partitioned : bool[L]; word_parts : int64[L, T, 2], words an element takes, finished and as a partial sum;
-    two_widths : bool[1], whether these differ anywhere; block : int64[L] [words an access]; block_shift : int64[L], its
-    logarithm, -1 if it is no power of two; bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write
-    port, 0 if unlimited; limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of
-    read, write, update (an access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ
-    a cycle and instance]; mac : float64[1] [pJ]; mac_cycles : int64[1].
+    coefficient and the rank it moves; reduces : bool[D], whether a dimension adds into words of the output that other
+    places hold too; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of
+    one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank;
+    whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
+    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity :
+    int64[L] [words], -1 unlimited; partition : int64[L, 3] [words] by role, -1 unlimited; partitioned : bool[L];
+    word_parts : int64[L, T, 2], words an element takes, finished and as a partial sum; two_widths : bool[1], whether
+    these differ anywhere; block : int64[L] [words an access]; block_shift : int64[L], its logarithm, -1 if it is no
+    power of two; bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if unlimited;
+    limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an
+    access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
+    mac : float64[1] [pJ]; mac_cycles : int64[1].
     """
 
     bounds: Ints
     relevant: Bools
     factor: Ints
     rank: Ints
+    reduces: Bools
     terms: Ints
     term: Ints
     term_factor: Ints
@@ -132,26 +134,29 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
             for d, coefficient in moving:
                 relevant[t, d], factor[t, d], rank_of[t, d], term[t, terms[t]] = True, coefficient, r, d
                 terms[t] += 1
+    output = next(t for t, tensor in enumerate(tensors) if tensor.output)
+    shared = [r for r in range(len(tensors[output].ranks)) if (relevant[output] & (rank_of[output] == r)).sum() > 1]
     parts = np.ones((len(levels), len(tensors), 2), np.int64)
     for index, level in enumerate(levels):
         for t, tensor in enumerate(tensors):
             parts[index, t, 0] = -(-tensor.bits // level.word_bits)
             parts[index, t, 1] = -(-(tensor.psum_bits if tensor.output else tensor.bits) // level.word_bits)
     bandwidth = _bandwidth(architecture)
-    _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth.max(initial=1)))
+    _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)))
     energy, leak = _energies(architecture, tensors)
     constants = Constants(
         bounds=np.array([einsum.dims[dim] for dim in dims], np.int64),
         relevant=relevant,
         factor=factor,
         rank=rank_of,
+        reduces=~relevant[output] | np.isin(rank_of[output], shared),
         terms=terms,
         term=term,
         term_factor=np.take_along_axis(factor, term, 1),
         term_opens=opens,
         whole=np.array([tensor.words(einsum.dims) for tensor in tensors], np.int64),
         windowed=windowed,
-        output=np.array([next(t for t, tensor in enumerate(tensors) if tensor.output)], np.int64),
+        output=np.array([output], np.int64),
         role=np.array([ROLES.index(tensor.role) for tensor in tensors], np.int64),
         fanout=np.array([[level.x.size, level.y.size] for level in levels], np.int64),
         multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
@@ -227,14 +232,15 @@ def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rat
 
     A rank's extent is at most the sum of its coefficients times the product of its dimensions' tile sizes; so words
     moved to all instances of a level are at most MACs x (that factor over all ranks), and summed over tensors, times
-    words an element takes, times the bandwidth's denominator or numerator, bounds every intermediate.
+    words an element takes, times the bandwidth's denominator, bounds every intermediate.
     """
     words = sum(
-        math.prod(sum(factor for _, factor in rank) for rank in tensor.ranks) * einsum.macs for tensor in einsum.tensors
+        math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks) * einsum.macs
+        for tensor in einsum.tensors
     )
-    # twice: reads and updates, or fills and updates, are added up before they are divided by a bandwidth; drains add
-    # once more
-    bound = 3 * words * parts * rate * max(1, architecture.compute.cycles_per_mac)
+    # four times: a port carries reads, drain reads, fills and updates, added up before they are divided by its
+    # bandwidth
+    bound = 4 * words * parts * rate * architecture.compute.cycles_per_mac
     if bound >= SAFE:
         raise AccelsimError(
             f"{einsum.name} on {architecture.name}: counts could pass 2**{bound.bit_length() - 1}, and 64-bit "

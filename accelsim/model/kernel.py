@@ -30,8 +30,9 @@ class Detail(NamedTuple):
     reads, fills, updates : int64[L, T] [words an instance]; read, written : int64[L] [storage words an instance],
     summed over tensors; groups : int64[L, T, 2], children of a network whose words are distinct, downwards and upwards;
     transfers : int64[L, T], words over the network below for each child; partial : bool[L, T], the level holds partial
-    sums; used : int64[L+1], instances in use; cycles : int64[L]; energy : float64[L, T, 4] [pJ, all instances]; leak :
-    float64[L]; reach : bool[W], marks for unions of windows.
+    sums; used : int64[L+1], instances in use; parts_apart : int64[L+1], how many of them hold parts of one sum; cycles
+    : int64[L]; energy : float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of
+    windows.
     """
 
     inside: Ints
@@ -50,6 +51,7 @@ class Detail(NamedTuple):
     transfers: Ints
     partial: Bools
     used: Ints
+    parts_apart: Ints
     cycles: Ints
     energy: Floats
     leak: Floats
@@ -83,6 +85,7 @@ def make_detail(encoded: Encoded) -> Detail:
         transfers=np.zeros((levels, tensors), np.int64),
         partial=np.zeros((levels, tensors), np.bool_),
         used=np.ones(levels + 1, np.int64),
+        parts_apart=np.ones(levels + 1, np.int64),
         cycles=np.zeros(levels, np.int64),
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
@@ -304,6 +307,10 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             down *= y[lv, d]
             s.spread[lv, d] = x[lv, d] * y[lv, d]
         s.used[lv + 1] = s.used[lv] * across * down
+        s.parts_apart[lv + 1] = s.parts_apart[lv]
+        if across * down > 1:
+            for d in range(dims):
+                s.parts_apart[lv + 1] *= s.spread[lv, d] if c.reduces[d] else 1
         if status == VALID and across > c.fanout[lv, 0]:
             status = FANOUT_X + RULES * lv
         if status == VALID and down > c.fanout[lv, 1]:
@@ -489,7 +496,7 @@ def _move_output(
             seen = _seen_windows(c, temporal, s, child, lv, t)
         child = lv
         updates, reads, fills = up, up - seen, 0
-        s.partial[lv, t] = reads > 0
+        s.partial[lv, t] = reads > 0 or s.parts_apart[lv] > 1
         if lv > 0:
             up = _words_into(c, temporal, order, s, lv, t)
             seen = _seen_windows(c, temporal, s, lv, lv, t) if windowed else s.tile[lv, t] * s.visits[lv]
@@ -506,8 +513,10 @@ def _port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, ev
     needed = 0
     for port in range(3):
         words, rate = (read + written, read, written)[port], c.bandwidth[lv, port, 0]
-        if rate > 0 and (every or words * c.bandwidth[lv, port, 1] > cycles * rate):
-            needed = max(needed, _ceil_div(words * c.bandwidth[lv, port, 1], rate))
+        if rate > 0:
+            least = float(words) * float(c.bandwidth[lv, port, 1])
+            if every or least > 0.999 * float(cycles) * float(rate):  # spares the division where it cannot matter
+                needed = max(needed, _ceil_div(words * c.bandwidth[lv, port, 1], rate))
     return needed
 
 

@@ -323,7 +323,8 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
                 continue
             count = counts[tensor.name]
             drained = _drains(architecture, mapping, tensor, level.name) if tensor.output else 0
-            bits = tensor.psum_bits if tensor.output and count.reads - drained > 0 else tensor.bits
+            partial = tensor.output and (count.reads - drained > 0 or _sums_meet_outside(mapping, tensor, level.name))
+            bits = tensor.psum_bits if partial else tensor.bits
             held[tensor.role] = held.get(tensor.role, 0) + count.tile * -(-bits // level.word_bits)
         if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
             fails.append(f"capacity {level.name}")
@@ -332,6 +333,17 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
                 fails.append(f"capacity {level.name}")
                 break
     return fails
+
+
+def _sums_meet_outside(mapping: Mapping, tensor: Tensor, name: str) -> bool:
+    """Whether other instances hold parts of the same sums: a spatial loop outside does not just tell words apart."""
+    index = next(k for k, level in enumerate(mapping.levels) if level.level == name)
+    loops = nest_loops(mapping)
+    looped = {loop.dim for loop in loops if loop.bound > 1}
+    alone = {
+        rank[0][0] for rank in ([term for term in rank if term[0] in looped] for rank in tensor.ranks) if len(rank) == 1
+    }
+    return any(loop.axis and loop.level < index and loop.bound > 1 and loop.dim not in alone for loop in loops)
 
 
 def _drains(architecture: Architecture, mapping: Mapping, tensor: Tensor, name: str) -> int:

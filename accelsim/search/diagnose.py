@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from accelsim.mapspace.space import MapSpace, Slot
+from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.result import Result
@@ -58,7 +58,7 @@ def _fanouts(space: MapSpace) -> list[str]:
 def _capacities(space: MapSpace) -> list[str]:
     found = []
     for index, level in enumerate(space.encoded.architecture.levels):
-        inside = [at for at, slot in enumerate(space.slots) if _is_inside(slot, index)]
+        inside = [at for at, slot in enumerate(space.slots) if slot.level >= index]
         tile = {dim: _least(space, dim, inside) for dim in space.encoded.einsum.dims}
         shown = ", ".join(f"{dim}={size}" for dim, size in tile.items() if size > 1) or "one iteration"
         held = dict.fromkeys(ROLES, 0)
@@ -71,16 +71,13 @@ def _capacities(space: MapSpace) -> list[str]:
         for name, needs, room in rooms:
             if room is not None and needs > room // level.multiple_buffering:
                 has = format_bits(room // level.multiple_buffering * level.word_bits)
-                found.append(f"{name} needs at least {format_bits(needs * level.word_bits)} (for {shown}), has {has}")
+                least = format_bits(needs * level.word_bits)
+                found.append(f"{name} needs at least {least} (for {shown}), has {has}")
     return found
 
 
-def _is_inside(slot: Slot, level: int) -> bool:
-    return slot.level >= level
-
-
 def _nearest_miss(space: MapSpace, key: np.uint64) -> list[str]:
-    """Describe the drawn mapping that breaks its limits by the smallest factor (the product over all that it breaks)."""
+    """Describe the drawn mapping that breaks its limits by the smallest factor (the product of all)."""
     from accelsim.mapspace.kernel import draw_many
 
     batch = empty_batch(space.encoded, DRAWS)

@@ -1,0 +1,129 @@
+"""The kernel against the oracle where random nests rarely lead: sums of three or more loops in one rank."""
+
+from __future__ import annotations
+
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+
+from accelsim.architecture import Architecture, Axis, Compute, Level
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.model.encode import encode, encode_mappings
+from accelsim.model.kernel import VALID, evaluate_one, make_detail
+from accelsim.model.oracle import execute
+from accelsim.workload import Einsum, Tensor
+from tests.strategies import energy_table
+
+Place = tuple[int, str, str, int]
+"""Level, dimension, where (time, x or y), bound."""
+
+
+def build(coefficients: dict[str, int], places: list[Place], windowed: str, networks: list[bool], keeps: list[bool]):
+    """A machine, an Einsum with all dimensions in one rank of one tensor, and a mapping of these loops.
+
+    `windowed` is "Inputs" or "Outputs"; the other tensor moves with the first dimension alone.
+    """
+    levels = 1 + max(level for level, *_ in places)
+    bounds = dict.fromkeys(coefficients, 1)
+    for _, dim, _, bound in places:
+        bounds[dim] *= bound
+    window, plain = (tuple(coefficients.items()),), ((next(iter(coefficients.items())),),)
+    tensors = (
+        Tensor("I", window if windowed == "Inputs" else plain, "Inputs"),
+        Tensor("O", window if windowed == "Outputs" else plain, "Outputs", output=True),
+    )
+    shares, kept = iter(networks * 4 * levels), iter(keeps * 2 * levels)
+    machine_levels, mapped = [], []
+    for index in range(levels):
+        axes = [Axis(64, next(shares), next(shares)) for _ in "xy"]
+        machine_levels.append(Level(f"L{index}", "SRAM", x=axes[0], y=axes[1]))
+        blocks = [
+            tuple(Loop(dim, bound) for level, dim, where, bound in places if level == index and where == block)
+            for block in ("time", "x", "y")
+        ]
+        names = frozenset(name for name in "IO" if next(kept) or index == 0)
+        mapped.append(LevelMapping(f"L{index}", *blocks, keep=names))
+    table = energy_table([level.name for level in machine_levels], lambda: 1.0)
+    machine = Architecture("windows", tuple(machine_levels), Compute(), table)
+    return machine, Einsum("windows", bounds, tensors), Mapping(tuple(mapped))
+
+
+def agree(machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:
+    """Assert that kernel and oracle count the same."""
+    encoded = encode(machine, einsum)
+    detail = make_detail(encoded)
+    arrays = [array[0] for array in encode_mappings(encoded, [mapping])]
+    status, _, _ = evaluate_one(encoded.constants, *arrays, detail, True)
+    walked = execute(machine, einsum, mapping)
+
+    assert (status == VALID) == (not walked.fails)
+    for index, level in enumerate(walked.levels):
+        for t, tensor in enumerate(einsum.tensors):
+            assert detail.transfers[index, t] * detail.used[index + 1] == walked.transfers[index][tensor.name]
+            if tensor.name in level:
+                count = level[tensor.name]
+                counted = [int(array[index, t]) for array in (detail.tile, detail.reads, detail.fills, detail.updates)]
+                assert counted == [count.tile, count.reads, count.fills, count.updates], (index, tensor)
+
+
+@st.composite
+def spatial_sums(draw):
+    """Three or four dimensions in one rank, all of them spread over one fanout, with loops in time around it."""
+    dims = "ABCD"[: draw(st.integers(3, 4))]
+    coefficients = {dim: draw(st.integers(1, 5)) for dim in dims}
+    levels = draw(st.integers(1, 3))
+    fanout = draw(st.integers(0, levels - 1))
+    places = [(fanout, dim, draw(st.sampled_from("xy")), draw(st.sampled_from([2, 2, 3]))) for dim in dims]
+    for dim in draw(st.lists(st.sampled_from(dims), max_size=3, unique=True)):
+        where = draw(st.sampled_from(["time", "time", "x", "y"]))
+        level = draw(st.integers(0, levels - 1))
+        if where == "time" or level != fanout:
+            places.append((level, dim, where, 2))
+    if max(level for level, *_ in places) < levels - 1:
+        places.append((levels - 1, dims[0], "time", 1))
+    windowed = draw(st.sampled_from(["Inputs", "Inputs", "Outputs"]))
+    flags = [draw(st.lists(st.booleans(), min_size=5, max_size=5)) for _ in range(2)]
+    return build(coefficients, places, windowed, *flags)
+
+
+@st.composite
+def windowed_outputs(draw):
+    """An output with two or three dimensions in one rank, looped over in time and space: a transposed convolution."""
+    dims = "ABC"[: draw(st.integers(2, 3))]
+    coefficients = {dim: draw(st.integers(1, 4)) for dim in dims}
+    levels = draw(st.integers(1, 4))
+    slots = [(level, dim, where) for level in range(levels) for dim in dims for where in ("time", "x", "y")]
+    chosen = draw(st.lists(st.sampled_from(slots), min_size=2, max_size=6, unique=True))
+    places, budget = [], 96
+    for slot in chosen:
+        bound = draw(st.sampled_from([2, 2, 3, 4]))
+        if bound <= budget:
+            places.append((*slot, bound))
+            budget //= bound
+    if max(level for level, *_ in places) < levels - 1:
+        places.append((levels - 1, dims[0], "time", 1))
+    flags = [draw(st.lists(st.booleans(), min_size=5, max_size=5)) for _ in range(2)]
+    return build(coefficients, places, "Outputs", *flags)
+
+
+def axes_of(case) -> int:
+    return max(len(level.x) + len(level.y) for level in case[2].levels)
+
+
+YES = [True]
+
+
+@settings(max_examples=500)
+@given(spatial_sums())
+@example(build({"A": 1, "B": 1, "C": 1}, [(0, "A", "x", 2), (0, "B", "x", 2), (0, "C", "x", 2)], "Inputs", YES, YES))
+@example(build({"A": 3, "B": 2, "C": 1}, [(0, "A", "x", 3), (0, "B", "y", 2), (0, "C", "y", 2)], "Outputs", YES, YES))
+def test_kernel__counts_sums_of_three_spatial_loops(case):
+    event(f"{axes_of(case)} loops over one fanout")
+    assert axes_of(case) >= 3
+    agree(*case)
+
+
+@settings(max_examples=500)
+@given(windowed_outputs())
+@example(build({"A": 2, "B": 1}, [(0, "A", "time", 3), (0, "B", "x", 3), (1, "A", "time", 1)], "Outputs", YES, YES))
+def test_kernel__counts_windowed_outputs_in_time_and_space(case):
+    agree(*case)
