@@ -11,18 +11,22 @@ from pathlib import Path
 
 from accelsim import library
 from accelsim.energy import (
+    ATTRIBUTES,
+    TECHNOLOGY,
     ComponentTable,
     EnergyEntry,
     EnergyTable,
+    own_energy_keys,
     read_component,
     read_energy_table,
     read_own_energies,
 )
 from accelsim.errors import AccelsimError
-from accelsim.spec import fields
-from accelsim.spec.fields import Fields
+from accelsim.spec import fields, forms
+from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
-from accelsim.units import QuantityError, listed, parse_frequency_hz, parse_rate, parse_size_bits, parse_technology
+from accelsim.units import Rate, listed
 from accelsim.workload import ROLES
 
 
@@ -96,16 +100,44 @@ class Architecture:
         return self.instances(len(self.levels))
 
 
-_TOP = ("name", "technology", "clock", "energy_table", "levels", "compute")
-_LEVEL = (
-    *("name", "class", "attributes", "technology", "size", "word", "block_size", "multiple_buffering"),
-    *("bandwidth", "read_bandwidth", "write_bandwidth", "keep", "bypass", "fanout", "drain_reads", "energy"),
-)
-_COMPUTE = ("name", "class", "attributes", "technology", "energy", "cycles_per_mac")
 _STORAGE_ACTIONS = ("read", "write", "update", "leak")
 _COMPUTE_ACTIONS = ("compute",)
-_NETWORK = ("multicast", "spatial_reduction")
-_roles = fields.set_of(fields.one_of(ROLES, "a role"))
+_NETWORK_ACTIONS = ("transfer",)
+_NAME = Key(fields.name, required=True)
+_COUNT = Key(fields.positive_int)
+_ROLES = Key(fields.set_of(fields.one_of(ROLES, "a role")))
+_RATE = Key(fields.rate)
+_PARTITIONS: Keys = dict.fromkeys(ROLES, Key(fields.positive_size_bits))
+_SIZE = Key(node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS))))
+_NETWORK: Keys = {"multicast": Key(fields.boolean), "spatial_reduction": Key(fields.boolean)}
+_AXIS: Keys = {"size": Key(fields.positive_int, required=True), **_NETWORK}
+_EITHER_AXIS = Key(node_of(forms.either(fields.positive_int.form, keys_form(_AXIS))))
+_FANOUT: Keys = {
+    **{"x": _EITHER_AXIS, "y": _EITHER_AXIS, **_NETWORK},
+    "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS)))),
+}
+_LEVEL: Keys = {
+    **{"name": _NAME, "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
+    "size": _SIZE,
+    "word": Key(fields.positive_size_bits, required=True),
+    **{"block_size": _COUNT, "multiple_buffering": _COUNT},
+    **{"bandwidth": _RATE, "read_bandwidth": _RATE, "write_bandwidth": _RATE, "keep": _ROLES, "bypass": _ROLES},
+    "fanout": Key(node_of(keys_form(_FANOUT))),
+    "drain_reads": Key(fields.boolean),
+    "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
+}
+_COMPUTE: Keys = {
+    **{"name": Key(fields.name), "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
+    **{"energy": Key(node_of(keys_form(own_energy_keys(_COMPUTE_ACTIONS)))), "cycles_per_mac": _COUNT},
+}
+_TOP: Keys = {
+    **{"name": _NAME, "technology": TECHNOLOGY, "clock": Key(fields.frequency_hz)},
+    "energy_table": Key(fields.text),
+    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
+    "compute": Key(node_of(keys_form(_COMPUTE)), required=True),
+}
+ARCHITECTURE_FORM: Form = keys_form(_TOP)
+"""What may stand under `architecture`, as JSON Schema."""
 _Energies = dict[tuple[str, str, str], EnergyEntry]
 
 
@@ -149,9 +181,9 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
     """Read what stands under `architecture` in the file at `path`, or return None with every mistake reported."""
     before = len(problems)
     top = Fields(body, problems, _TOP)
-    title = top.required("name", fields.name, "")
-    technology = top.optional("technology", fields.quantity(parse_technology), "")
-    clock_hz = top.optional("clock", fields.quantity(parse_frequency_hz), Fraction(0)) or None
+    title = top.value("name", "")
+    technology = top.value("technology", "")
+    clock_hz = top.value("clock", Fraction(0)) or None
     table = _table(top.get("energy_table"), Path(path), problems)
     machine = _Machine(clock_hz, technology, table, "energy_table" in top)
     energies: _Energies = {}
@@ -211,12 +243,12 @@ def _levels(top: Fields, machine: _Machine, energies: _Energies) -> list[Level]:
 def _level(level: Fields, machine: _Machine, energies: _Energies, *, first: bool) -> Level:
     """Read one level; after a report the value that stands in is of no importance."""
     before = len(level.problems)
-    name = level.required("name", fields.name, "")
-    component = level.required("class", fields.name, "")
-    word_bits = level.required("word", fields.quantity(_positive_bits), 1)
-    block_size = level.optional("block_size", fields.positive_int, 1)
-    keep: frozenset[str] = level.optional("keep", _roles, frozenset())
-    bypass: frozenset[str] = level.optional("bypass", _roles, frozenset())
+    name = level.value("name", "")
+    component = level.value("class", "")
+    word_bits = level.value("word", 1)
+    block_size = level.value("block_size", 1)
+    keep: frozenset[str] = level.value("keep", frozenset())
+    bypass: frozenset[str] = level.value("bypass", frozenset())
     size_words, partition_words = _size(level, word_bits, first=first)
     if keep & bypass:
         both = ", ".join(sorted(keep & bypass))
@@ -238,7 +270,7 @@ def _level(level: Fields, machine: _Machine, energies: _Energies, *, first: bool
         block_size=block_size,
         size_words=size_words,
         partition_words=partition_words,
-        multiple_buffering=level.optional("multiple_buffering", fields.positive_int, 1),
+        multiple_buffering=level.value("multiple_buffering", 1),
         bandwidth=_bandwidth(level, "bandwidth", word_bits, machine),
         read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine),
         write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine),
@@ -246,7 +278,7 @@ def _level(level: Fields, machine: _Machine, energies: _Energies, *, first: bool
         bypass=frozenset() if first else bypass,
         x=_axis(level, "x"),
         y=_axis(level, "y"),
-        drain_reads=level.optional("drain_reads", fields.boolean, False),
+        drain_reads=level.value("drain_reads", False),
     )
     _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)
@@ -254,19 +286,12 @@ def _level(level: Fields, machine: _Machine, energies: _Energies, *, first: bool
     own = read_component(level, machine.table, machine.technology, _STORAGE_ACTIONS, bits)
     fanout = level.get("fanout")
     network_node = fanout.entries.get("energy") if isinstance(fanout, MapNode) else None
-    network = read_own_energies(network_node, ("transfer",), {"transfer": word_bits}, level.problems)
+    network = read_own_energies(network_node, _NETWORK_ACTIONS, {"transfer": word_bits}, level.problems)
     if len(level.problems) == before:
         energies.update({(name, *key): entry for key, entry in own.items()})
         energies.update({(f"{name} network", *key): entry for key, entry in network.items()})
         _check_needed(level, name, needed, energies, machine)
     return read
-
-
-def _positive_bits(text: str) -> int:
-    bits = parse_size_bits(text)
-    if bits == 0:
-        raise QuantityError(f"'{text}' is zero")
-    return bits
 
 
 def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, dict[str, int] | None]:
@@ -282,7 +307,7 @@ def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, di
         return None, None
     if not isinstance(node, MapNode):
         return _words(node, word_bits, level.problems), None
-    partitions = Fields(node, level.problems, ROLES)
+    partitions = Fields(node, level.problems, _PARTITIONS)
     if not node.entries:
         level.problems.add(node, "expected a size, or one for each role, got an empty mapping")
     sizes = {role: _words(partitions.entries[role], word_bits, level.problems) for role in ROLES if role in partitions}
@@ -290,7 +315,7 @@ def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, di
 
 
 def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
-    bits = None if isinstance(node, BadNode) else fields.quantity(_positive_bits)(node, problems)
+    bits = None if isinstance(node, BadNode) else fields.positive_size_bits(node, problems)
     if bits is not None and bits < word_bits:
         problems.add(node, f"{describe(node)} is less than one word of {word_bits} bit")
         return None
@@ -300,7 +325,7 @@ def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
 def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine) -> Fraction | None:
     """Bandwidth of one instance [words/cycle]."""
     node = level.get(key)
-    rate = None if node is None or isinstance(node, BadNode) else fields.quantity(parse_rate)(node, level.problems)
+    rate: Rate | None = level.value(key, None)
     if node is None or rate is None:
         return None
     words = rate.words_per_cycle(word_bits, machine.clock_hz)
@@ -328,25 +353,25 @@ def _axis(level: Fields, key: str) -> Axis:
     if node is None or isinstance(node, BadNode):
         return Axis()
     quiet = level.problems if key == "x" else Problems()  # what both axes share is reported once
-    fanout = Fields(node, quiet, ("x", "y", *_NETWORK, "energy"))
-    shared = [fanout.optional(name, fields.boolean, True) for name in _NETWORK]
+    fanout = Fields(node, quiet, _FANOUT)
+    shared = [fanout.value(name, True) for name in _NETWORK]
     axis_node = fanout.get(key)
     if axis_node is None or isinstance(axis_node, BadNode):
         return Axis(1, *shared)
     if not isinstance(axis_node, MapNode):
         return Axis(fields.positive_int(axis_node, level.problems) or 1, *shared)
-    axis = Fields(axis_node, level.problems, ("size", *_NETWORK))
-    own = [axis.optional(name, fields.boolean, default) for name, default in zip(_NETWORK, shared, strict=True)]
-    return Axis(axis.required("size", fields.positive_int, 1), *own)
+    axis = Fields(axis_node, level.problems, _AXIS)
+    own = [axis.value(name, default) for name, default in zip(_NETWORK, shared, strict=True)]
+    return Axis(axis.value("size", 1), *own)
 
 
 def _compute(node: Node, machine: _Machine, level_names: set[str], energies: _Energies, problems: Problems) -> Compute:
     """Read the compute units and add their energies to `energies`."""
     before = len(problems)
     compute = Fields(node, problems, _COMPUTE)
-    name = compute.optional("name", fields.name, "MAC")
-    component = compute.required("class", fields.name, "")
-    cycles_per_mac = compute.optional("cycles_per_mac", fields.positive_int, 1)
+    name = compute.value("name", "MAC")
+    component = compute.value("class", "")
+    cycles_per_mac = compute.value("cycles_per_mac", 1)
     if name in level_names:
         problems.add(compute.get("name") or node, f"a level is named '{name}' too")
     own = read_component(compute, machine.table, machine.technology, _COMPUTE_ACTIONS, {})

@@ -166,6 +166,15 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--layer", metavar="NAME", help="the layer that is mapped, where the workload has several")
     _add_output(made)
 
+    made = command("explain", "walk a small loop nest step by step and show which words move, and why")
+    _add_machine(made, "WORKLOAD")
+    made.add_argument("mapping", metavar="MAPPING", nargs="?", help="default: the best one that a short search finds")
+    made.add_argument("--layer", metavar="NAME", help="the layer that is mapped, where the workload has several")
+    made.add_argument("--tensor", metavar="NAME", help="show the tiles of this tensor only")
+    made.add_argument("--level", metavar="NAME", help="show the tiles at this level only")
+    made.add_argument("--steps", type=_seed, default=40, metavar="N", help="steps shown of each tile (default: 40)")
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+
     made = command("check", "read input files and report every mistake in them")
     made.add_argument("files", nargs="+", metavar="FILE")
     _add_overrides(made)
@@ -176,6 +185,16 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("list", "name the files that come with accelsim")
     made.add_argument("kind", nargs="?", choices=("arch", "workloads", "mappings", "constraints", "energy_tables"))
+
+    made = command("schema", "write JSON Schemas of the input files, for editors, and of result.json")
+    made.add_argument(
+        "kind", nargs="?",
+        choices=("architecture", "workload", "mapping", "constraints", "energy_table", "result"),
+        help="print the schema of this kind of file",
+    )  # fmt: skip
+    made.add_argument(
+        "-o", "--output", metavar="DIR", help="write KIND.schema.json there, of all kinds if none is given"
+    )
 
     made = command("validate", "compare the cost model with counts that another tool wrote")
     made.add_argument("tool", choices=("timeloop",))

@@ -133,12 +133,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     from accelsim.report import print_result
 
     inputs = _read_inputs(arguments)
-    if inputs.layer is None:
-        names = listed(layer.name for layer in inputs.workload.layers)
-        raise AccelsimError(
-            f"{arguments.workload} has {len(inputs.workload.layers)} layers; say which: --layer {names}"
-        )
-    layer = inputs.layer
+    layer = _one_layer(inputs, arguments)
     mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
     result = evaluate(inputs.architecture, layer, mapping)
     provenance = _provenance("eval", inputs, arguments)
@@ -156,6 +151,48 @@ def eval_command(arguments: argparse.Namespace) -> int:
 
         _print(show)
     return DONE if result.valid else NO_VALID_MAPPING
+
+
+def explain_command(arguments: argparse.Namespace) -> int:
+    """Walk a small loop nest and show what each step moves."""
+    from accelsim.explain import choose_mapping, explain, explanation_json
+    from accelsim.mapping import load_mapping
+    from accelsim.output import provenance_json
+    from accelsim.report.explain import print_explanation
+
+    inputs = _read_inputs(arguments)
+    layer = _one_layer(inputs, arguments)
+    if "mapping" in inputs.paths:
+        mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
+        origin = arguments.mapping
+    else:
+        mapping, origin = choose_mapping(inputs.architecture, layer)
+    explanation = explain(
+        inputs.architecture, layer, mapping, tensor=arguments.tensor, level=arguments.level, steps=arguments.steps
+    )
+    if arguments.json:
+        provenance = provenance_json(_provenance("explain", inputs, arguments))
+        _print_json({**provenance, "mapping_from": origin, **explanation_json(explanation)})
+    else:
+        _print(lambda console: print_explanation(console, explanation, origin))
+    return DONE if explanation.same and explanation.result.valid else NO_VALID_MAPPING
+
+
+def schema_command(arguments: argparse.Namespace) -> int:
+    """Print or write JSON Schemas."""
+    from accelsim.output import to_json, write_directory
+    from accelsim.schema import KINDS, json_schema
+
+    kinds = [arguments.kind] if arguments.kind else KINDS
+    if arguments.output:
+        files = {f"{kind}.schema.json": to_json(json_schema(kind)).encode() for kind in kinds}
+        for path in write_directory(arguments.output, files):
+            sys.stdout.write(f"{path}\n")
+        return DONE
+    if not arguments.kind:
+        raise AccelsimError(f"say which kind ({listed(KINDS)}), or -o DIR for all of them")
+    _print_json(json_schema(arguments.kind))
+    return DONE
 
 
 def check_command(arguments: argparse.Namespace) -> int:
@@ -283,6 +320,16 @@ def _layer(workload: Workload, arguments: argparse.Namespace) -> Einsum | None:
     raise AccelsimError(
         f"{arguments.workload} has no layer '{arguments.layer}'; {hint + ' ' if hint else ''}layers: {listed(by_name)}"
     )
+
+
+def _one_layer(inputs: _Inputs, arguments: argparse.Namespace) -> Einsum:
+    """Return the layer that is meant, which must be clear."""
+    if inputs.layer is None:
+        names = listed(layer.name for layer in inputs.workload.layers)
+        raise AccelsimError(
+            f"{arguments.workload} has {len(inputs.workload.layers)} layers; say which: --layer {names}"
+        )
+    return inputs.layer
 
 
 def _search(inputs: _Inputs, einsum: Einsum, arguments: argparse.Namespace, what: str) -> SearchResult:

@@ -9,17 +9,17 @@ from os import PathLike
 from pathlib import Path
 
 from accelsim.errors import AccelsimError
-from accelsim.spec import fields
-from accelsim.spec.fields import Fields
+from accelsim.spec import fields, forms
+from accelsim.spec.fields import Fields, Key, Keys, formed, keys_form, node_of
+from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import Energy, QuantityError, parse_energy, parse_size_bits, parse_technology
+from accelsim.units import ENERGY_RATE_UNITS, ENERGY_UNITS, Energy, QuantityError, parse_size_bits
 from accelsim.workload import ROLES
 
 _ACTIONS = ("read", "write", "update", "leak", "compute")
 _PER_BIT = ("read", "write", "update", "transfer")
 _BY_ROLE = ("read", "write", "update")
-_TABLE = ("name", "entries")
-_ENTRY = ("class", "technology", "attributes", "energy", "source")
+TECHNOLOGY = Key(fields.technology)
 Written = dict[tuple[str, str], Energy]
 
 
@@ -119,21 +119,56 @@ def read_energy_table(body: Node, problems: Problems) -> ComponentTable | None:
     """Read what stands under `energy_table`, or return None with every mistake reported."""
     before = len(problems)
     table = Fields(body, problems, _TABLE)
-    title = table.required("name", fields.name, "")
-    entries: list[ComponentEntry] = table.required("entries", fields.list_of(_entry), [])
+    title = table.value("name", "")
+    entries: list[ComponentEntry] = table.value("entries", [])
     return ComponentTable(title, tuple(entries)) if len(problems) == before and table.readable else None
 
 
+@formed(forms.named(fields.text.form))
+def read_attributes(node: Node, problems: Problems) -> dict[str, str] | None:
+    """Read free attributes, each spelt in one way, so that `1 KiB` equals `1024 B`."""
+    words = fields.mapping_of(fields.text)(node, problems)
+    return None if words is None else {key: spelt(word) for key, word in words.items()}
+
+
+def _action_form(action: str) -> Form:
+    """Form of the energy of one action: one value, or for some actions one for each role."""
+    one = forms.quantity(ENERGY_RATE_UNITS if action in _PER_BIT else ENERGY_UNITS)
+    return forms.either(one, forms.mapping(dict.fromkeys(ROLES, one))) if action in _BY_ROLE else one
+
+
+def energy_keys(actions: Iterable[str]) -> Keys:
+    """Keys of the energies of some actions."""
+    return {action: Key(node_of(_action_form(action))) for action in actions}
+
+
+def own_energy_keys(actions: Iterable[str]) -> Keys:
+    """Keys of the energies that stand at a component itself."""
+    return {**energy_keys(actions), "source": Key(fields.text)}
+
+
+ATTRIBUTES = Key(read_attributes)
+_ENERGIES = energy_keys(_ACTIONS)
+_ENTRY: Keys = {
+    "class": Key(fields.name, required=True),
+    "technology": TECHNOLOGY,
+    "attributes": ATTRIBUTES,
+    "energy": Key(node_of(keys_form(_ENERGIES)), required=True),
+    "source": Key(fields.text, required=True),
+}
+
+
+@formed(keys_form(_ENTRY))
 def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
     before = len(problems)
     entry = Fields(node, problems, _ENTRY)
-    component = entry.required("class", fields.name, "")
-    technology = entry.optional("technology", fields.quantity(parse_technology), "") or None
-    attributes: dict[str, str] = entry.optional("attributes", read_attributes, {})
-    source = entry.required("source", fields.text, "")
+    component = entry.value("class", "")
+    technology = entry.value("technology", "") or None
+    attributes: dict[str, str] = entry.value("attributes", {})
+    source = entry.value("source", "")
     energies: Written = {}
     if "energy" in entry:
-        energies = read_energies(Fields(entry.entries["energy"], problems, _ACTIONS), _ACTIONS)
+        energies = read_energies(Fields(entry.entries["energy"], problems, _ENERGIES), _ACTIONS)
     elif entry.readable:
         problems.add(node, "'energy' is missing")
     if len(problems) > before or not entry.readable:
@@ -141,10 +176,9 @@ def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
     return ComponentEntry(component, technology, attributes, energies, source)
 
 
-def read_attributes(node: Node, problems: Problems) -> dict[str, str] | None:
-    """Read free attributes, each spelt in one way, so that `1 KiB` equals `1024 B`."""
-    words = fields.mapping_of(fields.text)(node, problems)
-    return None if words is None else {key: spelt(word) for key, word in words.items()}
+_TABLE: Keys = {"name": Key(fields.name, required=True), "entries": Key(fields.list_of(_entry), required=True)}
+ENERGY_TABLE_FORM: Form = keys_form(_TABLE)
+"""What may stand under `energy_table`, as JSON Schema."""
 
 
 def spelt(word: str) -> str:
@@ -186,7 +220,7 @@ def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None
     if not isinstance(node, ScalarNode) or node.empty:
         problems.add(node, f"expected an energy like '0.8 pJ', got {describe(node)}")
         return None
-    value = fields.quantity(parse_energy)(node, problems)
+    value = fields.energy(node, problems)
     if value is not None and value.per_bit and action not in _PER_BIT:
         problems.add(node, f"'{action}' has no energy per bit", "write it in pJ")
         return None
@@ -212,8 +246,8 @@ def read_component(
         Bits that one action moves [bit]; actions that move none are absent.
     """
     own = read_own_energies(part.get("energy"), actions, bits, part.problems)
-    node = part.optional("technology", fields.quantity(parse_technology), technology)
-    attributes: dict[str, str] = part.optional("attributes", read_attributes, {})
+    node = part.value("technology", technology)
+    attributes: dict[str, str] = part.value("attributes", {})
     entry = _matching(part, table, node, {**_own_attributes(part), **attributes})
     if entry is None:
         return own
@@ -230,8 +264,8 @@ def read_own_energies(
     """Energies [pJ] that stand at a component itself; their source is by default the file and line."""
     if node is None or isinstance(node, BadNode):
         return {}
-    energy = Fields(node, problems, (*actions, "source"))
-    source = energy.optional("source", fields.text, f"{Path(node.mark.file).name}:{node.mark.line}")
+    energy = Fields(node, problems, own_energy_keys(actions))
+    source = energy.value("source", f"{Path(node.mark.file).name}:{node.mark.line}")
     return _in_pj(read_energies(energy, actions), bits, source)
 
 
@@ -249,7 +283,7 @@ def _own_attributes(part: Fields) -> dict[str, str]:
     size = part.get("size")
     if isinstance(size, MapNode):
         quiet = Problems()  # a wrong size is reported where the level is read
-        partitions = [fields.quantity(parse_size_bits)(node, quiet) for node in size.entries.values()]
+        partitions = [fields.size_bits(node, quiet) for node in size.entries.values()]
         found["size"] = f"{sum(bits or 0 for bits in partitions)} bit"
     return found
 

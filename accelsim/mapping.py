@@ -11,8 +11,9 @@ from os import PathLike
 from accelsim import library
 from accelsim.architecture import Architecture
 from accelsim.errors import Mark
-from accelsim.spec import fields
-from accelsim.spec.fields import Fields
+from accelsim.spec import fields, forms
+from accelsim.spec.fields import Fields, Key, Keys, formed, keys_form, node_of
+from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum
@@ -51,8 +52,33 @@ class Mapping:
     levels: tuple[LevelMapping, ...]
 
 
-_LEVEL = ("level", "keep", "temporal", "spatial")
 _LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")
+
+
+@formed(forms.pattern(_LOOP))
+def _loop(node: Node, problems: Problems) -> Loop | None:
+    """Read a loop such as `K=4`."""
+    match = _LOOP.fullmatch(node.text) if isinstance(node, ScalarNode) else None
+    if match is None:
+        problems.add(node, f"expected a loop like K=4, got {describe(node)}")
+        return None
+    if int(match[2]) < 1:
+        problems.add(node, f"the bound of a loop is at least 1, got {describe(node)}")
+        return None
+    return Loop(match[1], int(match[2]))
+
+
+_LOOPS = Key(fields.list_of(_loop))
+_SPATIAL: Keys = {"x": _LOOPS, "y": _LOOPS}
+_LEVEL: Keys = {
+    "level": Key(fields.name, required=True),
+    "keep": Key(fields.set_of(fields.identifier)),
+    "temporal": _LOOPS,
+    "spatial": Key(node_of(keys_form(_SPATIAL))),
+}
+_TOP: Keys = {"levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True)}
+MAPPING_FORM: Form = keys_form(_TOP)
+"""What may stand under `mapping`, as JSON Schema."""
 
 
 def load_mapping(
@@ -100,7 +126,7 @@ def read_mapping(
     Without architecture and Einsum only its form is checked.
     """
     before = len(problems)
-    top = Fields(body, problems, ("levels",))
+    top = Fields(body, problems, _TOP)
     node = top.get("levels")
     if node is None and top.readable:
         problems.add(body, "'levels' is missing")
@@ -119,38 +145,26 @@ def read_mapping(
 def _level(level: Fields) -> LevelMapping:
     """Read the loops and the kept tensors of one level."""
     spatial_node = level.get("spatial")
-    spatial = Fields(spatial_node, level.problems, ("x", "y")) if spatial_node else None
+    spatial = Fields(spatial_node, level.problems, _SPATIAL) if spatial_node else None
     return LevelMapping(
-        level.required("level", fields.name, ""),
+        level.value("level", ""),
         _loops(level, "temporal"),
         _loops(spatial, "x") if spatial else (),
         _loops(spatial, "y") if spatial else (),
-        level.optional("keep", fields.set_of(fields.identifier), frozenset()),
+        level.value("keep", frozenset()),
     )
 
 
 def _loops(block: Fields, key: str) -> tuple[Loop, ...]:
     """Read the loops of one block; a dimension has one loop in it at most."""
     empty: list[Loop] = []
-    loops = block.optional(key, fields.list_of(_loop), empty)
+    loops = block.value(key, empty)
     dims = [loop.dim for loop in loops]
     for dim in dict.fromkeys(dim for i, dim in enumerate(dims) if dim in dims[:i]):
         block.problems.add(
             block.entries[key], f"two loops over {dim} stand in one block", "write one with their product"
         )
     return tuple(loops)
-
-
-def _loop(node: Node, problems: Problems) -> Loop | None:
-    """Read a loop such as `K=4`."""
-    match = _LOOP.fullmatch(node.text) if isinstance(node, ScalarNode) else None
-    if match is None:
-        problems.add(node, f"expected a loop like K=4, got {describe(node)}")
-        return None
-    if int(match[2]) < 1:
-        problems.add(node, f"the bound of a loop is at least 1, got {describe(node)}")
-        return None
-    return Loop(match[1], int(match[2]))
 
 
 def _check_levels(node: ListNode, read: Sequence[LevelMapping], architecture: Architecture, problems: Problems) -> None:

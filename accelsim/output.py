@@ -121,11 +121,12 @@ def result_json(result: Result) -> dict[str, Any]:
         ],
         "energy": [dict(row) for row in result.energy_rows()],
         "cycles_by_component": [dict(row) for row in result.cycle_rows()],
-        "mapping": _mapping_json(result.mapping),
+        "mapping": mapping_json(result.mapping),
     }
 
 
-def _mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
+def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
+    """Loops and kept tensors of each level, as plain values."""
     return [
         {
             "level": level.level,

@@ -36,10 +36,11 @@ ENERGY_UNITS = {
     "nJ": Fraction(1000),
     "uJ": Fraction(10**6),
 }
+ENERGY_RATE_UNITS = tuple(unit + per for per in ("", "/bit") for unit in ENERGY_UNITS)
+TECHNOLOGY_UNITS = ("nm",)
 LARGEST = 2**62
-_QUANTITY = re.compile(
-    r"(?P<number>[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?)\s*(?P<unit>[^\s0-9.].*)?"
-)
+_NUMBER = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_QUANTITY = re.compile(rf"(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9.].*)?")
 _PREFIXES = tuple((10.0**power, prefix) for power, prefix in zip(range(12, -18, -3), "TGMk munpf", strict=True))
 
 
@@ -128,6 +129,18 @@ def _split(text: str, units: Iterable[str], example: str, accepted: str = "") ->
     return number, unit
 
 
+def quantity_pattern(units: Iterable[str]) -> str:
+    """Regular expression (ECMA 262 and Python) of a quantity in one of the units.
+
+    Examples
+    --------
+    >>> bool(re.search(quantity_pattern(SIZE_UNITS), "128 KiB")), bool(re.search(quantity_pattern(SIZE_UNITS), "128"))
+    (True, False)
+    """
+    alternatives = "|".join(unit.replace("/", r"\s*/\s*") for unit in units)
+    return rf"^\s*\+?{_NUMBER}\s*(?:{alternatives})\s*$"
+
+
 def parse_size_bits(text: str) -> int:
     """Size [bit] of a quantity.
 
@@ -143,6 +156,20 @@ def parse_size_bits(text: str) -> int:
     if bits >= LARGEST:
         raise QuantityError(f"{quoted(text)} is too large")
     return int(bits)
+
+
+def parse_positive_size_bits(text: str) -> int:
+    """Size [bit] of a quantity that is not zero.
+
+    Examples
+    --------
+    >>> parse_positive_size_bits("16 bit")
+    16
+    """
+    bits = parse_size_bits(text)
+    if bits == 0:
+        raise QuantityError(f"'{text}' is zero")
+    return bits
 
 
 def parse_rate(text: str) -> Rate:
@@ -187,8 +214,7 @@ def parse_energy(text: str) -> Energy:
     >>> parse_energy("8 pJ/bit")
     Energy(pj=Fraction(8, 1), per_bit=True)
     """
-    units = [unit + per for per in ("", "/bit") for unit in ENERGY_UNITS]
-    number, unit = _split(text, units, "0.8 pJ")
+    number, unit = _split(text, ENERGY_RATE_UNITS, "0.8 pJ")
     base, _, per = unit.partition("/")
     return Energy(number * ENERGY_UNITS[base], per_bit=bool(per))
 
@@ -201,7 +227,7 @@ def parse_technology(text: str) -> str:
     >>> parse_technology("65nm")
     '65 nm'
     """
-    number, unit = _split(text, ("nm",), "65 nm")
+    number, unit = _split(text, TECHNOLOGY_UNITS, "65 nm")
     if number == 0:
         raise QuantityError(f"{quoted(text)} is zero")
     return f"{float(number):g} {unit}"

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from os import PathLike
 
 from accelsim import library
-from accelsim.spec import fields
-from accelsim.spec.einsum import Operand, read_conv, read_einsum, read_gemm
-from accelsim.spec.fields import Fields
+from accelsim.spec import fields, forms
+from accelsim.spec.einsum import Operand, einsum_forms, read_conv, read_einsum, read_gemm
+from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
 from accelsim.units import listed, near_miss, quoted
 
@@ -96,9 +97,15 @@ class Workload:
     layers: tuple[Einsum, ...] = field(default_factory=tuple)
 
 
-_TOP = ("name", "conv", "gemm", "einsum", "layers", "repeat", "bits")
-_LAYER = ("name", "conv", "gemm", "einsum", "repeat", "bits")
-_FORMS = ("conv", "gemm", "einsum")
+_FORMS: Keys = {name: Key(node_of(form)) for name, form in einsum_forms(ROLES).items()}
+_NAME = Key(fields.name, required=True)
+_MORE: Keys = {"repeat": Key(fields.positive_int), "bits": Key(fields.mapping_of(fields.positive_int))}
+_LAYER: Keys = {"name": _NAME, **_FORMS, **_MORE}
+_ONE_FORM = [{"required": [name]} for name in _FORMS]
+_LAYERS = forms.sequence({**keys_form(_LAYER), "oneOf": _ONE_FORM}, least=1)
+_TOP: Keys = {"name": _NAME, **_FORMS, "layers": Key(node_of(_LAYERS)), **_MORE}
+WORKLOAD_FORM: Form = {**keys_form(_TOP), "oneOf": [*_ONE_FORM, {"required": ["layers"]}]}
+"""What may stand under `workload`, as JSON Schema."""
 _DEFAULT_BITS = 16
 
 
@@ -132,8 +139,8 @@ def read_workload(body: Node, problems: Problems) -> Workload | None:
     """Read what stands under `workload`, or return None with every mistake reported."""
     before = len(problems)
     top = Fields(body, problems, _TOP)
-    title = top.required("name", fields.name, "")
-    bits: dict[str, int] = top.optional("bits", fields.mapping_of(fields.positive_int), {})
+    title = top.value("name", "")
+    bits: dict[str, int] = top.value("bits", {})
     layers = _layers(top, bits) if "layers" in top else [_layer(top, title, bits, {})]
     _check_bits(top, layers)
     return Workload(title, tuple(filter(None, layers))) if len(problems) == before and top.readable else None
@@ -155,12 +162,12 @@ def _layers(top: Fields, bits: Mapping[str, int]) -> list[Einsum | None]:
     lines: dict[str, int] = {}
     for item in node.items:
         layer = Fields(item, problems, _LAYER)
-        title = layer.required("name", fields.name, "")
+        title = layer.value("name", "")
         if title in lines:
             problems.add(layer.entries["name"], f"two layers are named '{title}', first at line {lines[title]}")
         elif title:
             lines[title] = layer.entries["name"].mark.line
-        own_bits: dict[str, int] = layer.optional("bits", fields.mapping_of(fields.positive_int), {})
+        own_bits: dict[str, int] = layer.value("bits", {})
         layers.append(_layer(layer, title, own_bits, bits))
         _check_bits(layer, layers[-1:])
     return layers
@@ -170,17 +177,17 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
     """Read one Einsum in whichever form it is written; its own bits go before those of the workload."""
     problems = layer.problems
     before = len(problems)
-    repeat = layer.optional("repeat", fields.positive_int, 1)
-    forms = [key for key in _FORMS if key in layer]
-    if layer.readable and len(forms) != 1:
-        problems.add(layer.node, f"expected one of {listed(_FORMS)}; got {' and '.join(forms) or 'none'}")
-    if len(forms) != 1:
+    repeat = layer.value("repeat", 1)
+    given = [key for key in _FORMS if key in layer]
+    if layer.readable and len(given) != 1:
+        problems.add(layer.node, f"expected one of {listed(_FORMS)}; got {' and '.join(given) or 'none'}")
+    if len(given) != 1:
         return None
-    node = layer.entries[forms[0]]
-    if forms[0] == "einsum":
+    node = layer.entries[given[0]]
+    if given[0] == "einsum":
         shape = read_einsum(node, problems, ROLES)
     else:
-        shape = read_conv(node, problems) if forms[0] == "conv" else read_gemm(node, problems)
+        shape = read_conv(node, problems) if given[0] == "conv" else read_gemm(node, problems)
     if shape is None or len(problems) > before:
         return None
     return Einsum(title, shape.dims, tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands), repeat)

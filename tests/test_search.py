@@ -7,6 +7,7 @@ import math
 import re
 import time
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -129,10 +130,12 @@ def test_spread__holds_the_energies_of_all_valid_mappings(case, shares, factor):
         assert high / low == pytest.approx(1 + wide, rel=1e-9)
         inside = sum(low * (1 - 1e-9) <= energy <= high * (1 + 1e-9) for energy in energies)
         assert count <= inside
-    for share in shares:
+    every = {Fraction(k, len(energies)) for k in range(len(energies) + 1)}  # where one energy ends and the next begins
+    for share in every.union(shares):
         exact = energies[max(0, math.ceil(share * len(energies)) - 1)]
         assert exact * (1 - 1e-12) <= spread.quantile_pj(share) <= exact * (1 + wide) * (1 + 1e-12)
-    for limit in (1.01, 2.0, factor):
+    around = {energy / energies[0] * (1 + far * wide) for energy in energies[1:] for far in (-3, 3)}
+    for limit in {limit for limit in around if limit >= 1}.union((1.01, 2.0, factor)):
         reached = spread.within(limit)
         assert sum(energy <= energies[0] * limit * (1 - wide) for energy in energies) <= reached
         assert reached <= sum(energy <= energies[0] * limit * (1 + wide) for energy in energies)

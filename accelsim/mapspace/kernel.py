@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.encode import Batch, Bools, Ints
-from accelsim.model.kernel import jit
+from accelsim.model.jit import jit
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

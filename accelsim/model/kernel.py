@@ -7,12 +7,13 @@ the oracle. Counts are int64 and `encode` has proved that they fit.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Encoded, Floats, Ints
+from accelsim.model.jit import inline, jit, merge
+from accelsim.model.windows import distinct_windows, seen_windows, words_into_window
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION = range(6)
 RULES = 8
@@ -93,26 +94,12 @@ def make_detail(encoded: Encoded) -> Detail:
     )
 
 
-_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}
-"""No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
-
-
-def jit(function: Any) -> Any:
-    """Compile a function of arrays when it is first called, and keep the machine code on disk."""
-    return njit(**_OPTIONS)(function)
-
-
-def inline(function: Any) -> Any:
-    """Compile a function as part of those that call it: passing the constants on costs more than what it does."""
-    return njit(**_OPTIONS, forceinline=True)(function)
-
-
 @inline
 def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-@inline
+@merge
 def _box(c: Constants, inside: Ints, level: int, t: int) -> int:
     """Words in the box of a tile."""
     words, extent = 1, 1
@@ -122,80 +109,6 @@ def _box(c: Constants, inside: Ints, level: int, t: int) -> int:
             extent = 1
         extent += c.term_factor[t, k] * (inside[level, c.term[t, k]] - 1)
     return words * extent
-
-
-@jit
-def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
-    """Mark all positions that some marked position reaches in 0 … count-1 steps; returns the new extent."""
-    new = extent + step * (count - 1)
-    for at in range(extent, new):
-        reach[at] = False
-    for at in range(new - 1, -1, -1):
-        for k in range(1, count):
-            back = at - k * step
-            if back < 0:
-                break
-            if back < extent and reach[back]:
-                reach[at] = True
-                break
-    return new
-
-
-@jit
-def _count_marks(reach: Bools, extent: int) -> int:
-    marked = 0
-    for at in range(extent):
-        marked += reach[at]
-    return marked
-
-
-@inline
-def _axis_loop(
-    c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, d: int, on_x: bool, on_y: bool
-) -> tuple[int, int]:
-    """Step and count of a dimension's loop over the chosen axes of a fanout; y lies inside x."""
-    step, count = c.factor[t, d] * s.inside[level + 1, d], 1
-    if on_x:
-        count = x[level, d]
-        if not on_y:
-            step *= y[level, d]
-    if on_y:
-        count *= y[level, d]
-    return step, count
-
-
-@jit
-def _distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, on_x: bool, on_y: bool) -> int:
-    """Distinct tile offsets of a windowed tensor among children on the chosen axes.
-
-    Two progressions of counts n, m and steps a, b have n*m - max(0, n - b/g) * max(0, m - a/g) distinct sums, g =
-    gcd(a, b): sums collide exactly along (b/g, -a/g), and each chain of collisions is counted at its start. More than
-    two are marked one by one.
-    """
-    groups, k = 1, 0
-    while k < c.terms[t]:
-        rank, start, found, n, m, a, b = c.rank[t, c.term[t, k]], k, 0, 1, 1, 1, 1
-        while k < c.terms[t] and c.rank[t, c.term[t, k]] == rank:
-            step, count = _axis_loop(c, s, x, y, level, t, c.term[t, k], on_x, on_y)
-            if count > 1:
-                found += 1
-                n, a, m, b = m, b, count, step
-            k += 1
-        if found < 2:
-            groups *= m
-        elif found == 2:
-            g, rest = a, b
-            while rest:
-                g, rest = rest, g % rest
-            groups *= n * m - max(0, n - b // g) * max(0, m - a // g)
-        else:
-            s.reach[0] = True
-            extent = 1
-            for again in range(start, k):
-                step, count = _axis_loop(c, s, x, y, level, t, c.term[t, again], on_x, on_y)
-                extent = _mark_sum(s.reach, extent, step, count)
-            groups *= _count_marks(s.reach, extent)
-    return groups
 
 
 @inline
@@ -210,84 +123,11 @@ def _distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, sha
         if counts or not shares_y:
             groups *= y[level, d]
     if windowed and (shares_x or shares_y):
-        groups *= _distinct_windows(c, s, x, y, level, t, shares_x, shares_y)
+        groups *= distinct_windows(c, s, x, y, level, t, shares_x, shares_y)
     return groups
 
 
-@inline
-def _words_into_window(
-    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int
-) -> int:
-    """Words that enter one instance's tile of a windowed tensor, which loop j of level lv is the innermost to move.
-
-    These are the first box, whole boxes, and new parts where a halo is kept.
-
-    Only the innermost loop that moves the tile, k, can keep a halo, because the step vector of any loop further out
-    differs from the remembered one, except where loops on the same rank happen to continue k's steps (same vector) or
-    to leave the box in place.
-    """
-    words = s.tile[level, t]
-    d = order[lv, j]
-    rank, step, extent = c.rank[t, d], c.factor[t, d] * s.inside[lv + 1, d] * s.spread[lv, d], 1
-    for k in range(c.terms[t]):
-        if c.rank[t, c.term[t, k]] == rank:
-            extent += c.factor[t, c.term[t, k]] * (s.inside[level, c.term[t, k]] - 1)
-    new = words // extent * min(extent, step)
-    total = s.before[lv, j] * (words + (temporal[lv, d] - 1) * new)
-    back = (temporal[lv, d] - 1) * step
-    while True:
-        j -= 1
-        while j < 0:
-            lv -= 1
-            if lv < 0:
-                return total
-            j = s.loops[lv] - 1
-        d = order[lv, j]
-        bound = temporal[lv, d]
-        if not c.relevant[t, d]:
-            continue
-        if c.rank[t, d] != rank:
-            return total
-        far = c.factor[t, d] * s.inside[lv + 1, d] * s.spread[lv, d]
-        if far == back:
-            total -= (bound - 1) * s.before[lv, j] * words
-        elif far - back == step:
-            total -= (bound - 1) * s.before[lv, j] * (words - new)
-        back += (bound - 1) * far
-
-
-@jit
-def _seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int, t: int) -> int:
-    """Different words of a windowed output that ever pass through one instance of level `above` in tiles of `level`."""
-    words, k = 1, 0
-    while k < c.terms[t]:
-        rank, extent = c.rank[t, c.term[t, k]], 1
-        start = k
-        while k < c.terms[t] and c.rank[t, c.term[t, k]] == rank:
-            extent += c.factor[t, c.term[t, k]] * (s.inside[level, c.term[t, k]] - 1)
-            k += 1
-        if k == start + 1:
-            d = c.term[t, start]
-            words *= extent
-            for lv in range(level):
-                words *= temporal[lv, d]
-                if lv >= above:
-                    words *= s.spread[lv, d]
-            continue
-        for at in range(extent):
-            s.reach[at] = True
-        for again in range(start, k):
-            d = c.term[t, again]
-            for lv in range(level):
-                step = c.factor[t, d] * s.inside[lv + 1, d]
-                if lv >= above:
-                    extent = _mark_sum(s.reach, extent, step, s.spread[lv, d])
-                extent = _mark_sum(s.reach, extent, step * s.spread[lv, d], temporal[lv, d])
-        words *= _count_marks(s.reach, extent)
-    return words
-
-
-@inline
+@merge
 def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool) -> int:
     """Place the tiles and tell whether they fit; nothing here depends on the order of loops.
 
@@ -308,7 +148,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             s.spread[lv, d] = x[lv, d] * y[lv, d]
         s.used[lv + 1] = s.used[lv] * across * down
         s.parts_apart[lv + 1] = s.parts_apart[lv]
-        if across * down > 1:
+        if c.two_widths[0] and across * down > 1:
             for d in range(dims):
                 s.parts_apart[lv + 1] *= s.spread[lv, d] if c.reduces[d] else 1
         if status == VALID and across > c.fanout[lv, 0]:
@@ -364,7 +204,7 @@ def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
     return VALID
 
 
-@inline
+@merge
 def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
     """Multiply up the temporal loops from the outside in: all of them, and those that move the output."""
     levels, dims = temporal.shape
@@ -396,12 +236,12 @@ def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int
             d = order[lv, j]
             if c.relevant[t, d]:
                 if c.windowed[t]:
-                    return _words_into_window(c, temporal, order, s, level, t, lv, j)
+                    return words_into_window(c, temporal, order, s, level, t, lv, j)
                 return s.tile[level, t] * s.before[lv, j] * temporal[lv, d]
     return s.tile[level, t]
 
 
-@inline
+@merge
 def _account(
     c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: bool, every: bool
 ) -> float:
@@ -428,7 +268,7 @@ def _account(
     return read_pj + write_pj + update_pj
 
 
-@inline
+@merge
 def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, every: bool) -> float:
     """Enter what crosses the network below a level for each child; returns its energy [pJ]."""
     s.transfers[lv, t] = words
@@ -440,7 +280,7 @@ def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, eve
     return energy
 
 
-@inline
+@merge
 def _move_input(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int, every: bool
 ) -> float:
@@ -462,7 +302,7 @@ def _move_input(
     return energy
 
 
-@inline
+@merge
 def _move_output(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
 ) -> float:
@@ -477,7 +317,7 @@ def _move_output(
     energy = 0.0
     child = levels
     up = s.steps[levels]
-    seen = _seen_windows(c, temporal, s, levels, levels, t) if windowed else s.visits[levels]
+    seen = seen_windows(c, temporal, s, levels, levels, t) if windowed else s.visits[levels]
     down = up - seen
     for lv in range(levels - 1, -1, -1):
         energy += _account_transfers(c, s, lv, t, down + up, every)
@@ -493,13 +333,13 @@ def _move_output(
         if not keep[lv, t]:
             continue
         if windowed:
-            seen = _seen_windows(c, temporal, s, child, lv, t)
+            seen = seen_windows(c, temporal, s, child, lv, t)
         child = lv
         updates, reads, fills = up, up - seen, 0
         s.partial[lv, t] = reads > 0 or s.parts_apart[lv] > 1
         if lv > 0:
             up = _words_into(c, temporal, order, s, lv, t)
-            seen = _seen_windows(c, temporal, s, lv, lv, t) if windowed else s.tile[lv, t] * s.visits[lv]
+            seen = seen_windows(c, temporal, s, lv, lv, t) if windowed else s.tile[lv, t] * s.visits[lv]
             fills = down = up - seen
             if c.drain[lv]:
                 reads += up
@@ -507,7 +347,7 @@ def _move_output(
     return energy
 
 
-@inline
+@merge
 def _port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, every: bool) -> int:
     """Cycles that the busiest port of a level needs; 0 if that is not more than `cycles` and not asked for."""
     needed = 0
@@ -520,7 +360,7 @@ def _port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, ev
     return needed
 
 
-@inline
+@merge
 def cost(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
 ) -> tuple[int, float, int]:
@@ -554,7 +394,7 @@ def cost(
     return _fit_partial_sums(c, keep, s) if c.two_widths[0] else VALID, energy, cycles
 
 
-@inline
+@merge
 def evaluate_one(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool
 ) -> tuple[int, float, int]:

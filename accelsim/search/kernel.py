@@ -13,7 +13,8 @@ import numpy as np
 from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
-from accelsim.model.kernel import RULES, UTILIZATION, VALID, Detail, cost, evaluate_one, fit, jit
+from accelsim.model.jit import jit
+from accelsim.model.kernel import RULES, UTILIZATION, VALID, Detail, cost, evaluate_one, fit
 
 BINS = 1 << 18
 BIN_WIDTH = 2.5e-4

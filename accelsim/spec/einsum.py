@@ -9,16 +9,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from accelsim.spec import fields
-from accelsim.spec.fields import Fields, Reader
+from accelsim.spec import fields, forms
+from accelsim.spec.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
+from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss, quoted
 
 Rank = tuple[tuple[str, int], ...]
-_CONV = ("N", "K", "C", "P", "Q", "H", "W", "R", "S", "stride", "dilation", "padding", "groups")
-_GEMM = ("B", "H", "M", "N", "K", "pass")
 _PASSES = ("forward", "input_gradient", "weight_gradient")
+_SIZES = (("P", "Q"), ("H", "W"))
 _TERM = re.compile(r"\s*(?:([0-9]{1,9})\s*\*\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*")
+_SUM = rf"{_TERM.pattern}(?:\+{_TERM.pattern})*"
+_PSUMS = "psums"
 
 
 class Operand(NamedTuple):
@@ -41,41 +43,64 @@ def _plain(name: str, dims: Iterable[str], role: str) -> Operand:
     return Operand(name, tuple(((dim, 1),) for dim in dims), role)
 
 
-def _pair(least: int) -> Reader[tuple[int, int]]:
+def _pair(least: int) -> Formed[tuple[int, int]]:
     """Reader of one integer for both axes, or of `[h, w]`."""
+    one = fields.at_least(least)
 
+    @formed(forms.either(one.form, forms.sequence(one.form, least=2, most=2)))
     def read(node: Node, problems: Problems) -> tuple[int, int] | None:
         if not isinstance(node, ListNode):
-            both = fields.at_least(least)(node, problems)
+            both = one(node, problems)
             return None if both is None else (both, both)
         if len(node.items) != 2:
             problems.add(node, f"expected one whole number or [h, w], got a list of {len(node.items)}")
             return None
-        values = fields.list_of(fields.at_least(least))(node, problems) or []
+        values = fields.list_of(one)(node, problems) or []
         return (values[0], values[1]) if len(values) == 2 else None
 
     return read
+
+
+_ONE = Key(fields.positive_int)
+_NEEDED = Key(fields.positive_int, required=True)
+_CONV: Keys = {
+    **{"N": _ONE, "K": _NEEDED, "C": _NEEDED, "P": _ONE, "Q": _ONE, "H": _ONE, "W": _ONE, "R": _NEEDED, "S": _NEEDED},
+    **{"stride": Key(_pair(1)), "dilation": Key(_pair(1)), "padding": Key(_pair(0)), "groups": _ONE},
+}
+_GEMM: Keys = {
+    **{"B": _ONE, "H": _ONE, "M": _NEEDED, "N": _NEEDED, "K": _NEEDED},
+    "pass": Key(fields.one_of(_PASSES)),
+}
+
+
+def einsum_forms(roles: Sequence[str]) -> dict[str, Form]:
+    """Form of each way to write an Einsum."""
+    sizes = [{"required": list(pair)} for pair in _SIZES]
+    return {
+        "conv": {**keys_form(_CONV), "oneOf": sizes},
+        "gemm": keys_form(_GEMM),
+        "einsum": keys_form(_einsum_keys(roles)),
+    }
 
 
 def read_conv(node: Node, problems: Problems) -> Shape | None:
     """Read a convolution, or return None with every mistake reported."""
     before = len(problems)
     conv = Fields(node, problems, _CONV)
-    size = {"N": conv.optional("N", fields.positive_int, 1)}
-    size |= {dim: conv.required(dim, fields.positive_int, 1) for dim in "KCRS"}
-    stride = conv.optional("stride", _pair(1), (1, 1))
-    dilation = conv.optional("dilation", _pair(1), (1, 1))
-    padding = conv.optional("padding", _pair(0), (0, 0))
-    groups = conv.optional("groups", fields.positive_int, 1)
+    size = {dim: conv.value(dim, 1) for dim in "NKCRS"}
+    stride = conv.value("stride", (1, 1))
+    dilation = conv.value("dilation", (1, 1))
+    padding = conv.value("padding", (0, 0))
+    groups = conv.value("groups", 1)
     for dim in "KC":
         if size[dim] % groups and dim in conv and not isinstance(conv.get(dim), BadNode):
             problems.add(conv.entries["groups"], f"{groups} groups do not divide {dim} = {size[dim]}")
     given = [key for key in "PQHW" if key in conv]
-    extents = [conv.optional(key, fields.positive_int, 1) for key in given]
-    if conv.readable and given not in (["P", "Q"], ["H", "W"]):
+    extents = [conv.value(key, 1) for key in given]
+    if conv.readable and tuple(given) not in _SIZES:
         forms = "either P and Q (output size) or H and W (input size without padding)"
         problems.add(node, f"expected {forms}, got {listed(given) or 'none'}")
-    if len(problems) > before or len(extents) != 2:
+    if len(problems) > before or len(extents) != 2 or any(size[dim] % groups for dim in "KC"):
         return None
     if given == ["H", "W"]:
         for axis, (key, kernel) in enumerate((("H", "R"), ("W", "S"))):
@@ -103,8 +128,8 @@ def read_gemm(node: Node, problems: Problems) -> Shape | None:
     before = len(problems)
     gemm = Fields(node, problems, _GEMM)
     batch = [dim for dim in "BH" if dim in gemm]
-    dims = {dim: gemm.required(dim, fields.positive_int, 1) for dim in (*batch, *"MNK")}
-    training_pass = gemm.optional("pass", fields.one_of(_PASSES), "forward")
+    dims = {dim: gemm.value(dim, 1) for dim in (*batch, *"MNK")}
+    training_pass = gemm.value("pass", "forward")
     if len(problems) > before or not gemm.readable:
         return None
     mk, kn, mn = ((*batch, *dims_of) for dims_of in ("MK", "KN", "MN"))
@@ -121,11 +146,11 @@ def read_gemm(node: Node, problems: Problems) -> Shape | None:
 def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape | None:
     """Read an Einsum that is written out, or return None with every mistake reported."""
     before = len(problems)
-    einsum = Fields(node, problems, ("dims", "tensors", "output", "roles"))
-    dims: dict[str, int] = einsum.required("dims", _named(fields.mapping_of(fields.positive_int)), {})
-    ranks: dict[str, Node] = einsum.required("tensors", _named(fields.mapping_of(_as_node)), {})
-    output = einsum.required("output", fields.identifier, "")
-    given: dict[str, str] = einsum.optional("roles", fields.mapping_of(fields.one_of(roles, "a role")), {})
+    einsum = Fields(node, problems, _einsum_keys(roles))
+    dims: dict[str, int] = einsum.value("dims", {})
+    ranks: dict[str, Node] = einsum.value("tensors", {})
+    output = einsum.value("output", "")
+    given: dict[str, str] = einsum.value("roles", {})
     if len(problems) > before or not einsum.readable:
         return None
     if output not in ranks:
@@ -148,18 +173,27 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
     return Shape(dims, tuple(Operand(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items()))
 
 
-def _as_node(node: Node, _: Problems) -> Node:
-    return node
+def _einsum_keys(roles: Sequence[str]) -> Keys:
+    """Keys of an Einsum that is written out."""
+    ranks = forms.sequence(forms.scalar({"type": "string", "pattern": forms.whole(_SUM)}))
+    return {
+        "dims": Key(_named(fields.mapping_of(fields.positive_int)), required=True),
+        "tensors": Key(_named(fields.mapping_of(node_of(ranks))), required=True),
+        "output": Key(fields.identifier, required=True),
+        "roles": Key(fields.mapping_of(fields.one_of(roles, "a role"))),
+    }
 
 
-def _named(read: Reader[dict[str, fields.T]]) -> Reader[dict[str, fields.T]]:
+def _named(read: Formed[dict[str, fields.T]]) -> Formed[dict[str, fields.T]]:
     """Reader of a mapping whose keys name dimensions or tensors."""
+    names = {"pattern": forms.whole(fields.IDENTIFIER.pattern), "not": {"enum": [_PSUMS]}}
 
+    @formed({**read.form, "propertyNames": names})
     def read_named(node: Node, problems: Problems) -> dict[str, fields.T] | None:
         for key, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
             if not fields.IDENTIFIER.fullmatch(key):
                 problems.add(BadNode(mark, node.path), f"{quoted(key)} cannot be a name", "use letters, digits and _")
-            elif key == "psums":
+            elif key == _PSUMS:
                 problems.add(BadNode(mark, node.path), "'psums' stands for partial sums", "choose another name")
         return read(node, problems)
 

@@ -1,6 +1,7 @@
 """Readers of fields: each reports its mistake and goes on, so that one run shows every one.
 
-A reader takes a node and the problems found so far, and returns the value or, with the reason reported, None.
+A reader takes a node and the problems found so far, and returns the value or, with the reason reported, None. It
+carries the form of what it reads, of which the JSON Schemas are made.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
+from accelsim import units
+from accelsim.spec import forms
+from accelsim.spec.forms import Form
 from accelsim.spec.params import substitute
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file, describe
 from accelsim.units import LARGEST, QuantityError, listed, near_miss, printable, quoted
@@ -20,6 +24,52 @@ Reader = Callable[[Node, Problems], T | None]
 KINDS = ("architecture", "workload", "mapping", "constraints", "energy_table")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_TRUTH = ("true", "True", "TRUE", "false", "False", "FALSE")
+
+
+@dataclass(frozen=True, slots=True)
+class Formed(Generic[T]):
+    """A reader with the form of what it reads."""
+
+    read: Reader[T]
+    form: Form
+
+    def __call__(self, node: Node, problems: Problems) -> T | None:
+        """Read a node."""
+        return self.read(node, problems)
+
+
+def formed(form: Form) -> Callable[[Reader[T]], Formed[T]]:
+    """Give a reader the form of what it reads."""
+    return lambda read: Formed(read, form)
+
+
+def form_of(read: Reader[Any]) -> Form:
+    """Form of what a reader reads; empty, which is anything, where it says none."""
+    return read.form if isinstance(read, Formed) else {}
+
+
+def node_of(form: Form) -> Formed[Node]:
+    """Reader of a node as it is, which is looked into later."""
+    return Formed(lambda node, _: node, form)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key that may stand in a mapping: how its value is read, and whether it must be there."""
+
+    read: Reader[Any]
+    required: bool = False
+
+
+Keys = Mapping[str, Key]
+
+
+def keys_form(keys: Keys) -> Form:
+    """Form of a mapping with these keys."""
+    required = [name for name, key in keys.items() if key.required]
+    return forms.mapping({name: form_of(key.read) for name, key in keys.items()}, required)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +121,14 @@ class Fields:
         The mapping.
     problems : Problems
         Where mistakes go.
-    known : iterable of str
-        Every key that may stand here.
+    known : iterable of str, or mapping of str to Key
+        Every key that may stand here; with their readers, `value` reads them.
     """
 
-    def __init__(self, node: Node, problems: Problems, known: Iterable[str]) -> None:
+    def __init__(self, node: Node, problems: Problems, known: Iterable[str] | Keys) -> None:
         self.node = node
         self.problems = problems
+        self.keys: Keys = known if isinstance(known, Mapping) else {}
         self.known = tuple(known)
         self.entries: Mapping[str, Node] = {}
         self.readable = isinstance(node, MapNode)
@@ -101,6 +152,12 @@ class Fields:
         """Node of a key, or None where it is left out."""
         return self.entries.get(key)
 
+    def value(self, key: str, default: T) -> T:
+        """Value of a key as it is declared; the default stands in where it is left out, or wrong."""
+        declared = self.keys[key]
+        read: Reader[T] = declared.read
+        return self.required(key, read, default) if declared.required else self.optional(key, read, default)
+
     def required(self, key: str, read: Reader[T], fallback: T) -> T:
         """Value of a key that must be there; the fallback stands in after a report."""
         if key not in self.entries and self.readable:
@@ -114,6 +171,7 @@ class Fields:
         return default if value is None else value
 
 
+@formed(forms.text())
 def text(node: Node, problems: Problems) -> str | None:
     """Read any text, as one line."""
     if not isinstance(node, ScalarNode) or not node.text.strip():
@@ -122,6 +180,7 @@ def text(node: Node, problems: Problems) -> str | None:
     return printable(" ".join(node.text.split()))
 
 
+@formed(forms.text(forms.whole(_NAME.pattern)))
 def name(node: Node, problems: Problems) -> str | None:
     """Read a name: letters, digits and `_ . / + -`."""
     if not isinstance(node, ScalarNode) or not _NAME.fullmatch(node.text):
@@ -130,6 +189,7 @@ def name(node: Node, problems: Problems) -> str | None:
     return node.text
 
 
+@formed(forms.text(forms.whole(IDENTIFIER.pattern)))
 def identifier(node: Node, problems: Problems) -> str | None:
     """Read the name of a dimension or tensor: letters, digits and `_`."""
     if not isinstance(node, ScalarNode) or not IDENTIFIER.fullmatch(node.text):
@@ -138,11 +198,12 @@ def identifier(node: Node, problems: Problems) -> str | None:
     return node.text
 
 
-def at_least(least: int) -> Reader[int]:
+def at_least(least: int) -> Formed[int]:
     """Reader of whole numbers from `least` on."""
 
+    @formed(forms.integer(least))
     def read(node: Node, problems: Problems) -> int | None:
-        if not isinstance(node, ScalarNode) or not re.fullmatch(r"[+-]?[0-9]+", node.text):
+        if not isinstance(node, ScalarNode) or not _INTEGER.fullmatch(node.text):
             problems.add(node, f"expected a whole number, got {describe(node)}", _plain_integer(node))
             return None
         value = int(node.text) if len(node.text) < 30 else LARGEST
@@ -165,23 +226,25 @@ def _plain_integer(node: Node) -> str:
     return f"write {int(float(match[1]))}" if match and float(match[1]).is_integer() and float(match[1]) < 2**53 else ""
 
 
-positive_int: Reader[int] = at_least(1)
-count: Reader[int] = at_least(0)
+positive_int = at_least(1)
+count = at_least(0)
 
 
+@formed(forms.boolean(_TRUTH))
 def boolean(node: Node, problems: Problems) -> bool | None:
     """Read `true` or `false`, as in YAML 1.2."""
-    if isinstance(node, ScalarNode) and node.text in ("true", "True", "TRUE", "false", "False", "FALSE"):
+    if isinstance(node, ScalarNode) and node.text in _TRUTH:
         return node.text.lower() == "true"
     problems.add(node, f"expected true or false, got {describe(node)}")
     return None
 
 
-def one_of(choices: Iterable[str], noun: str = "") -> Reader[str]:
+def one_of(choices: Iterable[str], noun: str = "") -> Formed[str]:
     """Reader of one of a few words; `noun` says in the message what they are."""
     words = tuple(choices)
     expected = f"{noun} ({listed(words)})" if noun else f"one of {listed(words)}"
 
+    @formed(forms.choice(words))
     def read(node: Node, problems: Problems) -> str | None:
         if isinstance(node, ScalarNode) and node.text in words:
             return node.text
@@ -192,9 +255,10 @@ def one_of(choices: Iterable[str], noun: str = "") -> Reader[str]:
     return read
 
 
-def quantity(parse: Callable[[str], T]) -> Reader[T]:
-    """Reader of a number with a unit; `parse` is one of the parsers of `units`."""
+def quantity(parse: Callable[[str], T], known: Iterable[str]) -> Formed[T]:
+    """Reader of a number with a unit; `parse` is one of the parsers of `units`, and `known` are the units it reads."""
 
+    @formed(forms.quantity(known))
     def read(node: Node, problems: Problems) -> T | None:
         if not isinstance(node, ScalarNode) or node.empty:
             problems.add(node, f"expected a number with a unit, got {describe(node)}")
@@ -208,9 +272,18 @@ def quantity(parse: Callable[[str], T]) -> Reader[T]:
     return read
 
 
-def list_of(read: Reader[T]) -> Reader[list[T]]:
+size_bits = quantity(units.parse_size_bits, units.SIZE_UNITS)
+positive_size_bits = quantity(units.parse_positive_size_bits, units.SIZE_UNITS)
+rate = quantity(units.parse_rate, units.RATE_UNITS)
+frequency_hz = quantity(units.parse_frequency_hz, units.FREQUENCY_UNITS)
+technology = quantity(units.parse_technology, units.TECHNOLOGY_UNITS)
+energy = quantity(units.parse_energy, units.ENERGY_RATE_UNITS)
+
+
+def list_of(read: Reader[T]) -> Formed[list[T]]:
     """Reader of a list; items that cannot be read are reported and left out."""
 
+    @formed(forms.sequence(form_of(read)))
     def read_list(node: Node, problems: Problems) -> list[T] | None:
         if not isinstance(node, ListNode):
             problems.add(node, f"expected a list, got {describe(node)}")
@@ -221,9 +294,10 @@ def list_of(read: Reader[T]) -> Reader[list[T]]:
     return read_list
 
 
-def set_of(read: Reader[str]) -> Reader[frozenset[str]]:
+def set_of(read: Reader[str]) -> Formed[frozenset[str]]:
     """Reader of a list of different words, whose order does not matter."""
 
+    @formed(forms.sequence(form_of(read), different=True))
     def read_set(node: Node, problems: Problems) -> frozenset[str] | None:
         words = list_of(read)(node, problems) or []
         for word in dict.fromkeys(word for i, word in enumerate(words) if word in words[:i]):
@@ -233,9 +307,10 @@ def set_of(read: Reader[str]) -> Reader[frozenset[str]]:
     return read_set
 
 
-def mapping_of(read: Reader[T]) -> Reader[dict[str, T]]:
+def mapping_of(read: Reader[T]) -> Formed[dict[str, T]]:
     """Reader of a mapping from free names to values; values that cannot be read are reported and left out."""
 
+    @formed(forms.named(form_of(read)))
     def read_mapping(node: Node, problems: Problems) -> dict[str, T] | None:
         if not isinstance(node, MapNode):
             problems.add(node, f"expected a mapping, got {describe(node)}")

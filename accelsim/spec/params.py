@@ -12,11 +12,15 @@ from accelsim.errors import Mark, Problem, SpecError
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file
 from accelsim.units import LARGEST, listed, near_miss, quoted
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+KEY = r"[A-Za-z_][A-Za-z0-9_]*"
+"""Pattern of one part of a parameter's name."""
+_NAME = re.compile(rf"{KEY}(?:\.[A-Za-z0-9_]+)*")
 _USE = re.compile(r"\$[A-Za-z_]")
 _TOKEN = re.compile(
     rf"\s*(?:(?P<number>[0-9]+)(?![0-9.A-Za-z_])|\$(?P<name>{_NAME.pattern})|(?P<sign>//|[-+*/()]))",
 )
+ARITHMETIC = rf"^(?=.*\$)(?:\s*(?:[0-9]+(?![0-9.A-Za-z_])|\${_NAME.pattern}(?![0-9A-Za-z_])|[-+*/()]))+\s*$"
+"""Pattern of a use of parameters as a whole: `$name`, or arithmetic."""
 _LONGEST_CHAIN = 100
 _DEEPEST = 50
 
@@ -206,7 +210,7 @@ def _definitions(root: MapNode, problems: Problems) -> tuple[dict[str, Node], di
     while waiting:
         prefix, group = waiting.pop(0)
         for key, value in group.entries.items():
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+            if not re.fullmatch(KEY, key):
                 what = f"{quoted(key)} cannot name a parameter"
                 problems.add(group.key_marks[key], f"{group.path}: {what}", "use letters, digits and _")
             elif isinstance(value, MapNode):

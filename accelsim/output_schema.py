@@ -1,0 +1,176 @@
+"""Form of result.json as JSON Schema (draft 2020-12): what `accelsim.output` writes, each key once and none optional.
+
+Energies are in pJ, counts in words of one instance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Form = dict[str, Any]
+
+_TEXT: Form = {"type": "string"}
+_COUNT: Form = {"type": "integer", "minimum": 0}
+_SOME: Form = {"type": "integer", "minimum": 1}
+_NUMBER: Form = {"type": "number", "minimum": 0}
+_SHARE: Form = {"type": "number", "minimum": 0, "maximum": 1}
+_TRUTH: Form = {"type": "boolean"}
+
+
+def _record(**entries: Form) -> Form:
+    return {"type": "object", "properties": entries, "required": list(entries), "additionalProperties": False}
+
+
+def _rows(items: Form) -> Form:
+    return {"type": "array", "items": items}
+
+
+def _row(*items: Form) -> Form:
+    return {"type": "array", "prefixItems": list(items), "minItems": len(items), "maxItems": len(items)}
+
+
+def _or_null(form: Form) -> Form:
+    return {"anyOf": [form, {"type": "null"}]}
+
+
+def _to(name: str) -> Form:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+_INPUT = _record(file=_TEXT, sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"})
+_PROVENANCE: Form = {
+    "accelsim": _TEXT,
+    "command": {"enum": ["map", "eval"]},
+    "inputs": {"type": "object", "additionalProperties": _INPUT},
+    "overrides": {"type": "object", "additionalProperties": _TEXT},
+}
+_LOOP = _row(_TEXT, _SOME)
+_RESULT = _record(
+    architecture=_TEXT,
+    layer=_TEXT,
+    valid=_TRUTH,
+    violations=_rows(_TEXT),
+    macs=_SOME,
+    energy_pj=_NUMBER,
+    pj_per_mac=_NUMBER,
+    cycles=_SOME,
+    edp_pj_cycles=_NUMBER,
+    clock_hz=_or_null(_NUMBER),
+    run_time_s=_or_null(_NUMBER),
+    utilization=_record(overall=_NUMBER, spatial=_NUMBER, temporal=_SHARE),
+    bottleneck=_TEXT,
+    compute=_record(
+        name=_TEXT, instances=_SOME, used_instances=_SOME, cycles=_SOME, cycles_per_mac=_SOME, energy_pj=_NUMBER
+    ),
+    levels=_rows(
+        _record(
+            level=_TEXT,
+            instances=_SOME,
+            used_instances=_SOME,
+            used_words=_COUNT,
+            capacity_words=_or_null(_COUNT),
+            word_bits=_SOME,
+            cycles=_COUNT,
+            leak_pj=_NUMBER,
+        )
+    ),
+    tensors=_rows(
+        _record(
+            level=_TEXT,
+            tensor=_TEXT,
+            tile_words=_SOME,
+            word_bits=_SOME,
+            reads=_COUNT,
+            fills=_COUNT,
+            updates=_COUNT,
+            partial=_TRUTH,
+            read_pj=_NUMBER,
+            write_pj=_NUMBER,
+            update_pj=_NUMBER,
+            energy_pj=_NUMBER,
+        )
+    ),
+    networks=_rows(
+        _record(
+            level=_TEXT,
+            tensor=_TEXT,
+            children=_SOME,
+            distinct=_SOME,
+            distinct_up=_COUNT,
+            transfers=_COUNT,
+            energy_pj=_NUMBER,
+            multicast=_NUMBER,
+            spatial_reduction=_NUMBER,
+        )
+    ),
+    energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
+    cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
+    mapping=_rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), x=_rows(_LOOP), y=_rows(_LOOP))),
+)
+_SEARCH = _record(
+    objective=_TEXT,
+    method={"enum": ["exhaustive", "random"]},
+    seed=_COUNT,
+    budget=_record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER)),
+    stop={"enum": ["exhausted", "budget", "timeout", "interrupted"]},
+    space_size=_SOME,
+    seen=_SOME,
+    valid=_SOME,
+    rejections=_rows(_record(rule=_TEXT, level=_TEXT, count=_COUNT)),
+    spread=_record(
+        resolution=_NUMBER,
+        min_pj=_NUMBER,
+        max_pj=_NUMBER,
+        max_over_min=_NUMBER,
+        quantiles=_rows(_record(share=_SHARE, energy_pj=_NUMBER)),
+        within=_rows(_record(factor=_NUMBER, count=_COUNT, share=_SHARE)),
+        histogram=_rows(_row(_NUMBER, _NUMBER, _SOME)),
+    ),
+    curve=_rows(_row(_SOME, _NUMBER)),
+)
+_ENERGY_TABLE = _rows(
+    _record(
+        component=_TEXT,
+        role=_TEXT,
+        action=_TEXT,
+        energy_pj=_or_null(_NUMBER),
+        pj_per_word=_or_null(_NUMBER),
+        pj_per_bit=_or_null(_NUMBER),
+        source=_or_null(_TEXT),
+    )
+)
+_TOTAL = _record(
+    layers=_COUNT,
+    distinct_layers=_COUNT,
+    unmapped=_rows(_TEXT),
+    macs=_COUNT,
+    energy_pj=_NUMBER,
+    pj_per_mac=_or_null(_NUMBER),
+    cycles=_COUNT,
+    utilization=_or_null(_NUMBER),
+)
+_MAPPED = _record(layer=_TEXT, repeat=_SOME, result=_to("result"), search=_to("search"))
+_UNMAPPED = _record(layer=_TEXT, repeat=_SOME, no_valid_mapping=_TEXT)
+_NETWORK = _record(
+    **_PROVENANCE,
+    workload=_TEXT,
+    architecture=_TEXT,
+    total=_TOTAL,
+    layers=_rows({"oneOf": [_MAPPED, _UNMAPPED]}),
+    energy_table=_to("energy_table"),
+)
+
+RESULT_FORM: Form = {
+    "oneOf": [
+        {
+            "title": "an evaluated mapping",
+            **_record(**_PROVENANCE, result=_to("result"), energy_table=_to("energy_table")),
+        },
+        {
+            "title": "a mapped layer",
+            **_record(**_PROVENANCE, result=_to("result"), search=_to("search"), energy_table=_to("energy_table")),
+        },
+        {"title": "a mapped network", **_NETWORK},
+    ],
+    "$defs": {"result": _RESULT, "search": _SEARCH, "energy_table": _ENERGY_TABLE},
+}

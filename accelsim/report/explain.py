@@ -1,0 +1,151 @@
+"""The report of `accelsim explain`: the loop nest, what each step moves, and the totals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from accelsim.explain import ComputeWalk, Explanation, TileStep, TileWalk
+from accelsim.model.oracle import Box
+from accelsim.report.nest import print_nest
+from accelsim.report.text import count, energy, print_table, table, title
+
+_COLUMNS = ("tile", "reads", "fills", "updates")
+_KEY = (
+    ("h 0:3", "the points 0, 1 and 2 along h; a box is such a range along each rank"),
+    ("h 0:3 -> 1:4", "the box before and after a step of the loops outside the tile"),
+    ("in, out", "words that enter and leave the tile in this step"),
+    ("first", "output words that enter for the first time: nothing to read yet"),
+    ("fills", "words filled from the level above, until and with this step"),
+    ("updates", "output words sent to the level above, until and with this step"),
+)
+
+
+def print_explanation(console: Console, explanation: Explanation, origin: str) -> None:
+    """Print an explanation; `origin` says where its mapping is from."""
+    result = explanation.result
+    console.print(Text(f"{result.workload} on {result.architecture}, step by step", style="bold"))
+    console.print(f"Mapping: {origin}.")
+    for violation in result.violations:
+        console.print(Text(f"INVALID: {violation}", style="bold red"))
+    title(console, "Loop nest", "for: in time, par_for: in space; sizes of one instance")
+    print_nest(console, result)
+    console.print(f"\n{result.levels[0].level} holds every tensor as a whole and is never filled.")
+    if explanation.walks:
+        _print_key(console)
+    for walk in explanation.walks:
+        _print_walk(console, walk, dict(explanation.ranks[walk.tensor]))
+    if explanation.compute:
+        _print_compute(console, explanation)
+    _print_totals(console, explanation)
+
+
+def _print_key(console: Console) -> None:
+    title(console, "How to read the steps")
+    for words, meaning in _KEY:
+        console.print(Text(f"{words:<13} {meaning}"))
+
+
+def _print_walk(console: Console, walk: TileWalk, ranks: Mapping[str, str]) -> None:
+    """Print the steps of one tile."""
+    title(console, f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks))
+    outside = ", ".join(f"for {dim} in [0:{bound})" for dim, bound, _ in walk.loops) or "none"
+    console.print(f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {outside}.")
+    if walk.instances > 1:
+        console.print(f"{walk.instances:,} {walk.level} are in use; these are the steps of the first one.")
+    console.print()
+    counted = ("first", "fills", "updates") if walk.output else ("fills",)
+    loops = [dim for dim, _, _ in walk.loops]
+    heads = ("step", *loops, "box", "in", "out", *counted, "why")
+    made = table(*heads, left=(len(loops) + 1,), fold=(len(loops) + 1, len(heads) - 1))
+    made.columns[0].justify, made.columns[0].no_wrap = "right", True
+    made.padding = (0, 0, 0, 0)
+    for step in walk.steps:
+        numbers = [step.entering, step.leaving, *([step.first] if walk.output else []), step.fills]
+        numbers += [step.updates] if walk.output else []
+        indices = [str(index) for index in step.indices] or [""] * len(loops)
+        made.add_row(str(step.number or "end"), *indices, _box(walk.ranks, step), *map(count, numbers), step.why)
+    print_table(console, made)
+    more = walk.count - len(walk.steps)
+    if more:
+        console.print(f"… {more:,} more step{'s' if more > 1 else ''}; --steps shows more")
+    console.print(_summary(walk))
+
+
+def _windows(ranks: Mapping[str, str]) -> str:
+    """Say what a rank is where its name does not."""
+    return ", ".join(f"{name} = {text}" for name, text in ranks.items() if name != text.lower())
+
+
+def _words(number: int) -> str:
+    return f"{number:,} word{'' if number == 1 else 's'}"
+
+
+def _box(ranks: Sequence[str], step: TileStep) -> str:
+    """Write the box before and after a step: a rank along which it stays has one range."""
+    if step.after is None:
+        return f"{_ranges(ranks, step.before)} -> empty"
+    if step.before is None:
+        return _ranges(ranks, step.after)
+    parts = []
+    for rank, was, now in zip(ranks, step.before, step.after, strict=True):
+        moved = f" -> {now[0]}:{now[1] + 1}" if was != now else ""
+        parts.append(f"{rank} {was[0]}:{was[1] + 1}{moved}")
+    return ", ".join(parts) or "one word"
+
+
+def _ranges(ranks: Sequence[str], box: Box | None) -> str:
+    return (
+        ", ".join(f"{rank} {low}:{high + 1}" for rank, (low, high) in zip(ranks, box or (), strict=True)) or "one word"
+    )
+
+
+def _one(level: str, instances: int) -> str:
+    return f"one {level}" if instances > 1 else level
+
+
+def _summary(walk: TileWalk) -> str:
+    """Say what the steps come to at this level and at the one that fills it."""
+    here, parent = _one(walk.level, walk.instances), _one(walk.parent, walk.parents)
+    below = f" for the {walk.below:,} below it; equal boxes may share a read" if walk.below > 1 else ""
+    if not walk.output:
+        return f"Sum: {_words(walk.fills)} filled into {here}; {parent} reads {_words(walk.parent_reads)}{below}."
+    below = f" from the {walk.below:,} below it; equal boxes may be summed on the way" if walk.below > 1 else ""
+    return (
+        f"Sum: {_words(walk.first)} entered {here} for the first time, {walk.fills:,} came back and "
+        f"{'was' if walk.fills == 1 else 'were'} filled; {parent} takes {walk.parent_updates:,} updates{below}."
+    )
+
+
+def _print_compute(console: Console, explanation: Explanation) -> None:
+    """Print what the compute units ask for."""
+    name = explanation.result.compute
+    title(console, name, "takes a word of every tensor in each step, and keeps none")
+    for walk in explanation.compute:
+        console.print(_asked(walk, name))
+
+
+def _asked(walk: ComputeWalk, name: str) -> str:
+    units = f" x {walk.below:,} {name}" if walk.below > 1 else ""
+    parent = _one(walk.parent, walk.parents)
+    if walk.output:
+        return f"{walk.tensor}: {walk.steps:,} steps{units}: {walk.parent_updates:,} updates of {parent}"
+    return f"{walk.tensor}: {walk.steps:,} steps{units}: {walk.parent_reads:,} reads of {parent}"
+
+
+def _print_totals(console: Console, explanation: Explanation) -> None:
+    """Print the counts of the walk, and whether the closed formula has the same."""
+    title(console, "Totals", "words of one instance, counted step by step")
+    made = table("level", "tensor", *_COLUMNS, "closed formula", left=(0, 1, 6))
+    for row in explanation.totals:
+        counted, formula = row["counted"], row["formula"]
+        apart = [f"{name} {formula[name]:,}" for name in _COLUMNS if counted[name] != formula[name]]
+        cells = [count(counted[name]) for name in _COLUMNS]
+        made.add_row(row["level"], row["tensor"], *cells, ", ".join(apart) or "the same")
+    print_table(console, made)
+    result = explanation.result
+    verdict = "the same" if explanation.same else "DIFFERS; please report it"
+    console.print(Text(f"\nclosed formula: {verdict}", style="bold"))
+    console.print(f"It gives {energy(result.energy_pj)} and {result.cycles:,} cycles for this mapping.")

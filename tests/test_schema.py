@@ -1,0 +1,278 @@
+"""JSON Schemas: every shipped file and every result fits, what is no such file does not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from reports import a_search, row_stationary
+
+from accelsim import cli, library
+from accelsim.check import check_files
+from accelsim.output import Provenance, network_json, to_json
+from accelsim.schema import KINDS, json_schema
+
+BROKEN = Path(__file__).parent / "broken"
+GOOD = {"machine", "layer", "table"}
+BEYOND = {
+    "alias": "YAML aliases and tags, which an editor resolves",
+    "bits": "keys of `bits` must be roles or tensors of the layers",
+    "duplicate_key": "a key that stands twice is no part of JSON",
+    "energy_ambiguous": "two entries of another file that match equally well",
+    "energy_missing": "an energy that neither this file nor the table has",
+    "mapping_keep": "tensors and levels of other files",
+    "mapping_levels": "tensors and levels of other files",
+    "mapping_loops": "dimensions and bounds of another file",
+    "no_such_table": "an energy table that does not exist",
+    "syntax": "no YAML",
+}
+VALIDATORS = {kind: Draft202012Validator(json_schema(kind)) for kind in KINDS}
+SHIPPED = {"arch": "architecture", "workloads": "workload", "mappings": "mapping", "energy_tables": "energy_table"}
+SHIPPED["constraints"] = "constraints"
+
+
+def plain(node: yaml.Node):
+    """Values of a YAML 1.2 file (core schema), as an editor sees them."""
+    if isinstance(node, yaml.MappingNode):
+        return {key.value: plain(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [plain(item) for item in node.value]
+    text = node.value
+    if node.style is not None:
+        return text
+    if re.fullmatch(r"[-+]?[0-9]+", text):
+        return int(text)
+    if re.fullmatch(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", text):
+        return float(text)
+    return {"": None, "null": None, "~": None, "true": True, "false": False}.get(text.lower(), text)
+
+
+def values(text: str):
+    return plain(yaml.compose(text, Loader=yaml.BaseLoader))
+
+
+def wrong(kind: str, document) -> list[str]:
+    """What a schema has against a document."""
+    return [f"{error.json_path}: {error.message}" for error in VALIDATORS[kind].iter_errors(document)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_schemas__are_schemas(kind):
+    schema = json_schema(kind)
+    Draft202012Validator.check_schema(schema)
+    assert json.loads(to_json(schema)) == schema
+
+
+@pytest.mark.parametrize(
+    "path", [path for kind in library.KINDS for path in library.shipped(kind)], ids=lambda path: path.stem
+)
+def test_shipped_files__fit_their_schema(path):
+    document = values(path.read_text(encoding="utf-8"))
+    (kind,) = set(document) & set(KINDS)
+    assert wrong(kind, document) == []
+
+
+def test_shipped_files__are_of_every_kind():
+    assert {SHIPPED[kind] for kind in library.KINDS} == set(KINDS) - {"result"}
+
+
+@pytest.mark.parametrize("path", sorted(BROKEN.glob("*.yaml")), ids=lambda path: path.stem)
+def test_broken_files__do_not_fit(path):
+    """But for the rules in BEYOND, which look across keys or files, or which JSON does not know."""
+    if path.stem == "syntax":
+        with pytest.raises(yaml.YAMLError):
+            values(path.read_text())
+        return
+    document = values(path.read_text())
+    kind = next((kind for kind in KINDS if kind in document), "workload")
+    assert bool(wrong(kind, document)) == (path.stem not in GOOD | BEYOND.keys())
+
+
+OF_FORM = re.compile(
+    r"unknown key|expected |is missing|unknown unit|has no unit|not a number with a unit|at least|cannot read"
+)
+BEYOND_MISTAKES = (
+    "only the first level is unlimited",  # depends on the place in the list
+    "the bound of a loop is at least 1",  # patterns say how numbers are written, not how large they are
+    "cannot read the rank '0*M'",
+    "got '1e5'",  # a whole number to JSON
+    "($glb)",  # the value of a parameter
+    "a ) is missing",
+)
+
+
+@pytest.mark.parametrize("stem", sorted(path.stem for path in BROKEN.glob("*.yaml")))
+def test_broken_files__every_mistake_of_form_has_its_place_in_the_schema_too(stem):
+    """The place, or a list or mapping around it: an editor marks what `accelsim check` reports."""
+    path = BROKEN / f"{stem}.yaml"
+    mistakes = [problem for problem in check_files([path]) if OF_FORM.search(problem.what)]
+    mistakes = [p for p in mistakes if not any(words in f"{p.what} {p.hint}" for words in BEYOND_MISTAKES)]
+    if stem in BEYOND or not mistakes:
+        pytest.skip("no mistake of form")
+    document = values(path.read_text())
+    kind = next((kind for kind in KINDS if kind in document), None)
+    if kind is None:
+        assert all(wrong(kind, document) for kind in KINDS)
+        return
+    places = [error.json_path for error in VALIDATORS[kind].iter_errors(document)]
+    for problem in mistakes:
+        at = f"$.{kind}.{problem.what.partition(': ')[0]}"
+        at = at.rpartition(".")[0] if "unknown key" in problem.what else at
+        assert any(at == place or (at.startswith(place) and place != f"$.{kind}") for place in places), (
+            problem,
+            places,
+        )
+
+
+WORDS = [
+    *(
+        "16",
+        "+3",
+        "0",
+        "-1",
+        "1e5",
+        "16.0",
+        "007",
+        "true",
+        "False",
+        "no",
+        "''",
+        "a",
+        "Weights",
+        "Inputs",
+        "x-1.y",
+    ),
+    *(
+        "16 bit",
+        "+1 KiB",
+        "1.5e3 KB",
+        "8bit",
+        "0.25 pJ / bit",
+        "2 nJ",
+        "1 words/cycle",
+        "3 GB /s",
+        "2 GHz",
+        "65nm",
+        "-1 B",
+    ),
+    *(
+        "K=4",
+        "C = 2",
+        "P<=4",
+        "...",
+        "2*P + R",
+        "0*P",
+        "$batch",
+        "$pe.x",
+        "2 * ($pe.x + 1)",
+        "$",
+        "psums",
+        "forward",
+        "0.5",
+    ),
+]
+KEYS = [
+    "name",
+    "size",
+    "x",
+    "K",
+    "H",
+    "W",
+    "source",
+    "multicast",
+    "update",
+    "Outputs",
+    "psums",
+    "bits",
+    "repeat",
+    "only",
+    "zz",
+]
+SEEDS = sorted(
+    (path for kind in library.KINDS for path in library.shipped(kind) if path.stat().st_size < 6000),
+    key=lambda path: path.as_posix(),
+)
+
+
+@st.composite
+def mutants(draw):
+    """A shipped file with a few keys and values replaced, left out, doubled or quoted."""
+    root = yaml.compose(draw(st.sampled_from(SEEDS)).read_text(), Loader=yaml.BaseLoader)
+    for _ in range(draw(st.integers(1, 3))):
+        nodes = [root]
+        for node in nodes:
+            children = [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else node.value
+            nodes += children if isinstance(node, yaml.CollectionNode) else []
+        node = draw(st.sampled_from(nodes))
+        if isinstance(node, yaml.ScalarNode):
+            node.value = draw(st.sampled_from(WORDS))
+            node.style = draw(st.sampled_from([None, None, None, '"']))
+        elif isinstance(node, yaml.MappingNode) and node.value:
+            at = draw(st.integers(0, len(node.value) - 1))
+            if draw(st.booleans()):
+                node.value[at][0].value = draw(st.sampled_from(KEYS))
+            else:
+                del node.value[at]
+        elif node.value:
+            at = draw(st.integers(0, len(node.value) - 1))
+            node.value[at : at + 1] = draw(st.sampled_from([[], node.value[at : at + 1] * 2]))
+    return yaml.serialize(root, Dumper=yaml.BaseDumper, width=10_000)
+
+
+@given(mutants())
+def test_mutants__what_the_reader_accepts_fits_and_unknown_keys_do_not(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "mutant.yaml"
+    path.write_text(text)
+    problems = check_files([path])
+    document = values(text)
+    kinds = set(document) & set(KINDS)
+    if not kinds:
+        return
+    against = wrong(kinds.pop(), document)
+    if not problems:
+        assert against == []
+    if any("unknown key" in problem.what for problem in problems):
+        assert against != []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("eval", "eyeriss", "conv", "eyeriss_row_stationary"),
+        ("map", "eyeriss", "conv1d"),
+        ("map", "eyeriss", "conv1d", "--mappings", "200", "--search", "random", "--objective", "edp"),
+        (
+            "map",
+            "eyeriss",
+            "conv",
+            "--constraints",
+            "eyeriss_row_stationary",
+            "--mappings",
+            "500",
+            "--set",
+            "glb=64 KiB",
+        ),
+        ("map", "eyeriss", "alexnet", "--mappings", "300", "--seconds", "20"),
+        ("map", "gpu_sm", "bert_base", "--mappings", "300"),
+    ],
+    ids=" ".join,
+)
+def test_results__fit_the_schema(arguments, capsys):
+    assert cli.main([*arguments, "--json", *(["--quiet"] if arguments[0] == "map" else [])]) in (0, 1)
+    document = json.loads(capsys.readouterr().out)
+    assert wrong("result", document) == []
+    assert wrong("result", {**document, "more": 1}) != []
+
+
+def test_results__a_layer_without_a_mapping_fits_too():
+    totals = dict.fromkeys(("layers", "distinct_layers", "macs", "energy_pj", "cycles"), 1)
+    totals |= {"unmapped": ["b"], "pj_per_mac": 1.5, "utilization": None}
+    found = [("a", 2, a_search(row_stationary()[2]), ""), ("b", 1, None, "0 of 3 valid")]
+    document = network_json(("net", "eyeriss"), found, totals, Provenance("map", (), {"a": "1"}, 5000, None), [])
+    assert wrong("result", document) == []
