@@ -265,14 +265,14 @@ def _about(path: Path, kind: str) -> dict[str, Any]:
 
 
 def validate_command(arguments: argparse.Namespace) -> int:
-    """Compare the cost model with recorded runs; 1 if anything differs or nothing could be compared."""
+    """Compare the cost model with recorded runs; 1 if anything differs, cannot be read, or nothing was compared."""
     from accelsim.report import print_comparisons
     from accelsim.validate import validate_timeloop
 
     cases = validate_timeloop(arguments.paths)
     _print(lambda console: print_comparisons(console, cases))
-    compared = [case for case in cases if case.compared]
-    return DONE if compared and all(case.equal for case in compared) else NO_VALID_MAPPING
+    compared = any(case.compared for case in cases)
+    return DONE if compared and all(case.equal for case in cases) else NO_VALID_MAPPING
 
 
 def _overrides(arguments: argparse.Namespace) -> dict[str, str]:

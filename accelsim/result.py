@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Any
@@ -293,7 +294,7 @@ class Spread:
     @property
     def ratio(self) -> float:
         """Largest over smallest energy."""
-        return self.max_pj / self.min_pj
+        return self.max_pj / self.min_pj if self.min_pj else math.inf
 
     def quantile_pj(self, share: float) -> float:
         """Energy [pJ] that a share (0..1) of the valid mappings does not exceed, to the resolution."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.timeloop import TimeloopCase, UnreadCase, read_cases
+from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, told
 from accelsim.mapping import Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.result import Result
@@ -28,7 +28,10 @@ Quantity = tuple[str, float, float]
 
 @dataclass(frozen=True, slots=True)
 class CaseComparison:
-    """One record: whether it was compared (else why not), how many quantities, and the one that is furthest off."""
+    """One record: whether it was compared (else why not), how many quantities, and the one that is furthest off.
+
+    `equal` is false for a difference, and for a record that could not be read though its flags do not exclude it.
+    """
 
     name: str
     compared: bool
@@ -65,7 +68,14 @@ def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
 
 def _compare(case: TimeloopCase | UnreadCase) -> CaseComparison:
     if isinstance(case, UnreadCase):
-        return CaseComparison(case.name, False, case.reason, 0, "", 0.0, True)
+        return CaseComparison(case.name, False, case.reason, 0, "", 0.0, not case.broken)
+    try:
+        return _compare_read(case)
+    except MALFORMED as error:
+        return CaseComparison(case.name, False, f"cannot be read: {told(error)}", 0, "", 0.0, False)
+
+
+def _compare_read(case: TimeloopCase) -> CaseComparison:
     reason = _excluded(case.record.get("flags", {}))
     result = evaluate(case.architecture, case.einsum, case.mapping)
     if "error" in case.record:

@@ -452,7 +452,6 @@ def test_mapping__that_does_not_fit_is_refused(mapping, says):
         evaluate(two_levels(), CONV_1D, mapping)
 
 
-@pytest.mark.xfail(raises=KeyError, reason="evaluate looks the tensor up before it checks its name")
 def test_mapping__that_keeps_no_tensor_of_the_einsum_is_refused():
     with pytest.raises(ValueError, match="nobody"):
         evaluate(two_levels(), CONV_1D, nest("P=4 R=3", keep=frozenset({"nobody"})))

@@ -276,3 +276,35 @@ def test_results__a_layer_without_a_mapping_fits_too():
     found = [("a", 2, a_search(row_stationary()[2]), ""), ("b", 1, None, "0 of 3 valid")]
     document = network_json(("net", "eyeriss"), found, totals, Provenance("map", (), {"a": "1"}, 5000, None), [])
     assert wrong("result", document) == []
+
+
+def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):
+    assert cli.main(["schema", "mapping"]) == 0
+    assert json.loads(capsys.readouterr().out) == json_schema("mapping")
+    assert cli.main(["schema", "-o", str(tmp_path / "all")]) == 0
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {f"{kind}.schema.json" for kind in KINDS}
+    assert capsys.readouterr().out.count("\n") == len(KINDS)
+    assert cli.main(["schema", "result", "-o", str(tmp_path / "one")]) == 0
+    assert json.loads((tmp_path / "one" / "result.schema.json").read_text()) == json_schema("result")
+    assert capsys.readouterr().err == ""
+    assert cli.main(["schema"]) == 2
+    assert "say which kind (architecture, workload," in capsys.readouterr().err
+
+
+def test_command__knows_every_kind():
+    """The command line names them itself, so that `--help` need not import the readers."""
+    (kinds,) = (
+        action.choices
+        for action in cli._parser()._subparsers._group_actions[0].choices["schema"]._actions
+        if action.dest == "kind"
+    )
+    assert tuple(kinds) == KINDS
+
+
+def test_schemas__unknown_constraints_are_marked():
+    text = (
+        "constraints: {levels: [{level: GLB, temporal: {oder: [K], factors: [K<4]}, keep: [a, a]}], min_utilization: 2}"
+    )
+    assert len(wrong("constraints", values(text))) == 4
+    text = "constraints: {levels: [{level: GLB, temporal: {order: [K, '...'], factors: [K<=4]}}], min_utilization: $u}"
+    assert wrong("constraints", values(text)) == []

@@ -336,7 +336,6 @@ def places(node: object, here: tuple = ()) -> list[tuple]:
     return found
 
 
-@pytest.mark.xfail(reason="what is missing or of another type in a record ends in a traceback")
 @settings(max_examples=400)
 @given(
     st.sampled_from(places(small_record())),

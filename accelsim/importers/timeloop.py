@@ -24,6 +24,8 @@ from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.workload import ROLES, Einsum, Tensor
 
 Json = dict[str, Any]
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, AccelsimError)
+"""What a record of the wrong shape makes its readers raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,11 @@ class TimeloopCase:
 
 @dataclass(frozen=True, slots=True)
 class UnreadCase:
-    """A record that cannot be turned into our terms, and why."""
+    """A record that cannot be turned into our terms, and why; `broken`: it should have been."""
 
     name: str
     reason: str
+    broken: bool = True
 
 
 def read_cases(path: Path) -> Iterator[TimeloopCase | UnreadCase]:
@@ -90,8 +93,8 @@ def _read_lines(file: Path) -> Iterator[TimeloopCase | UnreadCase]:
             machine = _named(record, "arch", "architectures.json", file.parent, known)
             shape = _named(record, "shape", "shapes.json", file.parent, known)
             yield _case(name, machine, shape, record["instance"], record["mapping"], record)
-        except (KeyError, TypeError, ValueError, AccelsimError) as error:
-            yield UnreadCase(name, f"cannot be read: {_told(error)}")
+        except MALFORMED as error:
+            yield UnreadCase(name, f"cannot be read: {told(error)}")
 
 
 def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str, dict[str, Json]]) -> Json:
@@ -117,11 +120,12 @@ def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
         return _case(name, _machine(text), shape, text["problem"]["instance"], _directives(text), record)
     except FileNotFoundError:
         return UnreadCase(name, f"{beside.name} is missing beside it")
-    except (KeyError, TypeError, ValueError, AttributeError, yaml.YAMLError, AccelsimError) as error:
-        return UnreadCase(name, f"cannot be read: {_told(error)}")
+    except (*MALFORMED, yaml.YAMLError) as error:
+        return UnreadCase(name, f"cannot be read: {told(error)}")
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """What is wrong with a record, in words."""
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
@@ -187,7 +191,7 @@ def _case(
     name: str, machine: Json, shape: Json, instance: dict[str, int], directives: list[Json], record: Json
 ) -> TimeloopCase | UnreadCase:
     if any(isinstance(bound, list) for directive in directives for bound in directive.get("factors", {}).values()):
-        return UnreadCase(name, "imperfect factors: Timeloop's own counts are wrong there")
+        return UnreadCase(name, "imperfect factors: Timeloop's own counts are wrong there", broken=False)
     einsum = _einsum(shape, instance)
     return TimeloopCase(name, _architecture(machine), einsum, _mapping(machine, einsum, directives), record)
 

@@ -121,10 +121,10 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
-    names = [level.name for level in architecture.levels]
-    if [level.level for level in mapping.levels] != names:
+    machine = [level.name for level in architecture.levels]
+    if [level.level for level in mapping.levels] != machine:
         raise ValueError(
-            f"mapping has levels {[level.level for level in mapping.levels]}, {architecture.name} has {names}"
+            f"mapping has levels {[level.level for level in mapping.levels]}, {architecture.name} has {machine}"
         )
     product = dict.fromkeys(einsum.dims, 1)
     for level in mapping.levels:
@@ -137,10 +137,15 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
     for dim, bound in einsum.dims.items():
         if product[dim] != bound:
             raise ValueError(f"loops over {dim} multiply to {product[dim]}, not to its bound {bound}")
-    missing = {tensor.name for tensor in einsum.tensors} - mapping.levels[0].keep
+    names = {tensor.name for tensor in einsum.tensors}
+    for level in mapping.levels:
+        if level.keep - names:
+            strangers = ", ".join(sorted(level.keep - names))
+            raise ValueError(f"level {level.level} keeps {strangers}, which {einsum.name} has not")
+    missing = names - mapping.levels[0].keep
     if missing:
         raise ValueError(
-            f"the outermost level {names[0]} must keep every tensor; it lacks {', '.join(sorted(missing))}"
+            f"the outermost level {machine[0]} must keep every tensor; it lacks {', '.join(sorted(missing))}"
         )
 
 

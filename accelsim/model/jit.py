@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from numba import njit
 
 _OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}
 """No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
+
+
+_KERNELS = ("model/kernel.py", "model/windows.py", "mapspace/kernel.py", "search/kernel.py")
+
+
+def _forget_stale() -> None:
+    """Remove machine code on disk that is older than any kernel: Numba looks at one file, not at what it calls."""
+    package = Path(__file__).resolve().parents[1]
+    newest = max((package / kernel).stat().st_mtime for kernel in _KERNELS)
+    for kernel in _KERNELS:
+        for index in (package / kernel).parent.glob("__pycache__/*.nbi"):
+            with suppress(OSError):
+                if index.stat().st_mtime < newest:
+                    index.unlink()
+
+
+_forget_stale()
 
 
 def jit(function: Any) -> Any:

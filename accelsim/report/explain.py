@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from accelsim.explain import ComputeWalk, Explanation, TileStep, TileWalk
-from accelsim.model.oracle import Box
 from accelsim.report.nest import print_nest
 from accelsim.report.text import count, energy, print_table, table, title
 
+_WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
 _KEY = (
-    ("h 0:3", "the points 0, 1 and 2 along h; a box is such a range along each rank"),
+    ("h 0:3", "points 0, 1 and 2 along h; a box is such a range for each rank"),
     ("h 0:3 -> 1:4", "the box before and after a step of the loops outside the tile"),
     ("in, out", "words that enter and leave the tile in this step"),
     ("first", "output words that enter for the first time: nothing to read yet"),
@@ -58,16 +59,17 @@ def _print_walk(console: Console, walk: TileWalk, ranks: Mapping[str, str]) -> N
     console.print()
     counted = ("first", "fills", "updates") if walk.output else ("fills",)
     loops = [dim for dim, _, _ in walk.loops]
-    heads = ("step", *loops, "box", "in", "out", *counted, "why")
-    made = table(*heads, left=(len(loops) + 1,), fold=(len(loops) + 1, len(heads) - 1))
-    made.columns[0].justify, made.columns[0].no_wrap = "right", True
+    heads = ["step", *loops, "box", "in", "out", *counted, "why"]
+    box = len(loops) + 1
+    rows = [[*_indices(step, len(loops)), _box(walk.ranks, step), *_numbers(step, walk.output)] for step in walk.steps]
+    used = [max(len(line) for row in [heads, *rows] for line in row[i].split("\n")) for i in range(len(heads) - 1)]
+    room = console.width - sum(used) - len(used)
+    made = table(*heads, left=(box, len(heads) - 1))
+    made.columns[0].justify = "right"
     made.padding = (0, 0, 0, 0)
-    for step in walk.steps:
-        numbers = [step.entering, step.leaving, *([step.first] if walk.output else []), step.fills]
-        numbers += [step.updates] if walk.output else []
-        indices = [str(index) for index in step.indices] or [""] * len(loops)
-        made.add_row(str(step.number or "end"), *indices, _box(walk.ranks, step), *map(count, numbers), step.why)
-    print_table(console, made)
+    for row, step in zip(rows, walk.steps, strict=True):
+        made.add_row(*row, _reason(step.why, max(room, _NARROWEST_REASON)))
+    console.print(made)
     more = walk.count - len(walk.steps)
     if more:
         console.print(f"… {more:,} more step{'s' if more > 1 else ''}; --steps shows more")
@@ -83,23 +85,47 @@ def _words(number: int) -> str:
     return f"{number:,} word{'' if number == 1 else 's'}"
 
 
+def _indices(step: TileStep, loops: int) -> list[str]:
+    return [str(step.number or "end"), *(str(index) for index in step.indices or [""] * loops)]
+
+
+def _numbers(step: TileStep, output: bool) -> list[str]:
+    numbers = [step.entering, step.leaving, *([step.first] if output else []), step.fills]
+    return [count(number) for number in [*numbers, *([step.updates] if output else [])]]
+
+
 def _box(ranks: Sequence[str], step: TileStep) -> str:
     """Write the box before and after a step: a rank along which it stays has one range."""
-    if step.after is None:
-        return f"{_ranges(ranks, step.before)} -> empty"
-    if step.before is None:
-        return _ranges(ranks, step.after)
-    parts = []
-    for rank, was, now in zip(ranks, step.before, step.after, strict=True):
-        moved = f" -> {now[0]}:{now[1] + 1}" if was != now else ""
-        parts.append(f"{rank} {was[0]}:{was[1] + 1}{moved}")
-    return ", ".join(parts) or "one word"
+    if step.before is None or step.after is None:
+        only = [_range(rank, *along) for rank, along in zip(ranks, step.before or step.after or (), strict=True)]
+        return _lines(only or ["one word"], _WIDEST_BOX) + (" -> empty" if step.after is None else "")
+    moves = [
+        _range(rank, *was) + (f" -> {now[0]}:{now[1] + 1}" if was != now else "")
+        for rank, was, now in zip(ranks, step.before, step.after, strict=True)
+    ]
+    return _lines(moves or ["one word"], _WIDEST_BOX)
 
 
-def _ranges(ranks: Sequence[str], box: Box | None) -> str:
-    return (
-        ", ".join(f"{rank} {low}:{high + 1}" for rank, (low, high) in zip(ranks, box or (), strict=True)) or "one word"
-    )
+def _range(rank: str, low: int, high: int) -> str:
+    return f"{rank} {low}:{high + 1}"
+
+
+def _lines(parts: Sequence[str], width: int) -> str:
+    """Join parts with commas, on as many lines as the width asks for."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + 3 <= width:
+            lines[-1] += f", {part}"
+        else:
+            lines[-1] += ","
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def _reason(why: str, width: int) -> str:
+    """Break a reason at its comma where that suffices, else between words."""
+    lines = _lines(why.split(", "), width + 1)
+    return lines if max(map(len, lines.split("\n"))) <= width else textwrap.fill(why, width)
 
 
 def _one(level: str, instances: int) -> str:

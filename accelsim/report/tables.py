@@ -127,7 +127,8 @@ def print_comparisons(console: Console, cases: Sequence[CaseComparison]) -> None
     made = table("case", "quantities", "largest difference", "verdict", fold=(0, 3))
     for case in cases:
         if not case.compared:
-            made.add_row(case.name, "", "", Text(f"not compared: {case.reason}", style="dim"))
+            style = "dim" if case.equal else "bold red"
+            made.add_row(case.name, "", "", Text(f"not compared: {case.reason}", style=style))
         elif case.equal:
             made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", "equal")
         else:

@@ -21,7 +21,7 @@ BIN_WIDTH = 2.5e-4
 """Width of a bin of ln(energy / 1 pJ)."""
 FIRST_BIN = -8.0
 """ln(energy / 1 pJ) where the first bin begins; the last one ends at 57.5, or 10^25 pJ."""
-CURVE = 256
+CURVE = 4096
 POLL = 512
 
 
@@ -91,10 +91,10 @@ def _book(
                 books.best.y[0, lv, d] = y[lv, d]
             for t in range(keep.shape[1]):
                 books.best.keep[0, lv, t] = keep[lv, t]
-        if books.improved[0] < CURVE:
-            books.curve_at[books.improved[0]] = number
-            books.curve[books.improved[0]] = value
-        books.improved[0] += 1
+        at = min(books.improved[0], CURVE - 1)  # of more improvements than that in one piece the last one is kept
+        books.curve_at[at] = number
+        books.curve[at] = value
+        books.improved[0] = at + 1
 
 
 @jit

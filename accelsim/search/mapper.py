@@ -162,7 +162,7 @@ class _Run:
         """First number and one past the last of each piece: tilings if exhaustive, draws if random."""
         if self.exhaustive:
             tilings = self.space.keep_choices * math.prod(len(rows) for rows in self.space.rows)
-            size = max(1, min(4096, tilings // (8 * self.workers) + 1))
+            size = max(1, min(4096, tilings // 16))
             yield from ((first, min(first + size, tilings)) for first in range(0, tilings, size))
             return
         first = 0

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from accelsim.search.kernel import Books
 
 
+MOST_POWER = 8.0
+"""Powers in an objective add up to this at most, so that 10^25 pJ and 10^18 cycles stay within a double."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """When a search ends: after so many mappings, so many seconds, or whichever comes first; None is no limit."""
@@ -69,7 +73,7 @@ class Objective:
         Raises
         ------
         AccelsimError
-            If the text is none of these, or makes nothing small.
+            If the text is none of these, or its powers add up to more than 8.
         """
         if text == "edp":
             return cls(text, 1.0, 1.0)
@@ -86,6 +90,8 @@ class Objective:
                     f"objective '{text}' is unknown; write energy, cycles, edp, or a product such as energy^2*cycles"
                 )
             powers[found[1]] += power
+        if sum(powers.values()) > MOST_POWER:
+            raise AccelsimError(f"objective '{text}': the powers may add up to {MOST_POWER:g}, these are larger")
         return cls(text, powers["energy"], powers["cycles"])
 
     def value(self, energy_pj: float, cycles: int) -> float:
