@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from accelsim.architecture import load_architecture
+    from accelsim.constraints import load_constraints
     from accelsim.mapping import load_mapping
     from accelsim.model.evaluate import evaluate
     from accelsim.plots import plot_curve, plot_energy, plot_spread
+    from accelsim.result import to_pandas
     from accelsim.search import Budget, map_einsum
     from accelsim.workload import load_workload
 
@@ -30,23 +32,27 @@ __all__ = [
     "__version__",
     "evaluate",
     "load_architecture",
+    "load_constraints",
     "load_mapping",
     "load_workload",
     "map_einsum",
     "plot_curve",
     "plot_energy",
     "plot_spread",
+    "to_pandas",
 ]
 _HOME = {
     "Budget": "accelsim.search",
     "evaluate": "accelsim.model.evaluate",
     "load_architecture": "accelsim.architecture",
+    "load_constraints": "accelsim.constraints",
     "load_mapping": "accelsim.mapping",
     "load_workload": "accelsim.workload",
     "map_einsum": "accelsim.search",
     "plot_curve": "accelsim.plots",
     "plot_energy": "accelsim.plots",
     "plot_spread": "accelsim.plots",
+    "to_pandas": "accelsim.result",
 }
 
 

@@ -81,7 +81,7 @@ def _print_movement(console: Console, result: Result, architecture: Architecture
     kept = {(t.level, t.tensor): t for t in result.tensors}
     shared = {(n.level, n.tensor): n for n in result.networks}
     for level, spec in zip(result.levels, architecture.levels, strict=True):
-        used = "" if level.capacity_words is None else share(level.used_words / level.capacity_words)
+        used = "" if level.capacity_words is None else share(level.used_words / max(1, level.capacity_words))
         instances = f"x{level.used_instances:,}" if level.instances > 1 else ""
         made.add_row(Text(level.level, style="bold"), instances, used, *[""] * 6)
         for tensor in einsum.tensors:

@@ -57,7 +57,7 @@ def _print_head(console: Console, result: Result, level: LevelResult) -> None:
     if level.capacity_words is None:
         room = f"{used} used"
     else:
-        share = percent(level.used_words / level.capacity_words)
+        share = percent(level.used_words / max(1, level.capacity_words))
         room = f"{used} of {format_bits(level.capacity_words * level.word_bits)} used ({share})"
     head = Text(level.level, style="bold").append(
         f"{_instances(level.used_instances, level.instances)}, {room}", style="not bold"
