@@ -148,7 +148,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             s.spread[lv, d] = x[lv, d] * y[lv, d]
         s.used[lv + 1] = s.used[lv] * across * down
         s.parts_apart[lv + 1] = s.parts_apart[lv]
-        if c.two_widths[0] and across * down > 1:
+        if (anyway or c.two_widths[0]) and across * down > 1:
             for d in range(dims):
                 s.parts_apart[lv + 1] *= s.spread[lv, d] if c.reduces[d] else 1
         if status == VALID and across > c.fanout[lv, 0]:
