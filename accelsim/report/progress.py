@@ -38,6 +38,8 @@ def done(state: SearchProgress) -> float:
 
 
 def _now(state: SearchProgress) -> str:
+    if not state.seen:
+        return "getting ready (the first run compiles the model, once: half a minute)"
     rate = f"{count(round(state.seen / state.seconds))} mappings/s, " if state.seconds > 0 else ""
     best = "none yet" if state.best_energy_pj is None else energy(state.best_energy_pj)
     return f"{rate}{count(state.valid)} valid, best {best}"

@@ -203,6 +203,7 @@ class _Run:
         jobs: deque[tuple[Future[int], _Desk]] = deque()
         pieces = self.pieces()
         free = [self._desk() for _ in range(self.workers + 1)]
+        self._tell()
         self._work((0, 0), free[0])  # compiles, if this is the first time
         self.started = time.monotonic()
         with ThreadPoolExecutor(self.workers) as pool:
@@ -274,6 +275,7 @@ class _Run:
     def result(self) -> SearchResult:
         """Search, and evaluate the best mapping in full."""
         stop = self.search()
+        seconds = time.monotonic() - self.started
         ledger = self.ledger
         if not ledger.valid:
             raise NoValidMapping("\n".join([self._none_valid(stop), *diagnose(self.space, self.key)]))
@@ -291,7 +293,7 @@ class _Run:
             space_size=self.space.size,
             seen=ledger.seen,
             valid=ledger.valid,
-            seconds=time.monotonic() - self.started,
+            seconds=seconds,
             rejections=self._rejections(),
             spread=ledger.spread(),
             curve=tuple(ledger.curve),
