@@ -25,8 +25,9 @@ sys.path.insert(0, str(REPOSITORY))
 from accelsim.architecture import load_architecture  # noqa: E402
 from accelsim.mapspace.kernel import draw_many  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
+from accelsim.model.detail import make_detail  # noqa: E402
 from accelsim.model.encode import Batch, Bools, Encoded, Ints, empty_batch, encode  # noqa: E402
-from accelsim.model.kernel import VALID, evaluate_many, make_detail  # noqa: E402
+from accelsim.model.kernel import VALID, evaluate_many  # noqa: E402
 from accelsim.result import SearchResult  # noqa: E402
 from accelsim.search import Budget, map_einsum  # noqa: E402
 from accelsim.workload import load_workload  # noqa: E402

@@ -15,9 +15,10 @@ from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.energy import EnergyEntry, EnergyTable
 from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.model.detail import make_detail
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.evaluate import evaluate
-from accelsim.model.kernel import VALID, evaluate_one, make_detail
+from accelsim.model.kernel import VALID, evaluate_one
 from accelsim.result import Result
 from accelsim.workload import Einsum, Tensor
 from tests.strategies import cases, energy_table

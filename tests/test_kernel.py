@@ -7,8 +7,9 @@ import os
 import numpy as np
 from hypothesis import given, settings
 
+from accelsim.model.detail import make_detail
 from accelsim.model.encode import encode, encode_mappings
-from accelsim.model.kernel import VALID, evaluate_many, make_detail
+from accelsim.model.kernel import VALID, evaluate_many
 from accelsim.model.oracle import execute
 from tests.strategies import cases
 

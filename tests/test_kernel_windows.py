@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.model.detail import make_detail
 from accelsim.model.encode import encode, encode_mappings
-from accelsim.model.kernel import VALID, evaluate_one, make_detail
+from accelsim.model.kernel import VALID, evaluate_one
 from accelsim.model.oracle import execute
 from accelsim.workload import Einsum, Tensor
 from tests.strategies import energy_table

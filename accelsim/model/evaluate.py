@@ -43,7 +43,8 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     """Evaluate one mapping on an encoded machine and Einsum; see `evaluate`."""
-    from accelsim.model.kernel import READ, TRANSFER, UPDATE, WRITE, evaluate_many, make_detail
+    from accelsim.model.detail import make_detail
+    from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
 
     architecture, einsum, tensors = encoded.architecture, encoded.einsum, encoded.tensors
     _refuse_misfit(architecture, einsum, mapping)
@@ -68,9 +69,9 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
                         fills=int(s.fills[index, t]),
                         updates=int(s.updates[index, t]),
                         partial=partial,
-                        read_pj=float(s.energy[index, t, READ]),
-                        write_pj=float(s.energy[index, t, WRITE]),
-                        update_pj=float(s.energy[index, t, UPDATE]),
+                        read_pj=float(s.energy[index, t, BY_READ]),
+                        write_pj=float(s.energy[index, t, BY_WRITE]),
+                        update_pj=float(s.energy[index, t, BY_UPDATE]),
                     )
                 )
             on_network.append(
@@ -81,7 +82,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
                     distinct=int(s.groups[index, t, 0]),
                     distinct_up=int(s.groups[index, t, 1]) if tensor.output else 0,
                     transfers=int(s.transfers[index, t]),
-                    energy_pj=float(s.energy[index, t, TRANSFER]),
+                    energy_pj=float(s.energy[index, t, BY_TRANSFER]),
                 )
             )
         partitions = level.partition_words

@@ -7,91 +7,38 @@ the oracle. Counts are int64 and `encode` has proved that they fit.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Encoded, Floats, Ints
+from accelsim.model.detail import (
+    BEFORE,
+    CYCLES,
+    DOWN,
+    FILLS,
+    INSIDE,
+    LOOPS,
+    PARTIAL,
+    PARTS_APART,
+    READ,
+    READS,
+    SPREAD,
+    STEPS,
+    TILE,
+    TRANSFERS,
+    UP,
+    UPDATES,
+    USED,
+    VISITS,
+    WRITTEN,
+    Detail,
+)
+from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit, merge
 from accelsim.model.windows import distinct_windows, seen_windows, words_into_window
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION = range(6)
 RULES = 8
 """A status is a rule + RULES x the level that breaks it."""
-READ, WRITE, UPDATE, TRANSFER = range(4)
-
-
-class Detail(NamedTuple):
-    """All that the model knows of one mapping; scratch space for a batch.
-
-    inside : int64[L+1, D], tile sizes of the dimensions at each level (last: compute); before : int64[L, D], product of
-    all temporal bounds outside a place of the order; spread : int64[L, D], spatial bounds; steps : int64[L+1], product
-    of all temporal bounds of the levels outside (last: of all); loops : int64[L], temporal loops of bound > 1 of each
-    level; visits : int64[L+1], product of the temporal bounds outside that move the output; tile : int64[L, T] [words];
-    reads, fills, updates : int64[L, T] [words an instance]; read, written : int64[L] [storage words an instance],
-    summed over tensors; groups : int64[L, T, 2], children of a network whose words are distinct, downwards and upwards;
-    transfers : int64[L, T], words over the network below for each child; partial : bool[L, T], the level holds partial
-    sums; used : int64[L+1], instances in use; parts_apart : int64[L+1], how many of them hold parts of one sum; cycles
-    : int64[L]; energy : float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of
-    windows.
-    """
-
-    inside: Ints
-    before: Ints
-    spread: Ints
-    steps: Ints
-    loops: Ints
-    visits: Ints
-    tile: Ints
-    reads: Ints
-    fills: Ints
-    updates: Ints
-    read: Ints
-    written: Ints
-    groups: Ints
-    transfers: Ints
-    partial: Bools
-    used: Ints
-    parts_apart: Ints
-    cycles: Ints
-    energy: Floats
-    leak: Floats
-    reach: Bools
-
-
-def make_detail(encoded: Encoded) -> Detail:
-    """Arrays for one mapping, of the right shapes."""
-    c = encoded.constants
-    levels, (tensors, dims) = len(c.fanout), c.relevant.shape
-    reach = 1
-    for t in range(tensors):
-        for r in set(c.rank[t][c.relevant[t]].tolist()):
-            along = c.relevant[t] & (c.rank[t] == r)
-            if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):
-                reach = max(reach, 1 + int((c.factor[t] * (c.bounds - 1))[along].sum()))
-    return Detail(
-        inside=np.ones((levels + 1, dims), np.int64),
-        before=np.ones((levels, dims), np.int64),
-        spread=np.ones((levels, dims), np.int64),
-        steps=np.ones(levels + 1, np.int64),
-        loops=np.zeros(levels, np.int64),
-        visits=np.ones(levels + 1, np.int64),
-        tile=np.zeros((levels, tensors), np.int64),
-        reads=np.zeros((levels, tensors), np.int64),
-        fills=np.zeros((levels, tensors), np.int64),
-        updates=np.zeros((levels, tensors), np.int64),
-        read=np.zeros(levels, np.int64),
-        written=np.zeros(levels, np.int64),
-        groups=np.ones((levels, tensors, 2), np.int64),
-        transfers=np.zeros((levels, tensors), np.int64),
-        partial=np.zeros((levels, tensors), np.bool_),
-        used=np.ones(levels + 1, np.int64),
-        parts_apart=np.ones(levels + 1, np.int64),
-        cycles=np.zeros(levels, np.int64),
-        energy=np.zeros((levels, tensors, 4), np.float64),
-        leak=np.zeros(levels, np.float64),
-        reach=np.zeros(reach + 1, np.bool_),
-    )
+BY_READ, BY_WRITE, BY_UPDATE, BY_TRANSFER = range(4)
 
 
 @inline
@@ -100,14 +47,14 @@ def _ceil_div(a: int, b: int) -> int:
 
 
 @merge
-def _box(c: Constants, inside: Ints, level: int, t: int) -> int:
+def _box(c: Constants, s: Detail, level: int, t: int) -> int:
     """Words in the box of a tile."""
     words, extent = 1, 1
     for k in range(c.terms[t]):
         if c.term_opens[t, k]:
             words *= extent
             extent = 1
-        extent += c.term_factor[t, k] * (inside[level, c.term[t, k]] - 1)
+        extent += c.term_factor[t, k] * (s.place[level, c.term[t, k], INSIDE] - 1)
     return words * extent
 
 
@@ -145,12 +92,12 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
         for d in range(dims):
             across *= x[lv, d]
             down *= y[lv, d]
-            s.spread[lv, d] = x[lv, d] * y[lv, d]
-        s.used[lv + 1] = s.used[lv] * across * down
-        s.parts_apart[lv + 1] = s.parts_apart[lv]
+            s.place[lv, d, SPREAD] = x[lv, d] * y[lv, d]
+        s.level[lv + 1, USED] = s.level[lv, USED] * across * down
+        s.level[lv + 1, PARTS_APART] = s.level[lv, PARTS_APART]
         if (anyway or c.two_widths[0]) and across * down > 1:
             for d in range(dims):
-                s.parts_apart[lv + 1] *= s.spread[lv, d] if c.reduces[d] else 1
+                s.level[lv + 1, PARTS_APART] *= s.place[lv, d, SPREAD] if c.reduces[d] else 1
         if status == VALID and across > c.fanout[lv, 0]:
             status = FANOUT_X + RULES * lv
         if status == VALID and down > c.fanout[lv, 1]:
@@ -159,13 +106,13 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             return status
     for lv in range(levels - 1, -1, -1):
         for d in range(dims):
-            s.inside[lv, d] = s.inside[lv + 1, d] * s.spread[lv, d] * temporal[lv, d]
+            s.place[lv, d, INSIDE] = s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD] * temporal[lv, d]
         held = 0
         for t in range(keep.shape[1]):
-            s.partial[lv, t] = False
+            s.at[lv, t, PARTIAL] = 0
             if keep[lv, t]:
-                s.tile[lv, t] = _box(c, s.inside, lv, t) if lv > 0 else c.whole[t]
-                held += s.tile[lv, t] * c.word_parts[lv, t, 0]
+                s.at[lv, t, TILE] = _box(c, s, lv, t) if lv > 0 else c.whole[t]
+                held += s.at[lv, t, TILE] * c.word_parts[lv, t, 0]
         if status == VALID and held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
             status = CAPACITY + RULES * lv
         if status == VALID and c.partitioned[lv]:
@@ -181,7 +128,7 @@ def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
         held = 0
         for t in range(keep.shape[1]):
             if keep[lv, t] and c.role[t] == role:
-                held += s.tile[lv, t] * c.word_parts[lv, t, int(s.partial[lv, t])]
+                held += s.at[lv, t, TILE] * c.word_parts[lv, t, s.at[lv, t, PARTIAL]]
         if held > c.partition[lv, role]:
             return PARTITION + RULES * lv
     return VALID
@@ -194,7 +141,7 @@ def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
         held = 0
         for t in range(keep.shape[1]):
             if keep[lv, t]:
-                held += s.tile[lv, t] * c.word_parts[lv, t, int(s.partial[lv, t])]
+                held += s.at[lv, t, TILE] * c.word_parts[lv, t, s.at[lv, t, PARTIAL]]
         if held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
             return CAPACITY + RULES * lv
         if c.partitioned[lv]:
@@ -217,41 +164,41 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
             bound = temporal[lv, d]
             if bound == 1:
                 break
-            s.before[lv, j] = product
+            s.place[lv, j, BEFORE] = product
             loops += 1
             product *= bound
             visits *= bound if c.relevant[output, d] else 1
-        s.loops[lv] = loops
-        s.read[lv] = 0
-        s.written[lv] = 0
-        s.steps[lv + 1] = product
-        s.visits[lv + 1] = visits
+        s.level[lv, LOOPS] = loops
+        s.level[lv, READ] = 0
+        s.level[lv, WRITTEN] = 0
+        s.level[lv + 1, STEPS] = product
+        s.level[lv + 1, VISITS] = visits
 
 
 @inline
 def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
     """Words that enter one instance's tile: one tile a step of the loops down to the innermost that moves it."""
     for lv in range(level - 1, -1, -1):
-        for j in range(s.loops[lv] - 1, -1, -1):
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
             d = order[lv, j]
             if c.relevant[t, d]:
                 if c.windowed[t]:
                     return words_into_window(c, temporal, order, s, level, t, lv, j)
-                return s.tile[level, t] * s.before[lv, j] * temporal[lv, d]
-    return s.tile[level, t]
+                return s.at[level, t, TILE] * s.place[lv, j, BEFORE] * temporal[lv, d]
+    return s.at[level, t, TILE]
 
 
 @merge
 def _account(
-    c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: bool, every: bool
+    c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: int, every: bool
 ) -> float:
     """Enter the counts of a tensor at a level that keeps it; returns their energy [pJ]."""
-    s.reads[lv, t], s.fills[lv, t], s.updates[lv, t] = reads, fills, updates
-    part = c.word_parts[lv, t, int(partial)]
+    s.at[lv, t, READS], s.at[lv, t, FILLS], s.at[lv, t, UPDATES] = reads, fills, updates
+    part = c.word_parts[lv, t, partial]
     if part != 1:
         reads, fills, updates = reads * part, fills * part, updates * part
-    s.read[lv] += reads
-    s.written[lv] += fills + updates
+    s.level[lv, READ] += reads
+    s.level[lv, WRITTEN] += fills + updates
     block = c.block[lv]
     if block != 1:
         shift = c.block_shift[lv]
@@ -259,24 +206,24 @@ def _account(
             reads, fills, updates = -(-reads >> shift), -(-fills >> shift), -(-updates >> shift)
         else:
             reads, fills, updates = _ceil_div(reads, block), _ceil_div(fills, block), _ceil_div(updates, block)
-    used = float(s.used[lv])
-    read_pj = float(reads) * used * c.energy[lv, t, READ]
-    write_pj = float(fills) * used * c.energy[lv, t, WRITE]
-    update_pj = float(updates) * used * c.energy[lv, t, UPDATE]
+    used = float(s.level[lv, USED])
+    read_pj = float(reads) * used * c.energy[lv, t, BY_READ]
+    write_pj = float(fills) * used * c.energy[lv, t, BY_WRITE]
+    update_pj = float(updates) * used * c.energy[lv, t, BY_UPDATE]
     if every:
-        s.energy[lv, t, READ], s.energy[lv, t, WRITE], s.energy[lv, t, UPDATE] = read_pj, write_pj, update_pj
+        s.energy[lv, t, BY_READ], s.energy[lv, t, BY_WRITE], s.energy[lv, t, BY_UPDATE] = read_pj, write_pj, update_pj
     return read_pj + write_pj + update_pj
 
 
 @merge
 def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, every: bool) -> float:
     """Enter what crosses the network below a level for each child; returns its energy [pJ]."""
-    s.transfers[lv, t] = words
+    s.at[lv, t, TRANSFERS] = words
     if not c.transfers[lv]:
         return 0.0
-    energy = float(words) * float(s.used[lv + 1]) * c.energy[lv, t, TRANSFER]
+    energy = float(words) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
     if every:
-        s.energy[lv, t, TRANSFER] = energy
+        s.energy[lv, t, BY_TRANSFER] = energy
     return energy
 
 
@@ -286,19 +233,19 @@ def _move_input(
 ) -> float:
     """Reads, fills and transfers of a tensor that is only read, from the compute units outwards; their energy [pJ]."""
     energy = 0.0
-    down = int(s.steps[temporal.shape[0]])
+    down = int(s.level[temporal.shape[0], STEPS])
     for lv in range(temporal.shape[0] - 1, -1, -1):
         energy += _account_transfers(c, s, lv, t, down, every)
-        s.groups[lv, t, 0] = 1
-        if s.used[lv + 1] > s.used[lv]:
-            s.groups[lv, t, 0] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
-            down *= s.groups[lv, t, 0]
+        s.at[lv, t, DOWN] = 1
+        if s.level[lv + 1, USED] > s.level[lv, USED]:
+            s.at[lv, t, DOWN] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            down *= s.at[lv, t, DOWN]
         if keep[lv, t]:
             reads = down
             down = 0
             if lv > 0:
                 down = _words_into(c, temporal, order, s, lv, t)
-            energy += _account(c, s, lv, t, reads, down, 0, False, every)
+            energy += _account(c, s, lv, t, reads, down, 0, 0, every)
     return energy
 
 
@@ -316,34 +263,34 @@ def _move_output(
     windowed = c.windowed[t]
     energy = 0.0
     child = levels
-    up = s.steps[levels]
-    seen = seen_windows(c, temporal, s, levels, levels, t) if windowed else s.visits[levels]
+    up = s.level[levels, STEPS]
+    seen = seen_windows(c, temporal, s, levels, levels, t) if windowed else s.level[levels, VISITS]
     down = up - seen
     for lv in range(levels - 1, -1, -1):
         energy += _account_transfers(c, s, lv, t, down + up, every)
-        s.groups[lv, t, 0] = 1
-        s.groups[lv, t, 1] = 1
-        if s.used[lv + 1] > s.used[lv]:
-            s.groups[lv, t, 0] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
-            s.groups[lv, t, 1] = _distinct(c, s, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1])
-            down *= s.groups[lv, t, 0]
-            up *= s.groups[lv, t, 1]
+        s.at[lv, t, DOWN] = 1
+        s.at[lv, t, UP] = 1
+        if s.level[lv + 1, USED] > s.level[lv, USED]:
+            s.at[lv, t, DOWN] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            s.at[lv, t, UP] = _distinct(c, s, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1])
+            down *= s.at[lv, t, DOWN]
+            up *= s.at[lv, t, UP]
             for d in range(dims):
-                seen *= s.spread[lv, d] if c.relevant[t, d] else 1
+                seen *= s.place[lv, d, SPREAD] if c.relevant[t, d] else 1
         if not keep[lv, t]:
             continue
         if windowed:
             seen = seen_windows(c, temporal, s, child, lv, t)
         child = lv
         updates, reads, fills = up, up - seen, 0
-        s.partial[lv, t] = reads > 0 or s.parts_apart[lv] > 1
+        s.at[lv, t, PARTIAL] = int(reads > 0 or s.level[lv, PARTS_APART] > 1)
         if lv > 0:
             up = _words_into(c, temporal, order, s, lv, t)
-            seen = seen_windows(c, temporal, s, lv, lv, t) if windowed else s.tile[lv, t] * s.visits[lv]
+            seen = seen_windows(c, temporal, s, lv, lv, t) if windowed else s.at[lv, t, TILE] * s.level[lv, VISITS]
             fills = down = up - seen
             if c.drain[lv]:
                 reads += up
-        energy += _account(c, s, lv, t, reads, fills, updates, s.partial[lv, t], every)
+        energy += _account(c, s, lv, t, reads, fills, updates, s.at[lv, t, PARTIAL], every)
     return energy
 
 
@@ -375,19 +322,19 @@ def cost(
     """
     levels = temporal.shape[0]
     _walk_loops(c, temporal, order, s)
-    energy = float(s.steps[levels] * s.used[levels]) * c.mac[0]
+    energy = float(s.level[levels, STEPS] * s.level[levels, USED]) * c.mac[0]
     for t in range(keep.shape[1]):
         if t != c.output[0]:
             energy += _move_input(c, temporal, order, x, y, keep, s, t, every)
     energy += _move_output(c, temporal, order, x, y, keep, s, every)
-    cycles = s.steps[levels] * c.mac_cycles[0]
+    cycles = s.level[levels, STEPS] * c.mac_cycles[0]
     for lv in range(levels):
         if c.limited[lv]:
-            needed = _port_cycles(c, lv, s.read[lv], s.written[lv], cycles, every)
+            needed = _port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)
             cycles = max(cycles, needed)
-            s.cycles[lv] = needed
+            s.level[lv, CYCLES] = needed
     for lv in range(levels):
-        leak = c.leak[lv] * float(cycles) * float(s.used[lv])
+        leak = c.leak[lv] * float(cycles) * float(s.level[lv, USED])
         energy += leak
         if every:
             s.leak[lv] = leak

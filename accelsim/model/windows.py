@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD, TILE
 from accelsim.model.jit import inline, jit
 
 if TYPE_CHECKING:
+    from accelsim.model.detail import Detail
     from accelsim.model.encode import Bools, Constants, Ints
-    from accelsim.model.kernel import Detail
 
 
 @jit
@@ -45,7 +46,7 @@ def _axis_loop(
     c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, d: int, on_x: bool, on_y: bool
 ) -> tuple[int, int]:
     """Step and count of a dimension's loop over the chosen axes of a fanout; y lies inside x."""
-    step, count = c.factor[t, d] * s.inside[level + 1, d], 1
+    step, count = c.factor[t, d] * s.place[level + 1, d, INSIDE], 1
     if on_x:
         count = x[level, d]
         if not on_y:
@@ -99,14 +100,14 @@ def words_into_window(c: Constants, temporal: Ints, order: Ints, s: Detail, leve
     differs from the remembered one, except where loops on the same rank happen to continue k's steps (same vector) or
     to leave the box in place.
     """
-    words = s.tile[level, t]
+    words = s.at[level, t, TILE]
     d = order[lv, j]
-    rank, step, extent = c.rank[t, d], c.factor[t, d] * s.inside[lv + 1, d] * s.spread[lv, d], 1
+    rank, step, extent = c.rank[t, d], c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD], 1
     for k in range(c.terms[t]):
         if c.rank[t, c.term[t, k]] == rank:
-            extent += c.factor[t, c.term[t, k]] * (s.inside[level, c.term[t, k]] - 1)
+            extent += c.factor[t, c.term[t, k]] * (s.place[level, c.term[t, k], INSIDE] - 1)
     new = words // extent * min(extent, step)
-    total = s.before[lv, j] * (words + (temporal[lv, d] - 1) * new)
+    total = s.place[lv, j, BEFORE] * (words + (temporal[lv, d] - 1) * new)
     back = (temporal[lv, d] - 1) * step
     while True:
         j -= 1
@@ -114,18 +115,18 @@ def words_into_window(c: Constants, temporal: Ints, order: Ints, s: Detail, leve
             lv -= 1
             if lv < 0:
                 return total
-            j = s.loops[lv] - 1
+            j = s.level[lv, LOOPS] - 1
         d = order[lv, j]
         bound = temporal[lv, d]
         if not c.relevant[t, d]:
             continue
         if c.rank[t, d] != rank:
             return total
-        far = c.factor[t, d] * s.inside[lv + 1, d] * s.spread[lv, d]
+        far = c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD]
         if far == back:
-            total -= (bound - 1) * s.before[lv, j] * words
+            total -= (bound - 1) * s.place[lv, j, BEFORE] * words
         elif far - back == step:
-            total -= (bound - 1) * s.before[lv, j] * (words - new)
+            total -= (bound - 1) * s.place[lv, j, BEFORE] * (words - new)
         back += (bound - 1) * far
 
 
@@ -137,7 +138,7 @@ def seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int
         rank, extent = c.rank[t, c.term[t, k]], 1
         start = k
         while k < c.terms[t] and c.rank[t, c.term[t, k]] == rank:
-            extent += c.factor[t, c.term[t, k]] * (s.inside[level, c.term[t, k]] - 1)
+            extent += c.factor[t, c.term[t, k]] * (s.place[level, c.term[t, k], INSIDE] - 1)
             k += 1
         if k == start + 1:
             d = c.term[t, start]
@@ -145,16 +146,16 @@ def seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int
             for lv in range(level):
                 words *= temporal[lv, d]
                 if lv >= above:
-                    words *= s.spread[lv, d]
+                    words *= s.place[lv, d, SPREAD]
             continue
         for at in range(extent):
             s.reach[at] = True
         for again in range(start, k):
             d = c.term[t, again]
             for lv in range(level):
-                step = c.factor[t, d] * s.inside[lv + 1, d]
+                step = c.factor[t, d] * s.place[lv + 1, d, INSIDE]
                 if lv >= above:
-                    extent = _mark_sum(s.reach, extent, step, s.spread[lv, d])
-                extent = _mark_sum(s.reach, extent, step * s.spread[lv, d], temporal[lv, d])
+                    extent = _mark_sum(s.reach, extent, step, s.place[lv, d, SPREAD])
+                extent = _mark_sum(s.reach, extent, step * s.place[lv, d, SPREAD], temporal[lv, d])
         words *= _count_marks(s.reach, extent)
     return words

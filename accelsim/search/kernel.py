@@ -12,9 +12,10 @@ import numpy as np
 
 from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
+from accelsim.model.detail import Detail
 from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
 from accelsim.model.jit import jit
-from accelsim.model.kernel import RULES, UTILIZATION, VALID, Detail, cost, evaluate_one, fit
+from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
 
 BINS = 1 << 18
 BIN_WIDTH = 2.5e-4

@@ -26,7 +26,7 @@ from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Prog
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
-    from accelsim.model.kernel import Detail
+    from accelsim.model.detail import Detail
     from accelsim.search.kernel import Books
 
 SMALL = 2_000_000
@@ -140,7 +140,7 @@ class _Run:
         workers: int,
         on_progress: OnProgress | None,
     ) -> None:
-        from accelsim.model.kernel import make_detail
+        from accelsim.model.detail import make_detail
         from accelsim.search import kernel
 
         self.kernel, self.make_detail = kernel, make_detail

@@ -1,0 +1,112 @@
+"""What the kernel writes of one mapping.
+
+Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.model.encode import Bools, Encoded, Floats, Ints
+
+TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP = range(8)
+INSIDE, BEFORE, SPREAD = range(3)
+STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES = range(8)
+
+
+class Detail(NamedTuple):
+    """All that the model knows of one mapping; scratch space for a batch.
+
+    What belongs together is one array, so that compiled code finds it with one index; the properties name its parts.
+
+    at : int64[L, T, 8], of a tensor at a level: TILE [words]; READS, FILLS, UPDATES [words an instance]; TRANSFERS,
+    words over the network below for each child; PARTIAL, 1 if the level holds partial sums; DOWN and UP, children of
+    the network below whose words are distinct, downwards and upwards. place : int64[L+1, D, 3], of a dimension at a
+    level (last: compute): INSIDE, size of its tile; BEFORE, product of all temporal bounds outside a place of the
+    order; SPREAD, spatial bound. level : int64[L+1, 8]: STEPS, product of all temporal bounds of the levels outside;
+    VISITS, of those that move the output; USED, instances in use; PARTS_APART, how many of them hold parts of one sum;
+    LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage words an instance], summed over tensors; CYCLES. energy :
+    float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of windows.
+    """
+
+    at: Ints
+    place: Ints
+    level: Ints
+    energy: Floats
+    leak: Floats
+    reach: Bools
+
+    @property
+    def tile(self) -> Ints:
+        """Words of each tile: int64[L, T]."""
+        return self.at[:, :, TILE]
+
+    @property
+    def reads(self) -> Ints:
+        """Words read from an instance: int64[L, T]."""
+        return self.at[:, :, READS]
+
+    @property
+    def fills(self) -> Ints:
+        """Words filled into an instance: int64[L, T]."""
+        return self.at[:, :, FILLS]
+
+    @property
+    def updates(self) -> Ints:
+        """Words updated in an instance: int64[L, T]."""
+        return self.at[:, :, UPDATES]
+
+    @property
+    def transfers(self) -> Ints:
+        """Words over the network below for each child: int64[L, T]."""
+        return self.at[:, :, TRANSFERS]
+
+    @property
+    def partial(self) -> Ints:
+        """1 where a level holds partial sums: int64[L, T]."""
+        return self.at[:, :, PARTIAL]
+
+    @property
+    def groups(self) -> Ints:
+        """Children whose words are distinct, downwards and upwards: int64[L, T, 2]."""
+        return self.at[:, :, DOWN : UP + 1]
+
+    @property
+    def steps(self) -> Ints:
+        """Product of the temporal bounds of the levels outside (last: of all): int64[L+1]."""
+        return self.level[:, STEPS]
+
+    @property
+    def used(self) -> Ints:
+        """Instances in use (last: compute units): int64[L+1]."""
+        return self.level[:, USED]
+
+    @property
+    def cycles(self) -> Ints:
+        """Cycles that a level's ports need: int64[L]."""
+        return self.level[:-1, CYCLES]
+
+
+def make_detail(encoded: Encoded) -> Detail:
+    """Arrays for one mapping, of the right shapes."""
+    c = encoded.constants
+    levels, (tensors, dims) = len(c.fanout), c.relevant.shape
+    reach = 1
+    for t in range(tensors):
+        for r in set(c.rank[t][c.relevant[t]].tolist()):
+            along = c.relevant[t] & (c.rank[t] == r)
+            if along.sum() > 2 or (along.sum() > 1 and t == c.output[0]):
+                reach = max(reach, 1 + int((c.factor[t] * (c.bounds - 1))[along].sum()))
+    detail = Detail(
+        at=np.zeros((levels, tensors, 8), np.int64),
+        place=np.ones((levels + 1, dims, 3), np.int64),
+        level=np.zeros((levels + 1, 8), np.int64),
+        energy=np.zeros((levels, tensors, 4), np.float64),
+        leak=np.zeros(levels, np.float64),
+        reach=np.zeros(reach + 1, np.bool_),
+    )
+    detail.level[:, [STEPS, VISITS, USED, PARTS_APART]] = 1
+    detail.at[:, :, [DOWN, UP]] = 1
+    return detail
