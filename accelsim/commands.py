@@ -80,6 +80,7 @@ def _map_network(inputs: _Inputs, arguments: argparse.Namespace) -> int:
 
     outcomes: list[LayerOutcome] = []
     layers = inputs.workload.layers
+    _check_constraints(inputs)
     provenance = _provenance("map", inputs, arguments)
     energies, folders = energy_rows(inputs.architecture), _folders(layers)
     interrupted = False
@@ -361,6 +362,18 @@ def _constraints(inputs: _Inputs, einsum: Einsum) -> Constraints | None:
     from accelsim.constraints import load_constraints
 
     return load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides)
+
+
+def _check_constraints(inputs: _Inputs) -> None:
+    """Report what the constraints get wrong for any layer, before the first one is searched."""
+    problems: list[Problem] = []
+    for layer in inputs.workload.layers:
+        try:
+            _constraints(inputs, layer)
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
 
 
 def _provenance(command: str, inputs: _Inputs, arguments: argparse.Namespace) -> Provenance:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from accelsim import library
 from accelsim.architecture import load_architecture
+from accelsim.cli import main
 from accelsim.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
 from accelsim.errors import NoValidMapping, SpecError
 from accelsim.mapspace.kernel import draw_many
@@ -167,6 +168,15 @@ def test_no_factorisation__names_the_constraints(tmp_path):
     )
     with pytest.raises(NoValidMapping, match=r"no factorisation of K = 256 .*DRAM temporal: K=128; GLB temporal: K=4"):
         MapSpace(encode(load_architecture("eyeriss"), load_workload("conv").layers[0]), constraints)
+
+
+def test_network__is_refused_before_its_first_layer_is_searched(tmp_path, capsys):
+    """The convolutions of AlexNet have R, its GEMMs have not: nothing may be searched, written and then lost."""
+    folder = tmp_path / "out"
+    code = main(["map", "eyeriss", "alexnet", "--constraints", "eyeriss_row_stationary", "-o", str(folder)])
+    assert code == 2
+    assert "'R' is no dimension of fc6" in capsys.readouterr().err
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("path", library.shipped("constraints"), ids=lambda path: path.stem)
