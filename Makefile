@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help map test lint bench clean
+.PHONY: help map test lint bench bench-map clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 map: $(INSTALLED)  ## map a convolution onto a systolic array; results in out/systolic_conv
 	@$(BIN)/accelsim map arch/systolic.yaml workloads/conv.yaml -o out/systolic_conv
@@ -28,6 +28,9 @@ lint: $(INSTALLED)  ## check style, format and types
 
 bench: $(INSTALLED)  ## time the cost model: mappings evaluated per second
 	@$(BIN)/python benchmarks/kernel.py
+
+bench-map: $(INSTALLED)  ## time the exact mapper: GEMM, VGG-16 conv3_2 and ResNet-50 on each machine
+	@$(BIN)/python benchmarks/mapping.py
 
 clean:  ## remove what the other targets made
 	@rm -rf .venv build dist out/systolic_conv .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -21,14 +21,21 @@ if TYPE_CHECKING:
     from accelsim.constraints import load_constraints
     from accelsim.mapping import load_mapping
     from accelsim.model.evaluate import evaluate
-    from accelsim.plots import plot_curve, plot_energy, plot_spread
-    from accelsim.result import to_pandas
+    from accelsim.plots import plot_curve, plot_energy, plot_front, plot_spread
+    from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult, to_pandas
     from accelsim.search import Budget, map_einsum
+    from accelsim.search.exact.mapper import map_front
+    from accelsim.verifying import verify
     from accelsim.workload import load_workload
 
 __version__ = "0.1.0"
 __all__ = [
     "Budget",
+    "Certificate",
+    "FrontResult",
+    "Result",
+    "Sample",
+    "SearchResult",
     "__version__",
     "evaluate",
     "load_architecture",
@@ -36,23 +43,34 @@ __all__ = [
     "load_mapping",
     "load_workload",
     "map_einsum",
+    "map_front",
     "plot_curve",
     "plot_energy",
+    "plot_front",
     "plot_spread",
     "to_pandas",
+    "verify",
 ]
 _HOME = {
     "Budget": "accelsim.search",
+    "Certificate": "accelsim.result",
+    "FrontResult": "accelsim.result",
+    "Result": "accelsim.result",
+    "Sample": "accelsim.result",
+    "SearchResult": "accelsim.result",
     "evaluate": "accelsim.model.evaluate",
     "load_architecture": "accelsim.architecture",
     "load_constraints": "accelsim.constraints",
     "load_mapping": "accelsim.mapping",
     "load_workload": "accelsim.workload",
     "map_einsum": "accelsim.search",
+    "map_front": "accelsim.search.exact.mapper",
     "plot_curve": "accelsim.plots",
     "plot_energy": "accelsim.plots",
+    "plot_front": "accelsim.plots",
     "plot_spread": "accelsim.plots",
     "to_pandas": "accelsim.result",
+    "verify": "accelsim.verifying",
 }
 
 

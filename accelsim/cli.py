@@ -72,6 +72,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         parsed, unknown = parser.parse_known_args(arguments)
         if unknown:
             parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        if parsed.command == "map_command":
+            _check_map(parsed)
     except SystemExit as stop:  # --help, --version and mistakes in the arguments
         return stop.code if isinstance(stop.code, int) else BAD_INPUT
     from accelsim import commands
@@ -137,29 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(command=f"{name}_command", parser=made)
         return made
 
-    made = command("map", "find a good mapping of a layer, or of each layer of a network")
-    _add_machine(made, "WORKLOAD")
-    made.add_argument("--layer", metavar="NAME", help="map this layer only")
-    made.add_argument("--constraints", metavar="FILE", help="what the mapping must look like besides being valid")
-    made.add_argument(
-        "--objective", default="energy", metavar="WHAT",
-        help="energy (default), cycles, edp, or a weighted product such as 'energy^2*cycles'",
-    )  # fmt: skip
-    made.add_argument(
-        "--search", choices=("auto", "random", "exhaustive"), default="auto",
-        help="auto (default): exhaustive where the map space is small, else random",
-    )  # fmt: skip
-    made.add_argument("--mappings", type=_positive_int, metavar="N", help="stop after N mappings")
-    made.add_argument(
-        "--seconds",
-        type=_positive_seconds,
-        metavar="S",
-        help="stop after S seconds (default: 5 for a random search without --mappings)",
-    )
-    made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the random search (default: 0)")
-    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
-    _add_output(made)
-    made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
+    _add_map(command("map", "find the best mapping of a layer, or of each layer of a network, and prove that it is"))
 
     made = command("eval", "evaluate one mapping, such as one that `map -o` wrote")
     _add_machine(made, "WORKLOAD", "MAPPING")
@@ -174,6 +154,14 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--level", metavar="NAME", help="show the tiles at this level only")
     made.add_argument("--steps", type=_seed, default=40, metavar="N", help="steps shown of each tile (default: 40)")
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+
+    made = command("verify", "check a result.json that `map` wrote: its mapping, its numbers and its certificate")
+    made.add_argument("result", metavar="RESULT", help="result.json, or the folder that holds it")
+    made.add_argument("--force", action="store_true", help="go on although an input file has changed")
+    made.add_argument(
+        "--seconds", type=_positive_seconds, metavar="S", help="stop each search that derives a bound after S seconds"
+    )
+    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
 
     made = command("check", "read input files and report every mistake in them")
     made.add_argument("files", nargs="+", metavar="FILE")
@@ -200,6 +188,58 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("tool", choices=("timeloop",))
     made.add_argument("paths", nargs="+", metavar="PATH", help="records (cases.jsonl), or folders of them")
     return parser
+
+
+def _add_map(made: argparse.ArgumentParser) -> None:
+    _add_machine(made, "WORKLOAD")
+    made.add_argument("--layer", metavar="NAME", help="map this layer only")
+    made.add_argument("--constraints", metavar="FILE", help="what the mapping must look like besides being valid")
+    made.add_argument(
+        "--objective", metavar="WHAT",
+        help="energy (default), cycles, edp, or a weighted product such as 'energy^2*cycles'",
+    )  # fmt: skip
+    made.add_argument("--top", type=_positive_int, metavar="N", help="list the N best mappings")
+    made.add_argument(
+        "--within", type=_share, metavar="SHARE",
+        help="count and list all mappings within a share of the best, such as 1%% or 0.01",
+    )  # fmt: skip
+    made.add_argument(
+        "--pareto", type=_columns, metavar="COLUMNS",
+        help="find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
+        "(at the outermost level) and capacity:LEVEL, such as energy,cycles",
+    )  # fmt: skip
+    made.add_argument(
+        "--search", choices=("auto", "exact", "random", "exhaustive"), default="auto",
+        help="auto (default): exact, or random with --mappings",
+    )  # fmt: skip
+    made.add_argument("--mappings", type=_positive_int, metavar="N", help="draw N mappings at random, or stop after N")
+    made.add_argument(
+        "--seconds", type=_positive_seconds, metavar="S",
+        help="stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random search "
+        "without --mappings, else no limit)",
+    )  # fmt: skip
+    made.add_argument("--seed", type=_seed, metavar="N", help="seed of the random search (default: 0)")
+    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
+    _add_output(made)
+    made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
+
+
+def _check_map(parsed: argparse.Namespace) -> None:
+    """Refuse options of `map` that contradict each other."""
+    if parsed.pareto:
+        others = ("top", "within", "objective", "mappings", "seed")
+        wrong = [f"--{name}" for name in others if getattr(parsed, name) is not None]
+        wrong += [f"--search {parsed.search}"] if parsed.search in ("random", "exhaustive") else []
+        if wrong:
+            parsed.parser.error(f"argument --pareto: not allowed with {wrong[0]}; a front has no single objective")
+    sampled = f"--search {parsed.search}" if parsed.search in ("random", "exhaustive") else ""
+    if not sampled and parsed.search == "auto" and parsed.mappings is not None:
+        sampled = "--mappings (a random search)"
+    for name in ("top", "within"):
+        if sampled and getattr(parsed, name) is not None:
+            parsed.parser.error(f"argument --{name}: not allowed with {sampled}; only the exact search ranks mappings")
+    if parsed.search == "exact" and parsed.mappings is not None:
+        parsed.parser.error("argument --mappings: not allowed with --search exact; limit it by --seconds")
 
 
 def _add_machine(parser: argparse.ArgumentParser, *more: str) -> None:
@@ -240,6 +280,35 @@ def _positive_seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
     return seconds
+
+
+def _share(text: str) -> float:
+    hundredths = text.strip().endswith("%")
+    try:
+        share = float(text.strip().removesuffix("%")) / (100 if hundredths else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a share of at least 0, such as 1% or 0.01, got '{text}'")
+    if share >= 1 and not hundredths:
+        raise argparse.ArgumentTypeError(f"{text} is {100 * share:g} %; write {text}% or 0.01, or {100 * share:g}%")
+    return share
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    columns = tuple(column.strip() for column in text.split(","))
+    known = ("energy", "cycles", "outer_words", "capacity:LEVEL")
+    for column in columns:
+        if column not in known[:3] and not column.startswith("capacity:"):
+            from accelsim.units import near_miss
+
+            hint = near_miss(column.partition(":")[0], [*known[:3], "capacity"])
+            raise argparse.ArgumentTypeError(
+                f"'{column}' is no column of a front; {hint + ' ' if hint else ''}columns: {', '.join(known)}"
+            )
+    if not 2 <= len(columns) <= 3 or len(set(columns)) < len(columns):
+        raise argparse.ArgumentTypeError(f"expected two or three different columns, got '{text}'")
+    return columns
 
 
 def _override(text: str) -> tuple[str, str]:

@@ -21,8 +21,6 @@ from accelsim.workload import Einsum, Tensor
 LARGEST_WALK = 100_000
 """A nest of more MACs x compute units in use than this is not walked."""
 MOST_STEPS = 40
-DRAWN = 20_000
-"""Mappings of which the best is explained where there are too many to try all."""
 _COUNTED = ("tile", "reads", "fills", "updates")
 _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six")
 _WINDOWS = {frozenset("PR"): "h", frozenset("QS"): "w"}
@@ -188,24 +186,33 @@ def explain(
         compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
-        same=all(row["counted"] == row["formula"] for row in totals)
-        and counts.steps * result.cycles_per_mac == result.compute_cycles,
+        same=_same(result, counts, totals),
+    )
+
+
+def same_as_walked(architecture: Architecture, einsum: Einsum, result: Result) -> bool | None:
+    """Whether every count of a result is that of the walked nest; None if the nest is too large to walk."""
+    if einsum.macs * result.compute_used > LARGEST_WALK:
+        return None
+    counts = execute(architecture, einsum, result.mapping)
+    return _same(result, counts, _totals(result, counts))
+
+
+def _same(result: Result, counts: OracleCounts, totals: Sequence[Mapping[str, Any]]) -> bool:
+    return (
+        all(row["counted"] == row["formula"] for row in totals)
+        and counts.steps * result.cycles_per_mac == result.compute_cycles
     )
 
 
 def choose_mapping(architecture: Architecture, einsum: Einsum) -> tuple[LoopNest, str]:
-    """Return a mapping to explain, and in words where it is from: the best of all, or of some drawn at random."""
-    from accelsim.mapspace.space import MapSpace
-    from accelsim.model.encode import encode
-    from accelsim.search import Budget, map_einsum
-    from accelsim.search.mapper import SMALL
+    """Return a mapping to explain, and in words where it is from: the one of least energy."""
+    from accelsim.report.text import large
+    from accelsim.search import map_einsum
 
     refuse_large(einsum)
-    if MapSpace(encode(architecture, einsum)).size <= SMALL:
-        found = map_einsum(architecture, einsum, method="exhaustive")
-        return found.best.mapping, f"the one of least energy of all {found.valid:,} valid ones"
-    found = map_einsum(architecture, einsum, method="random", budget=Budget(mappings=DRAWN), seed=0)
-    return found.best.mapping, f"the one of least energy of {found.seen:,} drawn at random (seed 0)"
+    found = map_einsum(architecture, einsum, method="exact")
+    return found.best.mapping, f"one of least energy of all {large(found.space_size)} in the map space"
 
 
 def refuse_large(einsum: Einsum, compute_units: int = 1) -> None:

@@ -1,12 +1,14 @@
-"""Results as JSON with where they came from, and as a folder of files.
+"""Results as JSON, with where they came from.
 
-Equal input, overrides, seed and budget of mappings give equal bytes: nothing here holds a time of day or of the run.
+Equal input, overrides and seed give equal bytes unless a budget in seconds ends the search: nothing here holds a time
+of day or of the run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,11 +17,8 @@ from typing import Any
 
 from accelsim import __version__
 from accelsim.architecture import Architecture
-from accelsim.errors import AccelsimError
 from accelsim.mapping import Mapping as LoopNest
-from accelsim.mapping import dump_mapping
-from accelsim.result import Result, SearchResult
-from accelsim.units import printable
+from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult
 from accelsim.workload import ROLES
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
@@ -140,37 +139,103 @@ def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
 
 
 def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
-    """How a search went and what it saw, as plain values; the best mapping itself is not in it."""
-    spread = search.spread
+    """How a search went and what it proved or saw, as plain values; the best mapping itself is not in it.
+
+    What a search has not got is null, or an empty list. `ranked` is there if more than one mapping is listed.
+    """
+    from accelsim.search.strategy import Objective
+
+    goal, within = Objective.parse(search.objective), search.within
     return {
         "objective": search.objective,
         "method": search.method,
-        "seed": search.seed,
+        "seed": search.seed if search.method == "random" else None,
         "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
         "stop": search.stop,
         "space_size": search.space_size,
-        "seen": search.seen,
-        "valid": search.valid,
-        "rejections": [asdict(rejection) for rejection in search.rejections],
+        "certificate": None if search.certificate is None else certificate_json(search.certificate),
+        "within": None if within is None else {"share": within[0], "mappings": within[1]},
+        "ranked": [
+            {"value": goal.value(result.energy_pj, result.cycles), **_point_json(result)}
+            for result in (search.ranked if len(search.ranked) > 1 else ())
+        ],
+        "sample": None if search.sample is None else sample_json(search.sample),
+    }
+
+
+def certificate_json(certificate: Certificate) -> dict[str, Any]:
+    """What a search proves, as plain values; the gap is null while the bound is 0, so that none is known."""
+    gap = certificate.gap
+    return {
+        "value": certificate.value,
+        "bound": certificate.bound,
+        "gap": gap if math.isfinite(gap) else None,
+        "proved": certificate.proved,
+        "nodes": certificate.nodes,
+        "evaluated": certificate.evaluated,
+        "table_bytes": certificate.table_bytes,
+    }
+
+
+def _point_json(result: Result) -> dict[str, Any]:
+    """One mapping among several: what it costs, and its loops."""
+    return {
+        "energy_pj": result.energy_pj,
+        "cycles": result.cycles,
+        "edp_pj_cycles": result.edp,
+        "utilization": result.utilization,
+        "mapping": mapping_json(result.mapping),
+    }
+
+
+def sample_json(sample: Sample) -> dict[str, Any]:
+    """What an exhaustive or random search saw, as plain values."""
+    spread = sample.spread
+    exact = {0.0: spread.min_pj, 1.0: spread.max_pj}
+    return {
+        "seen": sample.seen,
+        "valid": sample.valid,
+        "rejections": [asdict(rejection) for rejection in sample.rejections],
         "spread": {
             "resolution": spread.resolution,
             "min_pj": spread.min_pj,
             "max_pj": spread.max_pj,
             "max_over_min": spread.ratio,
-            "quantiles": [{"share": share, "energy_pj": _quantile(search, share)} for share in QUANTILES],
+            "quantiles": [
+                {"share": share, "energy_pj": exact.get(share, spread.quantile_pj(share))} for share in QUANTILES
+            ],
             "within": [
                 {"factor": factor, "count": spread.within(factor), "share": spread.within(factor) / spread.valid}
                 for factor in WITHIN
             ],
             "histogram": [list(part) for part in spread.histogram(MOST_BINS) if part[2]],
         },
-        "curve": [list(point) for point in search.curve],
+        "curve": [list(point) for point in sample.curve],
     }
 
 
-def _quantile(search: SearchResult, share: float) -> float:
-    exact = {0.0: search.spread.min_pj, 1.0: search.spread.max_pj}
-    return exact.get(share, search.spread.quantile_pj(share))
+def front_json(front: FrontResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Document of a Pareto front: each point with its values, in the order of the columns, and its mapping."""
+    first = front.points[0]
+    return {
+        **provenance_json(provenance),
+        "front": {
+            "architecture": first.architecture,
+            "layer": first.workload,
+            "columns": list(front.columns),
+            "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
+            "stop": front.stop,
+            "space_size": front.space_size,
+            "nodes": front.nodes,
+            "evaluated": front.evaluated,
+            "table_bytes": front.table_bytes,
+            "points": [
+                {"values": list(values), **_point_json(result)}
+                for values, result in zip(front.values, front.points, strict=True)
+            ],
+        },
+        "energy_table": [dict(row) for row in energies],
+    }
 
 
 def evaluation_json(result: Result, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -179,7 +244,7 @@ def evaluation_json(result: Result, provenance: Provenance, energies: Sequence[M
 
 
 def map_json(search: SearchResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Document of one mapped layer: its best mapping and how it was found."""
+    """Document of one mapped layer: its best mapping, how it was found and what is proved about it."""
     return {
         **provenance_json(provenance),
         "result": result_json(search.best),
@@ -271,68 +336,3 @@ def _by_role(
             }
         )
     return rows
-
-
-def mapping_text(result: Result, provenance: Provenance) -> str:
-    """Write a mapping file with a header that says what it maps onto what."""
-    files = {file.kind: file.name for file in provenance.inputs}
-    overrides = "".join(f" --set {name}={value}" for name, value in sorted(provenance.overrides.items()))
-    lines = [
-        f"{result.workload} on {result.architecture}",
-        f"Architecture {files.get('architecture', '?')}, workload {files.get('workload', '?')}{overrides}; "
-        f"written by accelsim {__version__}.",
-    ]
-    return "".join(f"# {printable(line)}\n" for line in lines) + dump_mapping(result.mapping)
-
-
-def layer_files(
-    result: Result, search: SearchResult | None, provenance: Provenance, document: Mapping[str, Any]
-) -> dict[str, bytes]:
-    """Contents of a result folder by name: mapping, JSON document, figures of the energy and of the search's spread."""
-    from accelsim.plots import figure_bytes, plot_energy, plot_spread
-
-    files = {"mapping.yaml": mapping_text(result, provenance).encode(), "result.json": to_json(document).encode()}
-    files |= {f"energy.{kind}": content for kind, content in figure_bytes(plot_energy(result)).items()}
-    if search is not None:
-        files |= {f"spread.{kind}": content for kind, content in figure_bytes(plot_spread(search)).items()}
-    return files
-
-
-def refuse_directory(directory: str | os.PathLike[str]) -> None:
-    """Raise AccelsimError if results could not be written into a folder, before a search spends its time."""
-    path = Path(directory).absolute()
-    existing = next(folder for folder in (path, *path.parents) if folder.exists() or folder.is_symlink())
-    if not existing.is_dir():
-        raise AccelsimError(f"{directory}: {existing} is not a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise AccelsimError(f"{directory}: {existing} cannot be written")
-
-
-def write_directory(directory: str | os.PathLike[str], files: Mapping[str, bytes]) -> list[Path]:
-    """Write files into a folder, each as a whole or not at all; other files there are left alone.
-
-    Parameters
-    ----------
-    directory : str or path
-        Made with its parents where it does not exist.
-    files : mapping of str to bytes
-        Contents by name.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-    """
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    return [_write(folder / name, content) for name, content in files.items()]
-
-
-def _write(path: Path, content: bytes) -> Path:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-    return path

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 Form = dict[str, Any]
+STOPS = ["exhausted", "budget", "timeout", "interrupted"]
 
 _TEXT: Form = {"type": "string"}
 _COUNT: Form = {"type": "integer", "minimum": 0}
@@ -45,6 +46,7 @@ _PROVENANCE: Form = {
     "overrides": {"type": "object", "additionalProperties": _TEXT},
 }
 _LOOP = _row(_TEXT, _SOME)
+_MAPPING = _rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), x=_rows(_LOOP), y=_rows(_LOOP)))
 _RESULT = _record(
     architecture=_TEXT,
     layer=_TEXT,
@@ -105,15 +107,26 @@ _RESULT = _record(
     ),
     energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
     cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
-    mapping=_rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), x=_rows(_LOOP), y=_rows(_LOOP))),
+    mapping=_MAPPING,
 )
-_SEARCH = _record(
-    objective=_TEXT,
-    method={"enum": ["exhaustive", "random"]},
-    seed=_COUNT,
-    budget=_record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER)),
-    stop={"enum": ["exhausted", "budget", "timeout", "interrupted"]},
-    space_size=_SOME,
+_BUDGET = _record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER))
+_POINT: Form = {
+    "energy_pj": _NUMBER,
+    "cycles": _SOME,
+    "edp_pj_cycles": _NUMBER,
+    "utilization": _NUMBER,
+    "mapping": _MAPPING,
+}
+_CERTIFICATE = _record(
+    value=_NUMBER,
+    bound=_NUMBER,
+    gap=_or_null(_NUMBER),
+    proved=_TRUTH,
+    nodes=_COUNT,
+    evaluated=_COUNT,
+    table_bytes=_COUNT,
+)
+_SAMPLE = _record(
     seen=_SOME,
     valid=_SOME,
     rejections=_rows(_record(rule=_TEXT, level=_TEXT, count=_COUNT)),
@@ -127,6 +140,30 @@ _SEARCH = _record(
         histogram=_rows(_row(_NUMBER, _NUMBER, _SOME)),
     ),
     curve=_rows(_row(_SOME, _NUMBER)),
+)
+_SEARCH = _record(
+    objective=_TEXT,
+    method={"enum": ["exact", "exhaustive", "random"]},
+    seed=_or_null(_COUNT),
+    budget=_BUDGET,
+    stop={"enum": STOPS},
+    space_size=_SOME,
+    certificate=_or_null(_CERTIFICATE),
+    within=_or_null(_record(share=_NUMBER, mappings=_COUNT)),
+    ranked=_rows(_record(value=_NUMBER, **_POINT)),
+    sample=_or_null(_SAMPLE),
+)
+_FRONT = _record(
+    architecture=_TEXT,
+    layer=_TEXT,
+    columns=_rows(_TEXT),
+    budget=_BUDGET,
+    stop={"enum": STOPS},
+    space_size=_SOME,
+    nodes=_COUNT,
+    evaluated=_COUNT,
+    table_bytes=_COUNT,
+    points=_rows(_record(values=_rows(_NUMBER), **_POINT)),
 )
 _ENERGY_TABLE = _rows(
     _record(
@@ -148,6 +185,7 @@ _TOTAL = _record(
     pj_per_mac=_or_null(_NUMBER),
     cycles=_COUNT,
     utilization=_or_null(_NUMBER),
+    certificate=_or_null(_record(value=_NUMBER, bound=_NUMBER, gap=_or_null(_NUMBER), proved=_TRUTH)),
 )
 _MAPPED = _record(layer=_TEXT, repeat=_SOME, result=_to("result"), search=_to("search"))
 _UNMAPPED = _record(layer=_TEXT, repeat=_SOME, no_valid_mapping=_TEXT)
@@ -171,6 +209,10 @@ RESULT_FORM: Form = {
             **_record(**_PROVENANCE, result=_to("result"), search=_to("search"), energy_table=_to("energy_table")),
         },
         {"title": "a mapped network", **_NETWORK},
+        {
+            "title": "a Pareto front of one layer",
+            **_record(**_PROVENANCE, front=_FRONT, energy_table=_to("energy_table")),
+        },
     ],
     "$defs": {"result": _RESULT, "search": _SEARCH, "energy_table": _ENERGY_TABLE},
 }

@@ -342,21 +342,11 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult:
-    """What a search over the map space found and saw.
+class Sample:
+    """What an exhaustive or random search saw on its way.
 
     Attributes
     ----------
-    best : Result
-        The best valid mapping seen.
-    objective : str
-        `energy`, `cycles`, `edp`, or a weighted product such as `energy^2*cycles`.
-    method : str
-        `exhaustive` or `random`.
-    stop : str
-        Why the search ended: `exhausted` (every mapping was seen), `budget`, `timeout` or `interrupted`.
-    space_size : int
-        Mappings in the map space before validity (MODEL.md section 3, identity).
     seen, valid : int
         Mappings evaluated, and those of them that were valid.
     rejections : tuple of Rejection
@@ -367,15 +357,141 @@ class SearchResult:
         Best-so-far: after how many mappings the objective fell to what value.
     """
 
+    seen: int
+    valid: int
+    rejections: tuple[Rejection, ...]
+    spread: Spread
+    curve: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a search proves about its answer.
+
+    Attributes
+    ----------
+    value : float
+        Objective of the best mapping found.
+    bound : float
+        No mapping of the map space has a smaller objective (to a relative 1e-11, which rounding may take).
+    nodes : int
+        Partial mappings that were bounded.
+    evaluated : int
+        Whole mappings that were evaluated.
+    table_bytes : int
+        Memory of the cost-to-go tables.
+    """
+
+    value: float
+    bound: float
+    nodes: int
+    evaluated: int
+    table_bytes: int
+
+    @property
+    def gap(self) -> float:
+        """How far the best possible may lie below the best found, relative to the bound; 0 if the answer is optimal."""
+        if self.value <= self.bound:
+            return 0.0
+        return self.value / self.bound - 1.0 if self.bound > 0 else math.inf
+
+    @property
+    def proved(self) -> bool:
+        """Whether no mapping is better than the one found."""
+        return self.gap < 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search over the map space found, and what is known about it.
+
+    Attributes
+    ----------
+    best : Result
+        The best valid mapping found.
+    objective : str
+        `energy`, `cycles`, `edp`, or a weighted product such as `energy^2*cycles`.
+    method : str
+        `exact`, `exhaustive` or `random`.
+    stop : str
+        Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout` or
+        `interrupted`.
+    space_size : int
+        Mappings in the map space before validity (MODEL.md section 3, identity).
+    seconds : float
+    certificate : Certificate or None
+        None after a random search, which proves nothing.
+    ranked : tuple of Result
+        The best mappings in order, as many as were asked for; the first is `best`.
+    within : (float, int) or None
+        Where all mappings within a share of the optimum were asked for: the share, and how many there are.
+    sample : Sample or None
+        None after an exact search, which looks at classes of mappings.
+    """
+
     best: Result
     objective: str
     method: str
     stop: str
     seed: int
     space_size: int
-    seen: int
-    valid: int
     seconds: float
-    rejections: tuple[Rejection, ...]
-    spread: Spread
-    curve: tuple[tuple[int, float], ...]
+    certificate: Certificate | None = None
+    ranked: tuple[Result, ...] = ()
+    within: tuple[float, int] | None = None
+    sample: Sample | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontResult:
+    """The mappings that no other mapping beats in every column asked for.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        `energy` [pJ], `cycles`, `outer_words` [storage words read, filled and updated at the outermost level], or
+        `capacity:LEVEL` [storage words held at a level].
+    points : tuple of Result
+        One mapping for each point of the front, in order of the first column.
+    values : tuple of tuple of float
+        The columns of each point.
+    stop : str
+        `exhausted` (the front is complete and proved), `timeout` or `interrupted`.
+    space_size : int
+    nodes, evaluated, table_bytes : int
+        As in `Certificate`.
+    seconds : float
+    """
+
+    columns: tuple[str, ...]
+    points: tuple[Result, ...]
+    values: tuple[tuple[float, ...], ...]
+    stop: str
+    space_size: int
+    nodes: int
+    evaluated: int
+    table_bytes: int
+    seconds: float
+
+    def rows(self) -> list[Dict[str, Any]]:
+        """One row for each point, in order: the columns asked for, energy [pJ], cycles, EDP and utilization."""
+        return [
+            {
+                "point": number,
+                "energy_pj": result.energy_pj,
+                "cycles": result.cycles,
+                **{_plain_name(c): round(v) for c, v in zip(self.columns, values, strict=True) if c not in _ALWAYS},
+                "edp_pj_cycles": result.edp,
+                "pj_per_mac": result.pj_per_mac,
+                "utilization": result.utilization,
+            }
+            for number, (values, result) in enumerate(zip(self.values, self.points, strict=True), 1)
+        ]
+
+
+_ALWAYS = ("energy", "cycles")
+
+
+def _plain_name(column: str) -> str:
+    """Name of a column of a front with its unit."""
+    return "outer_words" if column == "outer_words" else f"{column.partition(':')[2]}_words"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from accelsim.architecture import Architecture, load_architecture
 from accelsim.library import resolve
 from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Rejection, Result, SearchResult, Spread
+from accelsim.result import Certificate, FrontResult, Rejection, Result, Sample, SearchResult, Spread
+from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum, load_workload
 
 
@@ -31,7 +34,7 @@ def all_loops_outside(architecture: Architecture, einsum: Einsum) -> Result:
 
 
 def a_search(best: Result, objective: str = "energy", stop: str = "budget") -> SearchResult:
-    """A search of 5,000 mappings, 900 of them valid, whose energies rise to twenty times the best."""
+    """A random search of 5,000 mappings, 900 of them valid, whose energies rise to twenty times the best."""
     bins = 300
     step = 20 ** (1 / bins)
     edges = tuple(best.energy_pj * step**i for i in range(bins + 1))
@@ -46,14 +49,58 @@ def a_search(best: Result, objective: str = "energy", stop: str = "budget") -> S
         stop=stop,
         seed=7,
         space_size=123456789012345678,
-        seen=5000,
-        valid=900,
         seconds=1.5,
-        rejections=(
-            Rejection("fanout", "GLB", 4000),
-            Rejection("capacity", "SPAD", 100),
-            Rejection("capacity", "GLB", 0),
+        ranked=(best,),
+        sample=Sample(
+            seen=5000,
+            valid=900,
+            rejections=(
+                Rejection("fanout", "GLB", 4000),
+                Rejection("capacity", "SPAD", 100),
+                Rejection("capacity", "GLB", 0),
+            ),
+            spread=Spread(edges, tuple(counts), best.energy_pj, edges[-1] * 0.999, step - 1),
+            curve=(
+                (3, 9 * best.energy_pj),
+                (40, 4 * best.energy_pj),
+                (900, 1.5 * best.energy_pj),
+                (3100, best.energy_pj),
+            ),
         ),
-        spread=Spread(edges, tuple(counts), best.energy_pj, edges[-1] * 0.999, step - 1),
-        curve=((3, 9 * best.energy_pj), (40, 4 * best.energy_pj), (900, 1.5 * best.energy_pj), (3100, best.energy_pj)),
     )
+
+
+def an_exact_search(
+    best: Result,
+    objective: str = "energy",
+    *,
+    gap: float = 0.0,
+    ranked: int = 1,
+    within: tuple[float, int] | None = None,
+) -> SearchResult:
+    """An exact search, stopped early where it leaves a gap; each listed mapping costs 0.2 % more than the last."""
+    value = Objective.parse(objective).value(best.energy_pj, best.cycles)
+    listed = tuple(replace(best, energy_pj=best.energy_pj * (1 + 0.002 * rank)) for rank in range(ranked))
+    return SearchResult(
+        best=best,
+        objective=objective,
+        method="exact",
+        stop="timeout" if gap else "exhausted",
+        seed=0,
+        space_size=123456789012345678,
+        seconds=0.25,
+        certificate=Certificate(value, value / (1 + gap), 539514, 472, 18_247_680),
+        ranked=listed,
+        within=within,
+    )
+
+
+def a_front(best: Result, columns: tuple[str, ...] = ("energy", "cycles"), stop: str = "exhausted") -> FrontResult:
+    """Three points: less energy for more cycles and other columns."""
+    found = [(1.0, 4, 100), (1.25, 2, 300), (2.0, 1, 900)]
+    points = tuple(replace(best, energy_pj=best.energy_pj * e, cycles=best.cycles * c) for e, c, _ in found)
+    values = tuple(
+        tuple({"energy": p.energy_pj, "cycles": float(p.cycles)}.get(column, float(more)) for column in columns)
+        for p, (_, _, more) in zip(points, found, strict=True)
+    )
+    return FrontResult(columns, points, values, stop, 123456789012345678, 539514, 472, 18_247_680, 0.75)

@@ -13,11 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reports import a_search, all_loops_outside
+from reports import a_front, a_search, all_loops_outside, an_exact_search
 
 import accelsim
 import accelsim.search
-from accelsim import cli, commands, library
+from accelsim import cli, library
+from accelsim.commands.mapping import layer_folders
 from accelsim.errors import NoValidMapping
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -54,7 +55,11 @@ def searches(monkeypatch):
         outcome = map_einsum.outcomes.get(einsum.name, "budget")
         if isinstance(outcome, BaseException):
             raise outcome
-        search = a_search(all_loops_outside(architecture, einsum), options["objective"], outcome)
+        best = all_loops_outside(architecture, einsum)
+        if outcome == "exact":
+            several = {"ranked": options["top"], "within": options["within"] and (options["within"], 432)}
+            return an_exact_search(best, options["objective"], **several)
+        search = a_search(best, options["objective"], outcome)
         return replace(search, seed=options["seed"], seconds=time.perf_counter())
 
     map_einsum.outcomes = {}
@@ -98,6 +103,26 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "conv", "--seconds", "nan"], "seconds above 0, got 'nan'"),
         (["map", "systolic", "conv", "--set", "glb"], "expected NAME=VALUE, got 'glb'"),
         (["map", "systolic", "conv", "--search", "rando"], "did you mean 'random'?"),
+        (["map", "systolic", "conv", "--top", "0"], "at least 1, got '0'"),
+        (["map", "systolic", "conv", "--within", "-1"], "such as 1% or 0.01, got '-1'"),
+        (["map", "systolic", "conv", "--within", "5"], "5 is 500 %; write 5% or 0.01"),
+        (["map", "systolic", "conv", "--within", "nan%"], "such as 1% or 0.01"),
+        (["map", "systolic", "conv", "--top", "3", "--search", "random"], "--top: not allowed with --search random"),
+        (["map", "systolic", "conv", "--within", "1%", "--mappings", "9"], "--within: not allowed with --mappings"),
+        (["map", "systolic", "conv", "--search", "exact", "--mappings", "9"], "limit it by --seconds"),
+        (["map", "systolic", "conv", "--pareto", "energy,cycles", "--top", "3"], "not allowed with --top"),
+        (
+            ["map", "systolic", "conv", "--pareto", "energy,cycles", "--objective", "edp"],
+            "not allowed with --objective",
+        ),
+        (["map", "systolic", "conv", "--pareto", "energy,cycles", "--search", "random"], "with --search random"),
+        (["map", "systolic", "conv", "--pareto", "energy,cycle"], "did you mean 'cycles'? columns: energy"),
+        (["map", "systolic", "conv", "--pareto", "energy"], "two or three different columns, got 'energy'"),
+        (["map", "systolic", "conv", "--pareto", "energy,energy"], "two or three different columns"),
+        (["map", "systolic", "conv", "--pareto", "energy,capacity:GLB"], "DRAM, UnifiedBuffer, Accumulators"),
+        (["map", "systolic", "vgg16", "--pareto", "energy,cycles"], "vgg16 has 12 layers; say which"),
+        (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: No such file"),
+        (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
         (["list", "archs"], "did you mean 'arch'?"),
         (["validate", "timelop", "x"], "did you mean 'timeloop'?"),
         ([], "required: COMMAND"),
@@ -185,7 +210,9 @@ def test_map__writes_what_eval_reads_back_to_the_last_digit(run, searches, tmp_p
 def test_map__text_and_eval_agree(run, searches, tmp_path):
     _, mapped, _ = run("map", "eyeriss", "conv", "-o", tmp_path)
     _, evaluated, _ = run("eval", "eyeriss", "conv", tmp_path / "mapping.yaml")
-    assert mapped.startswith(evaluated)
+    headline, certificate, rest = re.split(r"(?m)^(certificate .*\n)", mapped)
+    assert certificate == "certificate  energy is the best of 5,000 seen, not a proved optimum\n"
+    assert (headline + rest).startswith(evaluated)
     assert f"Written to {tmp_path}" in mapped
 
 
@@ -228,13 +255,60 @@ def test_map__no_budget_leaves_it_to_the_search(run, searches):
 
 def test_map__quiet_prints_the_headline_only(run, searches):
     code, out, err = run("map", "eyeriss", "conv", "--quiet")
-    assert (code, err, len(out.splitlines())) == (0, "", 6)
+    assert (code, err, len(out.splitlines())) == (0, "", 7)
     assert "pJ/MAC" in out
 
 
 def test_map__no_valid_mapping_ends_with_1(run, searches):
     searches.outcomes["vgg16_conv3_2"] = NoValidMapping("0 of 41472 valid: 39100 exceed GLB")
     assert run("map", "eyeriss", "conv") == (1, "", "0 of 41472 valid: 39100 exceed GLB\n")
+
+
+def test_map__an_exact_search_has_no_spread_to_write(run, searches, tmp_path):
+    searches.outcomes["vgg16_conv3_2"] = "exact"
+    code, out, err = run("map", "eyeriss", "conv", "-o", tmp_path)
+    assert (code, err) == (0, "")
+    assert "optimal (proved): no mapping of the 1.2e17 in the map space has a lower energy" in out
+    assert "539,514 nodes visited, 472 mappings evaluated" in out
+    names = {"mapping.yaml", "result.json", "energy.png", "energy.svg"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert run("map", "eyeriss", "conv", "--quiet")[1].endswith("certificate  energy is optimal (proved)\n")
+
+
+def test_map__lists_the_best_mappings(run, searches, tmp_path):
+    searches.outcomes["vgg16_conv3_2"] = "exact"
+    code, out, _ = run("map", "eyeriss", "conv", "--top", "3", "-o", tmp_path)
+    assert (code, searches.calls[0][1]["top"], searches.calls[0][1]["within"]) == (0, 3, None)
+    assert re.findall(r"(?m)^ +(\d) .*DRAM\[WIO\]", out) == ["1", "2", "3"]
+    assert sorted(path.name for path in (tmp_path / "mappings").iterdir()) == ["01.yaml", "02.yaml", "03.yaml"]
+
+
+@pytest.mark.parametrize("share", ["1%", "1 %", "0.01"])
+def test_map__counts_what_is_within_a_share_of_the_best(run, searches, share):
+    searches.outcomes["vgg16_conv3_2"] = "exact"
+    code, out, _ = run("map", "eyeriss", "conv", "--within", share)
+    assert (code, searches.calls[0][1]["within"], searches.calls[0][1]["top"]) == (0, 0.01, 1)
+    assert "432 are within 1 % of the best energy" in out
+
+
+def test_map__pareto(run, monkeypatch, tmp_path):
+    def map_front(architecture, einsum, columns, **options):
+        assert (options["budget"].seconds, options["constraints"]) == (9.0, None)
+        return a_front(all_loops_outside(architecture, einsum), columns)
+
+    monkeypatch.setattr("accelsim.search.exact.mapper.map_front", map_front)
+    arguments = ("map", "eyeriss", "conv", "--pareto", "energy, capacity:GLB", "--seconds", "9", "-o", tmp_path)
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert "Pareto front of energy and words in GLB" in out
+    assert "3 points, complete (proved)" in out
+    document = json.loads((tmp_path / "result.json").read_text())
+    assert document["front"]["columns"] == ["energy", "capacity:GLB"]
+    assert len(document["front"]["points"]) == 3
+    assert run(*arguments, "--json")[1] == (tmp_path / "result.json").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("front.csv", "front.png", "front.svg", "mappings", "result.json")
+    }
 
 
 def test_map__one_layer_of_a_network(run, searches):
@@ -270,7 +344,7 @@ def test_map__folders_of_layers_stay_inside_and_apart(searches):
     layers = library.resolve("conv", "workloads")
     einsum = accelsim.load_workload(layers).layers[0]
     names = ["a/../../b", "a_.._.._b", "Conv", "conv", "result.json"]
-    folders = commands._folders([replace(einsum, name=name) for name in names])
+    folders = layer_folders([replace(einsum, name=name) for name in names])
     assert len({folder.casefold() for folder in folders.values()}) == len(names)
     assert not any("/" in folder or folder == "result.json" for folder in folders.values())
 
@@ -361,6 +435,13 @@ def test_map__from_end_to_end(tmp_path):
     assert first.stdout == second.stdout == (tmp_path / "result.json").read_text()
     evaluated = shell("eval", "eyeriss", "conv1d", tmp_path / "mapping.yaml", "--json")
     assert json.loads(evaluated.stdout)["result"] == json.loads(first.stdout)["result"]
+
+
+@pytest.mark.parametrize("asked", [(), ("--top", "4", "--objective", "edp"), ("--pareto", "energy,cycles")], ids=str)
+def test_map__exact_output_is_the_same_for_any_number_of_workers(run, asked):
+    one, two = (run("map", "eyeriss", "conv1d", *asked, "--json", "--workers", workers) for workers in (1, 3))
+    assert one == two
+    assert one[0] == 0
 
 
 def test_names__are_all_there():

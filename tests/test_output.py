@@ -1,35 +1,28 @@
-"""Results as JSON and as folders: plain values, equal bytes, whole files."""
+"""Results as JSON: plain values, equal bytes, and what a search proved or saw."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import os
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from reports import a_search, all_loops_outside, row_stationary
+from reports import a_search, an_exact_search, row_stationary
 
 from accelsim.architecture import load_architecture
-from accelsim.errors import AccelsimError
-from accelsim.mapping import load_mapping
 from accelsim.output import (
     Provenance,
     energy_rows,
     evaluation_json,
     input_file,
-    layer_files,
     map_json,
-    mapping_text,
     network_json,
-    refuse_directory,
     result_json,
+    search_json,
     to_json,
-    write_directory,
 )
-from accelsim.workload import load_workload
 
 PROVENANCE = Provenance("map", (), {"b": "2", "a": "1"}, 5000, None)
 
@@ -56,6 +49,39 @@ def test_json__holds_plain_values_only():
 def test_json__reads_back_to_the_last_digit():
     document = map_document()
     assert json.loads(to_json(document)) == document
+
+
+def test_search_json__holds_what_an_exact_search_proves():
+    result = row_stationary()[2]
+    found = search_json(an_exact_search(result, "edp", gap=0.03), Provenance("map", (), {}, None, 0.2))
+    assert (found["method"], found["seed"], found["sample"], found["ranked"]) == ("exact", None, None, [])
+    assert (found["stop"], found["budget"]) == ("timeout", {"mappings": None, "seconds": 0.2})
+    certificate = found["certificate"]
+    assert certificate["value"] == result.edp
+    assert certificate["gap"] == pytest.approx(0.03)
+    assert (certificate["proved"], certificate["nodes"], certificate["table_bytes"]) == (False, 539514, 18_247_680)
+
+
+def test_search_json__no_bound_is_no_gap():
+    found = an_exact_search(row_stationary()[2], gap=0.5)
+    document = search_json(replace(found, certificate=replace(found.certificate, bound=0.0)), PROVENANCE)
+    assert document["certificate"]["gap"] is None
+    to_json(document)
+
+
+def test_search_json__lists_mappings_where_there_are_several():
+    result = row_stationary()[2]
+    found = search_json(an_exact_search(result, ranked=3, within=(0.01, 432)), PROVENANCE)
+    assert found["within"] == {"share": 0.01, "mappings": 432}
+    assert [row["energy_pj"] / result.energy_pj for row in found["ranked"]] == pytest.approx([1, 1.002, 1.004])
+    assert all(row["value"] == row["energy_pj"] for row in found["ranked"])
+    assert search_json(a_search(result), PROVENANCE)["ranked"] == []
+
+
+def test_search_json__a_random_search_has_a_seed_and_no_certificate():
+    found = search_json(a_search(row_stationary()[2]), PROVENANCE)
+    assert (found["seed"], found["certificate"], found["within"]) == (7, None, None)
+    assert (found["sample"]["seen"], found["sample"]["valid"]) == (5000, 900)
 
 
 def test_json__does_not_hold_the_time_that_the_search_took():
@@ -115,47 +141,3 @@ def test_energy_rows__one_row_for_tensors_that_cost_the_same():
 def test_energy_rows__have_a_source_wherever_they_have_an_energy(name):
     for row in energy_rows(load_architecture(name)):
         assert (row["energy_pj"] is None) == (row["source"] is None)
-
-
-def test_mapping_text__reads_back(tmp_path):
-    machine, layer = load_architecture("simba"), load_workload("depthwise").layers[0]
-    result = all_loops_outside(machine, layer)
-    path = tmp_path / "mapping.yaml"
-    path.write_text(mapping_text(result, Provenance("map", (), {"batch": "2\n# x"})), encoding="utf-8")
-    assert load_mapping(path, machine, layer) == result.mapping
-    assert path.read_text().startswith(f"# {layer.name} on {machine.name}\n")
-
-
-def test_layer_files__equal_bytes_for_equal_results():
-    result = row_stationary()[2]
-    first, second = (layer_files(result, a_search(result), PROVENANCE, map_document()) for _ in range(2))
-    assert first == second
-    assert set(first) == {"mapping.yaml", "result.json", "energy.png", "energy.svg", "spread.png", "spread.svg"}
-
-
-def test_write_directory__makes_parents_and_leaves_other_files(tmp_path):
-    folder = tmp_path / "a" / "b"
-    assert [path.name for path in write_directory(folder, {"x": b"1"})] == ["x"]
-    (folder / "mine").write_text("kept")
-    write_directory(folder, {"x": b"2"})
-    assert sorted(path.name for path in folder.iterdir()) == ["mine", "x"]
-    assert ((folder / "x").read_bytes(), (folder / "mine").read_text()) == (b"2", "kept")
-
-
-def test_write_directory__a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    write_directory(tmp_path, {"x": b"old"})
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_directory(tmp_path, {"x": b"new"})
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("x", b"old")]
-
-
-def test_refuse_directory__names_the_file_in_the_way(tmp_path):
-    (tmp_path / "file").write_text("")
-    refuse_directory(tmp_path / "new" / "folder")
-    with pytest.raises(AccelsimError, match="file is not a folder"):
-        refuse_directory(tmp_path / "file" / "below")

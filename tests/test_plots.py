@@ -11,15 +11,18 @@ import matplotlib
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from reports import a_search, all_loops_outside, row_stationary
+from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 
 from accelsim.architecture import load_architecture
+from accelsim.errors import AccelsimError
 from accelsim.plots import (
     curve_table,
     energy_table,
     figure_bytes,
+    front_table,
     plot_curve,
     plot_energy,
+    plot_front,
     plot_spread,
     spread_table,
 )
@@ -61,11 +64,11 @@ def test_plot_energy__an_output_of_any_name_is_green():
 def test_spread_table__holds_every_valid_mapping():
     search = a_search(row_stationary()[2])
     rows = spread_table(search)
-    assert sum(row["mappings"] for row in rows) == search.valid
+    assert sum(row["mappings"] for row in rows) == search.sample.valid
     assert len(rows) <= 60
     assert all(a["to_pj_per_mac"] == b["from_pj_per_mac"] for a, b in itertools.pairwise(rows))
-    assert rows[0]["from_pj_per_mac"] == search.spread.edges_pj[0] / search.best.macs
-    assert rows[-1]["to_pj_per_mac"] == search.spread.edges_pj[-1] / search.best.macs
+    assert rows[0]["from_pj_per_mac"] == search.sample.spread.edges_pj[0] / search.best.macs
+    assert rows[-1]["to_pj_per_mac"] == search.sample.spread.edges_pj[-1] / search.best.macs
 
 
 def test_plot_spread__marks_the_best_and_says_how_many():
@@ -78,8 +81,10 @@ def test_plot_spread__marks_the_best_and_says_how_many():
 
 def test_plot_spread__one_valid_mapping():
     search = a_search(row_stationary()[2])
-    spread = replace(search.spread, edges_pj=search.spread.edges_pj[:2], counts=(1,), max_pj=search.spread.min_pj)
-    assert figure_bytes(plot_spread(replace(search, spread=spread, valid=1, seen=1)))["png"][:4] == b"\x89PNG"
+    spread = search.sample.spread
+    one = replace(spread, edges_pj=spread.edges_pj[:2], counts=(1,), max_pj=spread.min_pj)
+    sample = replace(search.sample, spread=one, valid=1, seen=1)
+    assert figure_bytes(plot_spread(replace(search, sample=sample)))["png"][:4] == b"\x89PNG"
 
 
 def test_curve_table__falls_and_ends_with_the_last_mapping_seen():
@@ -91,20 +96,70 @@ def test_curve_table__falls_and_ends_with_the_last_mapping_seen():
     assert ax.get_ylabel() == "best energy [pJ/MAC]"
 
 
-@pytest.mark.parametrize("plot", [plot_energy, plot_spread, plot_curve])
-def test_plots__equal_bytes_for_equal_input(plot):
+@pytest.mark.parametrize("plot", [plot_spread, plot_curve])
+def test_plots__an_exact_search_has_no_sample_to_draw(plot):
+    with pytest.raises(AccelsimError, match="classes of mappings"):
+        plot(an_exact_search(row_stationary()[2]))
+
+
+def test_front_table__is_in_the_order_of_the_points():
+    front = a_front(row_stationary()[2], ("energy", "outer_words", "capacity:GLB"))
+    rows = front_table(front)
+    assert [row["point"] for row in rows] == [1, 2, 3]
+    assert [row["outer_words"] for row in rows] == [row["GLB_words"] for row in rows] == [100, 300, 900]
+
+
+def test_plot_front__energy_over_cycles_with_a_line_that_no_point_lies_below():
+    front = a_front(row_stationary()[2])
+    ax = plot_front(front)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("cycles", "energy [pJ/MAC]")
+    (marks,) = (c for c in ax.collections if len(c.get_offsets()) == 3)
+    drawn = [tuple(at) for at in marks.get_offsets().tolist()]
+    assert drawn == [(point.cycles, point.pj_per_mac) for point in front.points]
+    (line,) = ax.lines
+    assert {(x, y) for x, y in zip(*line.get_data(), strict=True)} >= set(drawn)
+    said = [text.get_text() for text in ax.texts]
+    assert "no mapping is here (proved)" in said
+    assert any("least energy" in text for text in said)
+
+
+def test_plot_front__a_third_column_is_colour_and_an_early_stop_is_said():
+    ax = plot_front(a_front(row_stationary()[2], ("cycles", "capacity:GLB", "energy"), stop="timeout"))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("cycles", "energy [pJ/MAC]")
+    assert [other.get_ylabel() for other in ax.figure.axes[1:]] == ["words held in GLB"]
+    assert "not complete" in ax.get_title(loc="left")
+    assert "no mapping seen here" in [text.get_text() for text in ax.texts]
+
+
+def test_plot_front__without_energy_and_cycles():
+    ax = plot_front(a_front(row_stationary()[2], ("cycles", "outer_words")))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("cycles", "words moved at DRAM")
+
+
+def test_plot_front__one_point():
+    front = a_front(row_stationary()[2])
+    one = replace(front, points=front.points[:1], values=front.values[:1])
+    assert figure_bytes(plot_front(one))["png"][:4] == b"\x89PNG"
+
+
+def drawable(plot):
+    """What a plot draws."""
     result = row_stationary()[2]
-    data = result if plot is plot_energy else a_search(result)
+    return {plot_energy: lambda: result, plot_front: lambda: a_front(result)}.get(plot, lambda: a_search(result))()
+
+
+@pytest.mark.parametrize("plot", [plot_energy, plot_spread, plot_curve, plot_front])
+def test_plots__equal_bytes_for_equal_input(plot):
+    data = drawable(plot)
     first, second = figure_bytes(plot(data)), figure_bytes(plot(data))
     assert first == second
     assert b"<dc:date>" not in first["svg"]
 
 
-@pytest.mark.parametrize("plot", [plot_energy, plot_spread, plot_curve])
+@pytest.mark.parametrize("plot", [plot_energy, plot_spread, plot_curve, plot_front])
 def test_plots__draw_where_they_are_told_and_leave_settings_alone(plot):
-    result = row_stationary()[2]
     before, ax = dict(matplotlib.rcParams), Figure().add_subplot()
-    assert plot(result if plot is plot_energy else a_search(result), ax=ax) is ax
+    assert plot(drawable(plot), ax=ax) is ax
     assert dict(matplotlib.rcParams) == before
 
 

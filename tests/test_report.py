@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reports import a_search, all_loops_outside, row_stationary
+from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 from rich.console import Console
 
 from accelsim.architecture import load_architecture
@@ -22,12 +22,18 @@ from accelsim.report import (
     network_totals,
     print_comparisons,
     print_energies,
+    print_front,
+    print_headline,
     print_network,
+    print_ranked,
     print_result,
     print_search,
 )
+from accelsim.report.certificate import gap_text
 from accelsim.report.progress import done, search_progress
 from accelsim.report.text import count, letters, percent, share, split_bar, tensor_colours
+from accelsim.report.verifying import print_checks, print_verdict
+from accelsim.verifying import Check
 from accelsim.workload import load_workload
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -58,6 +64,7 @@ class State:
     total: int | None = 1000
     seconds: float = 1.0
     seconds_limit: float | None = 4.0
+    bound: float | None = None
 
 
 def printed(show, width: int = 80, **options) -> str:
@@ -90,6 +97,76 @@ def test_result__golden():
 
 def test_search__golden():
     check_golden("search", printed(lambda console: print_search(console, a_search(row_stationary()[2]))))
+
+
+def test_search__golden_exact():
+    search = an_exact_search(row_stationary()[2], ranked=3, within=(0.01, 432))
+
+    def show(console):
+        print_search(console, search)
+        print_ranked(console, search)
+
+    check_golden("search_exact", printed(show))
+
+
+def test_search__golden_stopped_early():
+    search = an_exact_search(row_stationary()[2], "edp", gap=0.0312, ranked=2)
+
+    def show(console):
+        print_headline(console, search.best, search)
+        print_search(console, search)
+        print_ranked(console, search)
+
+    check_golden("search_stopped", printed(show))
+
+
+def test_front__golden():
+    front = a_front(row_stationary()[2], ("energy", "cycles", "capacity:GLB"))
+    check_golden("front", printed(lambda console: print_front(console, front), 100))
+
+
+@pytest.mark.parametrize("stop", ["timeout", "interrupted"])
+def test_front__says_that_it_is_not_complete(stop):
+    text = printed(lambda console: print_front(console, a_front(row_stationary()[2], stop=stop)))
+    assert "not complete" in text
+    assert "proved" not in text
+
+
+def test_checks__golden():
+    checks = [
+        Check("cycles", 11010048, 11010048, True),
+        Check("energy [pJ]", 12278333440.0, 12278333441.5, False),
+        Check("loop nest executed", None, None, None, "too large to execute"),
+    ]
+
+    def show(console):
+        print_checks(console, "conv on eyeriss", checks)
+        print_verdict(console, checks)
+        print_verdict(console, checks[:1])
+
+    check_golden("checks", printed(show))
+
+
+def test_network__golden_proved_and_not():
+    _, einsum, result = row_stationary()
+    found = [
+        LayerOutcome(replace(einsum, name="first", repeat=3), an_exact_search(result)),
+        LayerOutcome(replace(einsum, name="second"), an_exact_search(result, gap=0.1)),
+    ]
+    total = network_totals(found)["certificate"]
+    assert (total["proved"], total["value"]) == (False, pytest.approx(4 * result.energy_pj))
+    assert total["bound"] == pytest.approx((3 + 1 / 1.1) * result.energy_pj)
+    text = printed(lambda console: print_network(console, "net", "eyeriss", found))
+    check_golden("network_exact", text)
+    proved = printed(lambda console: print_network(console, "net", "eyeriss", found[:1]))
+    assert "all 1 mapped layers are optimal (proved)" in proved
+
+
+@given(st.floats(1e-12, 1e6))
+def test_gap__is_never_said_smaller_than_it_is(gap):
+    text = gap_text(gap)
+    assert float(text.strip("<% ")) / 100 >= gap * (1 - 1e-6)
+    assert text.startswith("<") or float(text.strip("% ")) / 100 <= gap * 1.011
 
 
 def test_network__golden():
@@ -168,7 +245,6 @@ def test_result__padding_is_mentioned_for_windowed_layers_only():
 @pytest.mark.parametrize(
     ("stop", "said"),
     [
-        ("exhausted", "No mapping of this map space has a lower energy"),
         ("budget", "not a proved optimum"),
         ("timeout", "time used up"),
         ("interrupted", "interrupted"),
@@ -208,6 +284,22 @@ def test_progress__shows_rate_and_best_on_a_terminal():
         on_progress(State())
         on_progress(State(seen=1000, best_energy_pj=None, seconds=0.0))
     assert "layer" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("objective", "state", "expected"),
+    [
+        ("energy", State(bound=8e8, total=None, seconds_limit=None), "best 1 mJ, bound 800 uJ, gap 25 %"),
+        ("cycles", State(best=None, best_energy_pj=None, bound=7e5), "none found yet, bound 700,000 cycles"),
+        ("", State(), "500 nodes/s, 20 mappings evaluated"),
+        ("energy", State(), "500 mappings/s, 20 valid, best 1 mJ"),
+    ],
+)
+def test_progress__of_an_exact_search_shows_bound_and_gap(objective, state, expected):
+    console = Console(file=io.StringIO(), force_terminal=True, width=200)
+    with search_progress(console, "layer", objective) as on_progress:
+        on_progress(state)
+    assert expected in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", console.file.getvalue())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from reports import a_search, row_stationary
+from reports import a_search, an_exact_search, row_stationary
 
 from accelsim import cli, library
 from accelsim.check import check_files
@@ -246,6 +246,9 @@ def test_mutants__what_the_reader_accepts_fits_and_unknown_keys_do_not(tmp_path_
     [
         ("eval", "eyeriss", "conv", "eyeriss_row_stationary"),
         ("map", "eyeriss", "conv1d"),
+        ("map", "eyeriss", "conv1d", "--search", "exhaustive", "--objective", "cycles"),
+        ("map", "two_level", "conv1d", "--within", "20%", "--objective", "edp"),
+        ("map", "two_level", "conv1d", "--pareto", "energy,outer_words,capacity:BUF"),
         ("map", "eyeriss", "conv1d", "--mappings", "200", "--search", "random", "--objective", "edp"),
         (
             "map",
@@ -273,7 +276,9 @@ def test_results__fit_the_schema(arguments, capsys):
 def test_results__a_layer_without_a_mapping_fits_too():
     totals = dict.fromkeys(("layers", "distinct_layers", "macs", "energy_pj", "cycles"), 1)
     totals |= {"unmapped": ["b"], "pj_per_mac": 1.5, "utilization": None}
-    found = [("a", 2, a_search(row_stationary()[2]), ""), ("b", 1, None, "0 of 3 valid")]
+    result = row_stationary()[2]
+    found = [("a", 2, a_search(result), ""), ("b", 1, None, "0 of 3 valid"), ("c", 1, an_exact_search(result), "")]
+    totals["certificate"] = None
     document = network_json(("net", "eyeriss"), found, totals, Provenance("map", (), {"a": "1"}, 5000, None), [])
     assert wrong("result", document) == []
 

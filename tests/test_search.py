@@ -63,9 +63,9 @@ def without_time(found: SearchResult) -> SearchResult:
 
 def check_curve(found: SearchResult) -> None:
     best = VALUES.get(found.objective, lambda _: math.nan)(found.best)
-    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(found.curve))
-    assert 1 <= found.curve[0][0] <= found.curve[-1][0] <= found.seen
-    assert found.curve[-1][1] == pytest.approx(best, rel=1e-12)
+    assert all(a[0] < b[0] and a[1] > b[1] for a, b in itertools.pairwise(found.sample.curve))
+    assert 1 <= found.sample.curve[0][0] <= found.sample.curve[-1][0] <= found.sample.seen
+    assert found.sample.curve[-1][1] == pytest.approx(best, rel=1e-12)
 
 
 @settings(max_examples=60)
@@ -101,10 +101,10 @@ def test_exhaustive__books_every_mapping(case):
 
     found = map_einsum(machine, einsum, method="exhaustive", workers=1)
 
-    rejected = {(rejection.rule, rejection.level): rejection.count for rejection in found.rejections}
-    assert found.space_size == found.seen == len(mappings)
-    assert found.valid == valid
-    assert found.valid + sum(rejected.values()) == found.seen
+    rejected = {(rejection.rule, rejection.level): rejection.count for rejection in found.sample.rejections}
+    assert found.space_size == found.sample.seen == len(mappings)
+    assert found.sample.valid == valid
+    assert found.sample.valid + sum(rejected.values()) == found.sample.seen
     assert {key: count for key, count in rejected.items() if key[0] != "capacity"} == expected
     assert (found.method, found.stop) == ("exhaustive", "exhausted")
 
@@ -119,7 +119,7 @@ def test_spread__holds_the_energies_of_all_valid_mappings(case, shares, factor):
     energies = sorted(result.energy_pj for result in all_results(machine, einsum, mappings) if result.valid)
     assume(energies)
 
-    spread = map_einsum(machine, einsum, method="exhaustive", workers=1).spread
+    spread = map_einsum(machine, einsum, method="exhaustive", workers=1).sample.spread
 
     wide = math.expm1(spread.resolution)
     assert spread.min_pj == pytest.approx(energies[0], rel=1e-12)
@@ -167,7 +167,7 @@ def test_exhaustive__curve_holds_hundreds_of_improvements():
     machine, einsum = Architecture("machine", levels, Compute(), table), Einsum("sum", {"K": bound}, tensors)
     one, two = (map_einsum(machine, einsum, method="exhaustive", workers=workers) for workers in (1, 2))
 
-    assert len(one.curve) > 256
+    assert len(one.sample.curve) > 256
     assert without_time(one) == without_time(two)
     check_curve(one)
 
@@ -177,8 +177,8 @@ def test_exhaustive__ends_at_its_budget():
     found = map_einsum(machine, einsum, method="exhaustive", budget=Budget(mappings=500), workers=2)
 
     assert found.stop == "budget"
-    assert 500 <= found.seen < found.space_size
-    assert found.seen == found.valid + sum(rejection.count for rejection in found.rejections)
+    assert 500 <= found.sample.seen < found.space_size
+    assert found.sample.seen == found.sample.valid + sum(rejection.count for rejection in found.sample.rejections)
 
 
 @pytest.mark.parametrize("objective", ["energy", "edp"])
@@ -194,9 +194,9 @@ def test_random__of_a_number_of_mappings_is_the_same_for_any_workers_and_twice(o
     one = found(1)
 
     assert found(1) == found(2) == found(3) == one
-    assert (one.seen, one.stop, one.seed) == (50_000, "budget", 3)
-    assert 0 < one.valid == one.seen - sum(rejection.count for rejection in one.rejections)
-    assert found(1, seed=4).spread != one.spread
+    assert (one.sample.seen, one.stop, one.seed) == (50_000, "budget", 3)
+    assert 0 < one.sample.valid == one.sample.seen - sum(rejection.count for rejection in one.sample.rejections)
+    assert found(1, seed=4).sample.spread != one.sample.spread
     check_curve(one)
 
 
@@ -248,16 +248,41 @@ def test_exhaustive__refuses_a_space_that_would_take_years_and_says_how_large_it
         map_einsum(SYSTOLIC, CONV, method="exhaustive")
 
 
-def test_auto__is_exhaustive_where_that_is_quick_and_random_elsewhere():
-    small = map_einsum(*gemm((1, 1), (1, 1), M=4))
-    large = map_einsum(SYSTOLIC, CONV, budget=Budget(mappings=20_000))
+def test_auto__is_exact_unless_mappings_are_counted():
+    exact = map_einsum(*gemm((1, 1), (1, 1), M=4))
+    drawn = map_einsum(SYSTOLIC, CONV, budget=Budget(mappings=20_000))
 
-    assert (small.method, small.stop) == ("exhaustive", "exhausted")
-    assert (large.method, large.stop) == ("random", "budget")
+    assert (exact.method, exact.stop, exact.sample, exact.certificate.proved) == ("exact", "exhausted", None, True)
+    assert (drawn.method, drawn.stop, drawn.certificate) == ("random", "budget", None)
+
+
+def test_exact_and_exhaustive__prove_the_same_optimum():
+    machine, einsum = gemm((2, 3), (4, 1), M=12, N=4)
+    for objective in VALUES:
+        exact = map_einsum(machine, einsum, objective=objective)
+        seen = map_einsum(machine, einsum, objective=objective, method="exhaustive")
+        assert exact.certificate.value == pytest.approx(seen.certificate.value, rel=1e-12)
+        assert seen.certificate.proved
+        assert (exact.space_size, seen.sample.seen) == (seen.space_size, seen.space_size)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"top": 0}, "best 0 mappings are none"),
+        ({"within": -1.0}, "is no share"),
+        ({"top": 2, "method": "random"}, "only an exact search lists"),
+        ({"within": 0.1, "budget": Budget(mappings=5)}, "only an exact search lists"),
+        ({"method": "exact", "budget": Budget(mappings=5)}, "no budget of mappings"),
+    ],
+)
+def test_options__that_do_not_go_together_are_refused(options, said):
+    with pytest.raises(AccelsimError, match=said):
+        map_einsum(*gemm((1, 1)), **options)
 
 
 def test_method__unknown_is_refused():
-    with pytest.raises(AccelsimError, match="auto, exhaustive or random"):
+    with pytest.raises(AccelsimError, match="auto, exact, exhaustive or random"):
         map_einsum(*gemm((1, 1)), method="genetic")
 
 
@@ -282,9 +307,9 @@ def test_seconds__end_a_search_within_a_second(method):
 
     assert 0.4 <= time.monotonic() - started < 1.4
     assert found.stop == "timeout"
-    assert found.seen < found.space_size
-    assert 0 < found.valid == found.seen - sum(rejection.count for rejection in found.rejections)
-    assert found.valid == found.spread.valid
+    assert found.sample.seen < found.space_size
+    assert 0 < found.sample.valid == found.sample.seen - sum(rejection.count for rejection in found.sample.rejections)
+    assert found.sample.valid == found.sample.spread.valid
     check_curve(found)
 
 
@@ -302,8 +327,8 @@ def test_interrupt__ends_a_search_with_what_it_found(method):
 
     assert found.stop == "interrupted"
     assert time.monotonic() - started < 10
-    assert told[-1].seen <= found.seen < found.space_size
-    assert 0 < found.valid == found.seen - sum(rejection.count for rejection in found.rejections)
+    assert told[-1].seen <= found.sample.seen < found.space_size
+    assert 0 < found.sample.valid == found.sample.seen - sum(rejection.count for rejection in found.sample.rejections)
     assert found.best == evaluate(*LONG, found.best.mapping)
 
 
@@ -313,9 +338,9 @@ def test_progress__grows_towards_its_total():
 
     assert all(a.seen <= b.seen and a.valid <= b.valid for a, b in itertools.pairwise(told))
     assert {progress.total for progress in told} == {60_000}
-    assert (told[-1].seen, told[-1].valid) == (found.seen, found.valid)
+    assert (told[-1].seen, told[-1].valid) == (found.sample.seen, found.sample.valid)
     assert told[-1].best == pytest.approx(found.best.energy_pj, rel=1e-12)
-    assert told[-1].best_energy_pj == found.spread.min_pj
+    assert told[-1].best_energy_pj == found.sample.spread.min_pj
 
 
 numbers = st.floats(0, 10).map(lambda power: f"{power:.3g}") | st.text("0123456789.", min_size=1, max_size=5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -14,86 +13,16 @@ from hypothesis import strategies as st
 
 from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.errors import AccelsimError
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.mapping import LevelMapping, Mapping
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace, SpaceArrays
 from accelsim.model.encode import Batch, decode_mapping, encode
 from accelsim.workload import ROLES, Einsum, Tensor
+from tests.brute import Identity, every_mapping, identity
 from tests.strategies import energy_table
 
-Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
 SURE = 1e-6
 """Chance at which a draw that is uniform would be called biased."""
-
-
-def identity(mapping: Mapping) -> Identity:
-    """What makes a mapping this one and no other (MODEL.md, section 3)."""
-    loops = [
-        [tuple(loop for loop in block if loop.bound > 1) for block in (m.temporal, m.x, m.y)] for m in mapping.levels
-    ]
-    return tuple(
-        (level.keep, temporal, frozenset(x), frozenset(y))
-        for level, (temporal, x, y) in zip(mapping.levels, loops, strict=True)
-    )
-
-
-def splits(bound: int, places: int) -> set[tuple[int, ...]]:
-    """All ways to write a bound as a product of factors at places: each of its primes goes to any place."""
-    primes = []
-    for factor in range(2, bound + 1):
-        while bound % factor == 0:
-            primes.append(factor)
-            bound //= factor
-    found = set()
-    for where in itertools.product(range(places), repeat=len(primes)):
-        row = [1] * places
-        for prime, place in zip(primes, where, strict=True):
-            row[place] *= prime
-        found.add(tuple(row))
-    return found
-
-
-def every_mapping(architecture: Architecture, einsum: Einsum) -> Iterator[Mapping]:
-    """Every mapping of the map space, one by one, by the definition alone."""
-    levels = architecture.levels
-    places = [(index, "time", 0) for index in range(len(levels))]
-    places += [(index, "x", level.x.size) for index, level in enumerate(levels) if level.x.size > 1]
-    places += [(index, "y", level.y.size) for index, level in enumerate(levels) if level.y.size > 1]
-    rows = [
-        [
-            [(place, Loop(dim, factor)) for place, factor in zip(places, row, strict=True) if factor > 1]
-            for row in sorted(splits(bound, len(places)))
-            if all(where == "time" or factor <= size for factor, (_, where, size) in zip(row, places, strict=True))
-        ]
-        for dim, bound in einsum.dims.items()
-    ]
-    keeps = []
-    for index, level in enumerate(levels):
-        must = {t.name for t in einsum.tensors if index == 0 or t.role in level.keep}
-        may = sorted({t.name for t in einsum.tensors if t.role not in level.bypass} - must)
-        keeps.append(
-            [frozenset(must | {*chosen}) for k in range(len(may) + 1) for chosen in itertools.combinations(may, k)]
-        )
-    for chosen in itertools.product(*rows):
-        at: dict[tuple[int, str, int], list[Loop]] = {place: [] for place in places}
-        for place, loop in itertools.chain(*chosen):
-            at[place].append(loop)
-        blocks = [itertools.permutations(at[index, "time", 0]) for index in range(len(levels))]
-        spatial = [
-            {
-                where: tuple(at.get((index, where, size), ()))
-                for where, size in (("x", level.x.size), ("y", level.y.size))
-            }
-            for index, level in enumerate(levels)
-        ]
-        for times in itertools.product(*blocks):
-            for keep in itertools.product(*keeps):
-                yield Mapping(
-                    tuple(
-                        LevelMapping(level.name, time, on["x"], on["y"], kept)
-                        for level, time, on, kept in zip(levels, times, spatial, keep, strict=True)
-                    )
-                )
 
 
 @st.composite
@@ -230,7 +159,7 @@ def test_map_space__refuses_what_memory_could_not_hold():
     machine, einsum = gemm((2**31, 2**31), (2**31, 2**31), (2**31, 2**31), (2**31, 2**31), M=2**30)
 
     with pytest.raises(AccelsimError, match=r"dimension M = 1073741824 has 3\.16e\+09 factorisations"):
-        MapSpace(encode(machine, einsum))
+        _ = MapSpace(encode(machine, einsum)).rows
 
 
 @settings(max_examples=100)

@@ -58,3 +58,36 @@ def _rows(
             for rest in _rows(bound // factor, allowed[1:], known)
         ]
     yield from known[key]
+
+
+def count_patterns(bound: int, allowed: Sequence[frozenset[int]], marks: Sequence[int]) -> dict[int, int]:
+    """Count ordered factorisations by pattern, without listing them.
+
+    Parameters
+    ----------
+    bound : int
+    allowed : sequence of set of int
+        For each slot the factors it may take.
+    marks : sequence of int
+        For each slot what a factor above 1 there adds to the pattern.
+
+    Returns
+    -------
+    dict of int to int
+        Number of factorisations of each pattern that occurs, patterns ascending.
+
+    Examples
+    --------
+    >>> count_patterns(4, [frozenset({1, 2, 4}), frozenset({1, 2})], [1, 2])
+    {1: 1, 3: 1}
+    """
+    counts = {(bound, 0): 1}
+    for factors, mark in zip(allowed, marks, strict=True):
+        after: dict[tuple[int, int], int] = {}
+        for (rest, pattern), count in counts.items():
+            for factor in factors:
+                if rest % factor == 0:
+                    key = (rest // factor, pattern | mark if factor > 1 else pattern)
+                    after[key] = after.get(key, 0) + count
+        counts = after
+    return {pattern: counts[rest, pattern] for rest, pattern in sorted(counts) if rest == 1}

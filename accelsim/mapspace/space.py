@@ -20,7 +20,7 @@ import numpy as np
 from accelsim.constraints import Block, Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.mapspace.factors import divisors, factorizations
+from accelsim.mapspace.factors import count_patterns, divisors, factorizations
 from accelsim.model.encode import SAFE, Bools, Encoded, Floats, Ints, decode_mapping, empty_batch
 
 MAX_ROWS = 20_000_000
@@ -78,13 +78,11 @@ class MapSpace:
     slots : tuple of Slot
     dims : tuple of str
         Dimensions of bound > 1.
-    rows : list of int64[rows, S]
-        For each dimension its factorisations, those with the same pattern (which temporal blocks hold a loop) together.
+    counts : list of {int: int}
+        For each dimension, how many of its factorisations have each pattern: which temporal blocks hold a loop.
 
     Raises
     ------
-    AccelsimError
-        If a dimension has more than 20 million factorisations.
     NoValidMapping
         If the constraints leave a dimension no factorisation.
     """
@@ -103,14 +101,7 @@ class MapSpace:
         self.slots = (*time, *space)
         self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
         self._refuse_idle()
-        self.rows, self.patterns = [], []
-        for dim in self.dims:
-            rows = self._factorizations(dim)
-            free = np.array([self._is_free(index, dim) for index in range(len(levels))])
-            patterns = ((rows[:, : len(levels)] > 1) & free) @ (1 << np.arange(len(levels), dtype=np.int64))
-            order = np.argsort(patterns, kind="stable")
-            self.rows.append(rows[order])
-            self.patterns.append(patterns[order])
+        self.counts = [self._count(dim) for dim in self.dims]
         self.keep = np.zeros((len(levels), len(encoded.tensors)), np.bool_)
         self.free_keeps: list[tuple[int, int]] = []
         for index, level in enumerate(levels):
@@ -131,29 +122,48 @@ class MapSpace:
                         where = f"{dim} is {bound}" if bound == 1 else f"the fanout of {level.name} on {axis} is 1"
                         raise NoValidMapping(f"{level.name} {axis or 'temporal'}: {asked} cannot be: {where}")
 
-    def _factorizations(self, dim: str) -> Ints:
+    def _count(self, dim: str) -> dict[int, int]:
+        """How many factorisations of a dimension have each pattern."""
         bound = self.encoded.einsum.dims[dim]
-        count = math.prod(
-            math.comb(exponent + len(self.slots) - 1, exponent) for exponent in _prime_exponents(bound).values()
-        )
-        if count > MAX_ROWS:
-            raise AccelsimError(f"dimension {dim} = {bound} has {count:.3g} factorisations, more than {MAX_ROWS:.0g}")
-        rows = factorizations(bound, [self._allowed(slot, dim) for slot in self.slots])
-        if not len(rows):
+        marks = [1 << slot.level if not slot.axis and self._is_free(slot.level, dim) else 0 for slot in self.slots]
+        found = count_patterns(bound, [self.allowed(slot, dim) for slot in self.slots], marks)
+        if not found:
             asked = [
                 f"{self.encoded.architecture.levels[slot.level].name} {slot.axis or 'temporal'}: {text}"
                 for slot in self.slots
                 for text in self._asked(slot, dim)
             ]
             raise NoValidMapping(f"no factorisation of {dim} = {bound} satisfies the constraints ({'; '.join(asked)})")
-        return rows
+        return found
+
+    @cached_property
+    def rows(self) -> list[Ints]:
+        """For each dimension its factorisations, int64[rows, S], those with the same pattern together.
+
+        Raises
+        ------
+        AccelsimError
+            If a dimension has more than 20 million.
+        """
+        levels, found = len(self.encoded.architecture.levels), []
+        for dim, counts in zip(self.dims, self.counts, strict=True):
+            if sum(counts.values()) > MAX_ROWS:
+                bound = self.encoded.einsum.dims[dim]
+                raise AccelsimError(
+                    f"dimension {dim} = {bound} has {sum(counts.values()):.3g} factorisations, more than {MAX_ROWS:.0g}"
+                )
+            rows = factorizations(self.encoded.einsum.dims[dim], [self.allowed(slot, dim) for slot in self.slots])
+            free = np.array([self._is_free(index, dim) for index in range(levels)])
+            patterns = ((rows[:, :levels] > 1) & free) @ (1 << np.arange(levels, dtype=np.int64))
+            found.append(rows[np.argsort(patterns, kind="stable")])
+        return found
 
     def _block(self, slot: Slot) -> Block:
         """What the constraints ask of a slot."""
         asked = self.constraints.of(self.encoded.architecture.levels[slot.level].name)
         return {"": asked.temporal, "x": asked.x, "y": asked.y}[slot.axis]
 
-    def _allowed(self, slot: Slot, dim: str) -> frozenset[int]:
+    def allowed(self, slot: Slot, dim: str) -> frozenset[int]:
         """Factors of a dimension that a slot may take."""
         bound, level = self.encoded.einsum.dims[dim], self.encoded.architecture.levels[slot.level]
         limit = {"": bound, "x": level.x.size, "y": level.y.size}[slot.axis]
@@ -170,13 +180,11 @@ class MapSpace:
         block = self._block(Slot(index))
         return dim not in block.outer and dim not in block.inner
 
-    @cached_property
-    def counts(self) -> list[dict[int, int]]:
-        """For each dimension, how many factorisations have each pattern."""
-        return [
-            {int(p): int(n) for p, n in zip(*np.unique(patterns, return_counts=True), strict=True)}
-            for patterns in self.patterns
-        ]
+    def fixed_places(self, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Numbers of the dimensions with a fixed place at the outer and inner end of a level's temporal block."""
+        block, names = self._block(Slot(index)), self.encoded.dims
+        outer, inner = ([names.index(dim) for dim in dims if dim in names] for dims in (block.outer, block.inner))
+        return tuple(outer), tuple(inner)
 
     @cached_property
     def keep_choices(self) -> int:
@@ -209,7 +217,7 @@ class MapSpace:
         """Levels whose temporal blocks the constraints treat alike; a state may exchange their loop counts."""
         groups: dict[object, list[int]] = {}
         for index in range(len(self.encoded.architecture.levels)):
-            asked = tuple((self._allowed(Slot(index), dim), self._is_free(index, dim)) for dim in self.dims)
+            asked = tuple((self.allowed(Slot(index), dim), self._is_free(index, dim)) for dim in self.dims)
             groups.setdefault(asked, []).append(index)
         return list(groups.values())
 
@@ -369,16 +377,3 @@ def _permutation(loops: list[Loop], index: int) -> tuple[Loop, ...]:
         index, digit = divmod(index, place)
         found.append(left.pop(digit))
     return tuple(found)
-
-
-def _prime_exponents(number: int) -> dict[int, int]:
-    exponents: dict[int, int] = {}
-    factor = 2
-    while factor * factor <= number:
-        while number % factor == 0:
-            exponents[factor] = exponents.get(factor, 0) + 1
-            number //= factor
-        factor += 1
-    if number > 1:
-        exponents[number] = exponents.get(number, 0) + 1
-    return exponents

@@ -12,7 +12,14 @@ _OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True
 """No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
 
 
-_KERNELS = ("model/kernel.py", "model/windows.py", "mapspace/kernel.py", "search/kernel.py")
+_KERNELS = (
+    "model/kernel.py",
+    "model/windows.py",
+    "mapspace/kernel.py",
+    "search/kernel.py",
+    "search/exact/bounds_kernel.py",
+    "search/exact/branch_kernel.py",
+)
 
 
 def _forget_stale() -> None:

@@ -59,7 +59,7 @@ def _box(c: Constants, s: Detail, level: int, t: int) -> int:
 
 
 @inline
-def _distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
+def distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shares_x: bool, shares_y: bool) -> int:
     """Children of one instance that need words of their own: distinct offsets on axes that share, all on others."""
     groups = 1
     windowed = c.windowed[t]
@@ -176,7 +176,7 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
 
 
 @inline
-def _words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
+def words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
     """Words that enter one instance's tile: one tile a step of the loops down to the innermost that moves it."""
     for lv in range(level - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):
@@ -238,13 +238,13 @@ def _move_input(
         energy += _account_transfers(c, s, lv, t, down, every)
         s.at[lv, t, DOWN] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
-            s.at[lv, t, DOWN] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
             down *= s.at[lv, t, DOWN]
         if keep[lv, t]:
             reads = down
             down = 0
             if lv > 0:
-                down = _words_into(c, temporal, order, s, lv, t)
+                down = words_into(c, temporal, order, s, lv, t)
             energy += _account(c, s, lv, t, reads, down, 0, 0, every)
     return energy
 
@@ -271,8 +271,8 @@ def _move_output(
         s.at[lv, t, DOWN] = 1
         s.at[lv, t, UP] = 1
         if s.level[lv + 1, USED] > s.level[lv, USED]:
-            s.at[lv, t, DOWN] = _distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
-            s.at[lv, t, UP] = _distinct(c, s, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1])
+            s.at[lv, t, DOWN] = distinct(c, s, x, y, lv, t, c.multicast[lv, 0], c.multicast[lv, 1])
+            s.at[lv, t, UP] = distinct(c, s, x, y, lv, t, c.reduction[lv, 0], c.reduction[lv, 1])
             down *= s.at[lv, t, DOWN]
             up *= s.at[lv, t, UP]
             for d in range(dims):
@@ -285,7 +285,7 @@ def _move_output(
         updates, reads, fills = up, up - seen, 0
         s.at[lv, t, PARTIAL] = int(reads > 0 or s.level[lv, PARTS_APART] > 1)
         if lv > 0:
-            up = _words_into(c, temporal, order, s, lv, t)
+            up = words_into(c, temporal, order, s, lv, t)
             seen = seen_windows(c, temporal, s, lv, lv, t) if windowed else s.at[lv, t, TILE] * s.level[lv, VISITS]
             fills = down = up - seen
             if c.drain[lv]:
@@ -295,7 +295,7 @@ def _move_output(
 
 
 @merge
-def _port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, every: bool) -> int:
+def port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, every: bool) -> int:
     """Cycles that the busiest port of a level needs; 0 if that is not more than `cycles` and not asked for."""
     needed = 0
     for port in range(3):
@@ -330,7 +330,7 @@ def cost(
     cycles = s.level[levels, STEPS] * c.mac_cycles[0]
     for lv in range(levels):
         if c.limited[lv]:
-            needed = _port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)
+            needed = port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)
             cycles = max(cycles, needed)
             s.level[lv, CYCLES] = needed
     for lv in range(levels):

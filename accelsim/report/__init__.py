@@ -3,8 +3,9 @@
 Every function prints to the console that it is given; colour only repeats what the text says.
 """
 
+from accelsim.report.front import print_front
 from accelsim.report.mapping import print_headline, print_result
-from accelsim.report.search import print_search
+from accelsim.report.search import print_ranked, print_search
 from accelsim.report.tables import (
     LayerOutcome,
     network_totals,
@@ -19,8 +20,10 @@ __all__ = [
     "network_totals",
     "print_comparisons",
     "print_energies",
+    "print_front",
     "print_headline",
     "print_network",
+    "print_ranked",
     "print_result",
     "print_search",
     "print_shipped",

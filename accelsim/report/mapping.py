@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelsim.architecture import Architecture, Level
+from accelsim.report.certificate import verdict
 from accelsim.report.nest import print_nest
 from accelsim.report.text import (
     OTHER_COLOUR,
@@ -24,16 +25,21 @@ from accelsim.report.text import (
     times,
     title,
 )
-from accelsim.result import LevelResult, Result, TensorAtLevel
+from accelsim.result import LevelResult, Result, SearchResult, TensorAtLevel
 from accelsim.units import format_si
 from accelsim.workload import Einsum
 
 _OTHER = "#"
 
 
-def print_result(console: Console, result: Result, architecture: Architecture, einsum: Einsum) -> None:
-    """Print everything about one mapping; `architecture` and `einsum` are those that it was evaluated on."""
-    print_headline(console, result)
+def print_result(
+    console: Console, result: Result, architecture: Architecture, einsum: Einsum, search: SearchResult | None = None
+) -> None:
+    """Print everything about one mapping; `architecture` and `einsum` are those that it was evaluated on.
+
+    `search` is the one that found it, if one did.
+    """
+    print_headline(console, result, search)
     title(console, "Loop nest", "for: in time, par_for: in space; sizes of one instance")
     print_nest(console, result)
     _print_movement(console, result, architecture, einsum)
@@ -44,8 +50,8 @@ def print_result(console: Console, result: Result, architecture: Architecture, e
         console.print(f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved.")
 
 
-def print_headline(console: Console, result: Result) -> None:
-    """Print what the mapping costs in four lines, and every rule that it breaks."""
+def print_headline(console: Console, result: Result, search: SearchResult | None = None) -> None:
+    """Print what the mapping costs in a few lines, every rule that it breaks, and what its search proves about it."""
     console.print(Text(f"{result.workload} on {result.architecture}", style="bold"))
     for violation in result.violations:
         console.print(Text(f"INVALID: {violation}", style="bold red"))
@@ -70,6 +76,9 @@ def print_headline(console: Console, result: Result) -> None:
     console.print(Text(f"{'utilization':<12} " + ", ".join(f"{name} {percent(share)}" for name, share in shares)))
     what = "compute" if result.bottleneck == result.compute else "bandwidth"
     console.print(Text(f"{'bottleneck':<12} ").append(result.bottleneck, style="bold").append(f" ({what})"))
+    if search is not None:
+        objective = "EDP" if search.objective == "edp" else search.objective
+        console.print(Text(f"{'certificate':<12} {objective} is {verdict(search)}"))
 
 
 def _print_movement(console: Console, result: Result, architecture: Architecture, einsum: Einsum) -> None:

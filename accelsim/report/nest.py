@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelsim.mapping import LevelMapping
-from accelsim.report.text import count, percent
+from accelsim.report.text import count, letters, percent
 from accelsim.result import LevelResult, Result
 from accelsim.units import format_bits
 
@@ -69,3 +69,21 @@ def _print_head(console: Console, result: Result, level: LevelResult) -> None:
     text = f"keeps {', '.join(tiles)} (words)" if tiles else "keeps nothing"
     console.print(Text(text + (f"; {', '.join(passed)} pass by" if passed else "")))
     console.print(Text("-" * min(console.width, 72), style="dim"))
+
+
+def nest_line(result: Result) -> str:
+    """Loop nest on one line: levels outermost first, each with the tensors that it keeps and its loops above 1.
+
+    The loops of a level stand in order, outermost first; x(...) and y(...) hold those over its fanout.
+    """
+    letter = letters(list(dict.fromkeys(network.tensor for network in result.networks)))
+    return " | ".join(_level_line(mapped, letter) for mapped in result.mapping.levels)
+
+
+def _level_line(mapped: LevelMapping, letter: dict[str, str]) -> str:
+    kept = "".join(short for name, short in letter.items() if name in mapped.keep)
+    parts = [f"{mapped.level}[{kept}]", *(f"{loop.dim}={loop.bound}" for loop in mapped.temporal if loop.bound > 1)]
+    for axis, loops in (("x", mapped.x), ("y", mapped.y)):
+        spread = [f"{loop.dim}={loop.bound}" for loop in loops if loop.bound > 1]
+        parts += [f"{axis}({' '.join(spread)})"] if spread else []
+    return " ".join(parts)

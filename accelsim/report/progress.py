@@ -1,7 +1,8 @@
-"""Progress of a search on a terminal: how far it is, how fast, and the best so far."""
+"""Progress of a search on a terminal: how far it is, how fast, the best so far, and the bound."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from accelsim.report.certificate import gap_text, objective_value
 from accelsim.report.text import count, energy
 
 if TYPE_CHECKING:
@@ -16,15 +18,25 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def search_progress(console: Console, what: str) -> Iterator[Callable[[SearchProgress], None] | None]:
-    """Show the progress of one search while it runs, and remove it then; None where the console is no terminal."""
+def search_progress(
+    console: Console, what: str, objective: str = ""
+) -> Iterator[Callable[[SearchProgress], None] | None]:
+    """Show the progress of one search while it runs, and remove it then; None where the console is no terminal.
+
+    `objective` gives values their unit; empty: there is no single objective.
+    """
     if not console.is_terminal:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(20), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=1.0, now="")
-        yield lambda state: bar.update(task, completed=done(state), now=_now(state))
+        task = bar.add_task(what, total=None, now="")
+
+        def tell(state: SearchProgress) -> None:
+            end = 1.0 if state.total or state.seconds_limit else None
+            bar.update(task, completed=done(state), total=end, now=_now(state, objective))
+
+        yield tell
 
 
 def done(state: SearchProgress) -> float:
@@ -37,9 +49,18 @@ def done(state: SearchProgress) -> float:
     return min(1.0, max(shares))
 
 
-def _now(state: SearchProgress) -> str:
+def _now(state: SearchProgress, objective: str) -> str:
     if not state.seen:
-        return "getting ready (the first run compiles the model, once: half a minute)"
-    rate = f"{count(round(state.seen / state.seconds))} mappings/s, " if state.seconds > 0 else ""
-    best = "none yet" if state.best_energy_pj is None else energy(state.best_energy_pj)
-    return f"{rate}{count(state.valid)} valid, best {best}"
+        return "getting ready (the first run compiles the model, once: a minute)"
+    each = "mappings" if objective and state.bound is None else "nodes"
+    rate = f"{count(round(state.seen / state.seconds))} {each}/s, " if state.seconds > 0 else ""
+    if not objective:
+        return f"{rate}{count(state.valid)} mappings evaluated"
+    if state.bound is None:
+        best = "none yet" if state.best_energy_pj is None else energy(state.best_energy_pj)
+        return f"{rate}{count(state.valid)} valid, best {best}"
+    bound = f"bound {objective_value(objective, state.bound)}"
+    if state.best is None:
+        return f"{rate}none found yet, {bound}"
+    gap = max(0.0, state.best / state.bound - 1) if state.bound > 0 else math.inf
+    return f"{rate}best {objective_value(objective, state.best)}, {bound}, gap {gap_text(gap)}"

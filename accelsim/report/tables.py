@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+from accelsim.report.certificate import gap_text
 from accelsim.report.text import count, energy, percent, print_table, share, table, title
-from accelsim.result import SearchResult
+from accelsim.result import Certificate, SearchResult
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
@@ -42,7 +43,24 @@ def network_totals(outcomes: Sequence[LayerOutcome]) -> dict[str, Any]:
         "pj_per_mac": energy_pj / macs if macs else None,
         "cycles": cycles,
         "utilization": macs / capacity if capacity else None,
+        "certificate": _total_certificate(outcomes),
     }
+
+
+def _total_certificate(outcomes: Sequence[LayerOutcome]) -> dict[str, Any] | None:
+    """Objective of all mapped layers together and what it can fall to; None if a layer has no bound or there is none.
+
+    The layers are mapped one by one, so the least sum is the sum of the least, and bounds add up too.
+    """
+    found = [(o.einsum.repeat, o.search.certificate) for o in outcomes if o.search is not None]
+    certificates = [(repeat, certificate) for repeat, certificate in found if certificate is not None]
+    if not certificates or len(certificates) < len(found):
+        return None
+    value = sum(repeat * certificate.value for repeat, certificate in certificates)
+    bound = sum(repeat * certificate.bound for repeat, certificate in certificates)
+    proved = all(certificate.proved for _, certificate in certificates)
+    gap = 0.0 if proved else max(0.0, value / bound - 1.0) if bound > 0 else None
+    return {"value": value, "bound": bound, "gap": gap, "proved": proved}
 
 
 def print_network(console: Console, network: str, machine: str, outcomes: Sequence[LayerOutcome]) -> None:
@@ -52,17 +70,18 @@ def print_network(console: Console, network: str, machine: str, outcomes: Sequen
     console.print(Text(f"{network} on {machine}", style="bold").append(_for(objectives), style="not bold"))
     console.print()
     made = table(
-        "layer", "rep.", "MACs", "energy", "pJ/MAC", "cycles", "util.", "bottleneck", "share", left=(0, 7), fold=(0,)
+        "layer", "rep.", "MACs", "energy", "pJ/MAC", "cycles", "util.", "bottleneck", "share", "gap",
+        left=(0, 7), fold=(0,),
     )  # fmt: skip
     for outcome in outcomes:
         name, repeat, macs = outcome.einsum.name, str(outcome.einsum.repeat), count(outcome.einsum.macs)
         if outcome.search is None:
-            made.add_row(name, repeat, macs, "none valid", *[""] * 5)
+            made.add_row(name, repeat, macs, "none valid", *[""] * 6)
             continue
         best = outcome.search.best
         part = outcome.einsum.repeat * best.energy_pj / totals["energy_pj"]
         cells = (energy(best.energy_pj), f"{best.pj_per_mac:.4g}", count(best.cycles), percent(best.utilization))
-        made.add_row(name, repeat, macs, *cells, best.bottleneck, share(part))
+        made.add_row(name, repeat, macs, *cells, best.bottleneck, share(part), _gap(outcome.search.certificate))
     made.add_section()
     if totals["macs"]:
         cells = (
@@ -71,12 +90,37 @@ def print_network(console: Console, network: str, machine: str, outcomes: Sequen
             count(totals["cycles"]),
             percent(totals["utilization"]),
         )
-        made.add_row("total", str(totals["layers"]), count(totals["macs"]), *cells, "", "100 %")
+        made.add_row("total", str(totals["layers"]), count(totals["macs"]), *cells, "", "100 %", "")
     print_table(console, made)
+    console.print(Text(_total_verdict(outcomes, totals["certificate"]), style="bold"))
     console.print(Text("Rows are one run of a layer; share (of energy) and total count it 'rep.' times.", style="dim"))
+    console.print(Text("gap: by how much the best possible may be lower; proved: by nothing; -: unknown.", style="dim"))
     for outcome in outcomes:
         if outcome.search is None:
             console.print(Text(f"{outcome.einsum.name}: not mapped; the total is without it", style="bold"))
+
+
+def _gap(certificate: Certificate | None) -> str:
+    """Cell of the column `gap`."""
+    if certificate is None:
+        return "-"
+    return "proved" if certificate.proved else gap_text(certificate.gap)
+
+
+def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | None) -> str:
+    """Say what is proved about all mapped layers together."""
+    searches = [o.search for o in outcomes if o.search is not None]
+    if not searches:
+        return "no layer is mapped"
+    proved = sum(search.certificate is not None and search.certificate.proved for search in searches)
+    if proved == len(searches):
+        return f"all {proved} mapped layers are optimal (proved), and so is the total"
+    objective = searches[0].objective
+    summed = "energy" if objective == "energy" else "cycles" if objective == "cycles" else f"sum of {objective}"
+    known = "has no lower bound"
+    if total is not None and total["gap"] is not None:
+        known = f"is within {gap_text(total['gap'])} of optimal"
+    return f"{proved} of {len(searches)} mapped layers are optimal (proved); the total {summed} {known}"
 
 
 def _for(objectives: str) -> str:

@@ -1,4 +1,4 @@
-"""Search the map space of one Einsum on one machine, exhaustively or by uniform random sampling."""
+"""Search the map space of one Einsum on one machine: exactly, exhaustively, or by uniform random sampling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.result import Rejection, SearchResult
+from accelsim.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.diagnose import diagnose
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
 from accelsim.workload import Einsum
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from accelsim.model.detail import Detail
     from accelsim.search.kernel import Books
 
-SMALL = 2_000_000
-"""A map space of at most so many mappings is searched exhaustively unless told otherwise."""
 LARGEST = 20_000_000_000
 """An exhaustive search of more mappings than this is refused."""
 SPEED = 1_500_000
@@ -68,12 +66,14 @@ def map_einsum(
     constraints: Constraints | None = None,
     objective: str = "energy",
     method: str = "auto",
+    top: int = 1,
+    within: float | None = None,
     budget: Budget | None = None,
     seed: int = 0,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> SearchResult:
-    """Search for the best mapping of an Einsum on a machine.
+    """Find the best mapping of an Einsum on a machine, and prove that it is.
 
     Parameters
     ----------
@@ -83,16 +83,21 @@ def map_einsum(
     constraints : Constraints, optional
         What a mapping must look like besides being valid.
     objective : str
-        `energy`, `cycles`, `edp`, or a product such as `energy^2*cycles`; the smaller the better. Of equally good
-        mappings the first one seen is the best.
-    method : {"auto", "exhaustive", "random"}
-        `auto` is exhaustive for at most 2 million mappings.
+        `energy`, `cycles`, `edp`, or a product such as `energy^2*cycles`; the smaller the better. Of mappings with
+        equally few cycles the exact search gives the one of least energy.
+    method : {"auto", "exact", "exhaustive", "random"}
+        `auto` is exact, unless the budget counts mappings; then it is random.
+    top : int
+        Exact search: how many of the best mappings to list.
+    within : float, optional
+        Exact search: list all mappings whose objective is at most 1 + `within` times the best one, up to `top` of
+        them or, where `top` is 1, 1000.
     budget : Budget, optional
-        Default: 5 seconds for a random search, none for an exhaustive one.
+        Default: 5 seconds for a random search, none for the others.
     seed : int
         Of the random search.
     workers : int, optional
-        Threads; default: all cores. With a budget in mappings the result does not depend on it.
+        Threads; default: all cores. Without a budget in seconds the result does not depend on it.
     on_progress : callable, optional
         Called a few times a second.
 
@@ -104,26 +109,39 @@ def map_einsum(
     Raises
     ------
     NoValidMapping
-        If no mapping that was seen is valid; says which rule removed how many.
+        If no mapping is valid (or, after a random search, none that was seen); says which rule removed how many.
     AccelsimError
         If the objective or method is unknown, or an exhaustive search would be too long.
     """
     goal = Objective.parse(objective)
     encoded = encode(architecture, einsum)
     space = MapSpace(encoded, constraints)
-    if method not in ("auto", "exhaustive", "random"):
-        raise AccelsimError(f"search '{method}' is unknown; write auto, exhaustive or random")
-    exhaustive = method == "exhaustive" or (method == "auto" and space.size <= SMALL)
+    if method not in ("auto", "exact", "exhaustive", "random"):
+        raise AccelsimError(f"search '{method}' is unknown; write auto, exact, exhaustive or random")
+    if top < 1:
+        raise AccelsimError(f"the best {top} mappings are none; ask for at least 1")
+    if within is not None and not 0 <= within < math.inf:
+        raise AccelsimError(f"within {within} of the best is no share; give a number of at least 0, such as 0.01")
+    counted = budget is not None and budget.mappings is not None
+    cores = workers or os.cpu_count() or 1
+    if method == "exact" or (method == "auto" and not counted):
+        if counted:
+            raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
+        from accelsim.search.exact.mapper import map_exactly
+
+        return map_exactly(space, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress)
+    if top > 1 or within is not None:
+        raise AccelsimError("only an exact search lists the best mappings or those within a share of the best")
+    exhaustive = method == "exhaustive"
     if exhaustive and space.size > LARGEST:
         hours = space.size / SPEED / 3600
         raise AccelsimError(
-            f"the map space holds {space.size:.3g} mappings, about {hours:.3g} core hours; "
-            "use a random search with a budget, or a smaller workload or machine"
+            f"the map space holds {space.size:.3g} mappings, about {hours:.3g} core hours; use the exact search, a "
+            "random search with a budget, or a smaller workload or machine"
         )
     if budget is None:
         budget = Budget() if exhaustive else Budget(seconds=5.0)
-    run = _Run(encoded, space, goal, exhaustive, budget, seed, workers or os.cpu_count() or 1, on_progress)
-    return run.result()
+    return _Run(encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
 
 
 class _Run:
@@ -284,6 +302,7 @@ class _Run:
         broken = [*map(str, best.violations), *self.space.constraints.broken_by(best.mapping)]
         if broken or not math.isclose(value, float(ledger.books.value[0]), rel_tol=1e-12):
             raise RuntimeError(f"search found {ledger.books.value[0]!r}, evaluation gives {value!r}: {broken}")
+        proof = Certificate(value, value, 0, ledger.seen, 0) if stop == "exhausted" else None
         return SearchResult(
             best=best,
             objective=self.goal.name,
@@ -291,12 +310,10 @@ class _Run:
             stop=stop,
             seed=self.seed,
             space_size=self.space.size,
-            seen=ledger.seen,
-            valid=ledger.valid,
             seconds=seconds,
-            rejections=self._rejections(),
-            spread=ledger.spread(),
-            curve=tuple(ledger.curve),
+            certificate=proof,
+            ranked=(best,),
+            sample=Sample(ledger.seen, ledger.valid, self._rejections(), ledger.spread(), tuple(ledger.curve)),
         )
 
     def _rejections(self) -> tuple[Rejection, ...]:

@@ -37,7 +37,8 @@ class Budget:
 class Progress:
     """How far a search is.
 
-    `total` is None where only the clock ends it; `best` is the objective's value, None while there is none.
+    `seen` counts mappings, or nodes of an exact search; `total` is None where only the clock or a proof ends it; `best`
+    is the objective's value, None while there is none; `bound` is what no mapping falls below, None while unknown.
     """
 
     seen: int
@@ -47,6 +48,7 @@ class Progress:
     total: int | None
     seconds: float
     seconds_limit: float | None
+    bound: float | None = None
 
 
 OnProgress = Callable[[Progress], None]

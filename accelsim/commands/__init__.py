@@ -1,0 +1,24 @@
+"""What each command does with its arguments: read the files, call the library, print."""
+
+from accelsim.commands.evaluating import eval_command, explain_command
+from accelsim.commands.inspecting import (
+    check_command,
+    energy_command,
+    list_command,
+    schema_command,
+    validate_command,
+)
+from accelsim.commands.mapping import map_command
+from accelsim.commands.verifying import verify_command
+
+__all__ = [
+    "check_command",
+    "energy_command",
+    "eval_command",
+    "explain_command",
+    "list_command",
+    "map_command",
+    "schema_command",
+    "validate_command",
+    "verify_command",
+]

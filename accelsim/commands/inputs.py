@@ -1,0 +1,135 @@
+"""What the commands read: architecture, workload, layer and constraints, as the arguments name them."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim import library
+from accelsim.architecture import Architecture, load_architecture
+from accelsim.errors import AccelsimError, Problem, SpecError
+from accelsim.spec.params import check_overrides
+from accelsim.units import listed, near_miss
+from accelsim.workload import Einsum, Workload, load_workload
+
+if TYPE_CHECKING:
+    from accelsim.constraints import Constraints
+    from accelsim.output import Provenance
+
+KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The files of a command, read, and the layer that is meant; None: all of them."""
+
+    paths: dict[str, Path]
+    overrides: dict[str, str]
+    architecture: Architecture
+    workload: Workload
+    layer: Einsum | None
+
+
+def read_overrides(arguments: argparse.Namespace) -> dict[str, str]:
+    """Parameters that the command line sets, each once."""
+    names = [name for name, _ in arguments.overrides]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise AccelsimError(f"--set {twice} is given twice")
+    return dict(arguments.overrides)
+
+
+def read_inputs(arguments: argparse.Namespace) -> Inputs:
+    """Read architecture and workload, with every mistake in both, and find the layer."""
+    given = {kind: name for kind, name in _given(arguments).items() if name is not None}
+    paths, overrides = find_files(given), read_overrides(arguments)
+    architecture, workload = read_machine(paths, overrides)
+    layer = find_layer(workload, arguments.layer, arguments.workload)
+    return Inputs(paths, overrides, architecture, workload, layer)
+
+
+def find_files(given: dict[str, str]) -> dict[str, Path]:
+    """Find the file of each kind by its path or its shipped name."""
+    return {kind: library.resolve(name, KINDS[kind]) for kind, name in given.items()}
+
+
+def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Architecture, Workload]:
+    """Read architecture and workload, with every mistake in both."""
+    check_overrides(overrides, paths.values())
+    problems: list[Problem] = []
+    architecture = workload = None
+    try:
+        architecture = load_architecture(paths["architecture"], overrides)
+    except SpecError as error:
+        problems += error.problems
+    try:
+        workload = load_workload(paths["workload"], overrides)
+    except SpecError as error:
+        problems += error.problems
+    if architecture is None or workload is None:
+        raise SpecError(problems)
+    return architecture, workload
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, str | None]:
+    return {
+        "architecture": arguments.arch,
+        "workload": arguments.workload,
+        "mapping": getattr(arguments, "mapping", None),
+        "constraints": getattr(arguments, "constraints", None),
+    }
+
+
+def find_layer(workload: Workload, name: str | None, file: str) -> Einsum | None:
+    """Return the layer of that name, or the only one."""
+    if name is None:
+        return workload.layers[0] if len(workload.layers) == 1 else None
+    by_name = {layer.name: layer for layer in workload.layers}
+    if name in by_name:
+        return by_name[name]
+    hint = near_miss(name, by_name)
+    raise AccelsimError(f"{file} has no layer '{name}'; {hint + ' ' if hint else ''}layers: {listed(by_name)}")
+
+
+def one_layer(inputs: Inputs, arguments: argparse.Namespace) -> Einsum:
+    """Return the layer that is meant, which must be clear."""
+    if inputs.layer is None:
+        names = listed(layer.name for layer in inputs.workload.layers)
+        raise AccelsimError(
+            f"{arguments.workload} has {len(inputs.workload.layers)} layers; say which: --layer {names}"
+        )
+    return inputs.layer
+
+
+def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None:
+    """Read the constraints that were given, for one layer."""
+    if "constraints" not in inputs.paths:
+        return None
+    from accelsim.constraints import load_constraints
+
+    return load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides)
+
+
+def check_constraints(inputs: Inputs) -> None:
+    """Report what the constraints get wrong for any layer, before the first one is searched."""
+    problems: list[Problem] = []
+    for layer in inputs.workload.layers:
+        try:
+            read_layer_constraints(inputs, layer)
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+
+
+def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace) -> Provenance:
+    """Note where a result comes from."""
+    from accelsim.output import Provenance, input_file
+
+    given = _given(arguments)
+    files = tuple(input_file(kind, given[kind] or "", path) for kind, path in inputs.paths.items())
+    if command != "map":
+        return Provenance(command, files, inputs.overrides)
+    return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds)

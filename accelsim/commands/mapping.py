@@ -1,0 +1,212 @@
+"""The command `map`: one layer, each layer of a network, or the Pareto front of a layer."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim.commands.inputs import (
+    Inputs,
+    check_constraints,
+    make_provenance,
+    one_layer,
+    read_inputs,
+    read_layer_constraints,
+)
+from accelsim.commands.printing import (
+    DONE,
+    INTERRUPTED,
+    NO_VALID_MAPPING,
+    make_console,
+    print_json,
+    print_report,
+    print_written,
+)
+from accelsim.errors import NoValidMapping
+from accelsim.workload import Einsum
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.report import LayerOutcome
+    from accelsim.result import FrontResult, SearchResult
+    from accelsim.search import Budget
+
+
+def map_command(arguments: argparse.Namespace) -> int:
+    """Map one layer, or each layer of a network."""
+    from accelsim.folder import layer_files, refuse_directory, write_directory
+    from accelsim.output import energy_rows, map_json
+
+    inputs = read_inputs(arguments)
+    if arguments.output:
+        refuse_directory(arguments.output)
+    if arguments.pareto:
+        return _map_front(inputs, arguments)
+    layer = inputs.layer
+    if layer is None:
+        return _map_network(inputs, arguments)
+    search = _search(inputs, layer, arguments, layer.name)
+    provenance = make_provenance("map", inputs, arguments)
+    document = map_json(search, provenance, energy_rows(inputs.architecture))
+    if arguments.output:
+        write_directory(arguments.output, layer_files(search.best, search, provenance, document))
+    if arguments.json:
+        print_json(document)
+        return DONE
+    from accelsim.report import print_headline, print_ranked, print_result, print_search
+
+    def show(console: Console) -> None:
+        if arguments.quiet:
+            print_headline(console, search.best, search)
+            return
+        print_result(console, search.best, inputs.architecture, layer, search)
+        print_search(console, search)
+        print_ranked(console, search, arguments.top)
+        print_written(console, arguments.output)
+
+    print_report(show)
+    return DONE
+
+
+def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
+    """Find the mappings of one layer that no other one beats."""
+    from accelsim.folder import front_files, write_directory
+    from accelsim.output import energy_rows, front_json
+    from accelsim.report import print_front
+
+    layer = one_layer(inputs, arguments)
+    front = _search_front(inputs, layer, arguments)
+    provenance = make_provenance("map", inputs, arguments)
+    document = front_json(front, provenance, energy_rows(inputs.architecture))
+    if arguments.output:
+        write_directory(arguments.output, front_files(front, provenance, document))
+    if arguments.json:
+        print_json(document)
+        return DONE
+
+    def show(console: Console) -> None:
+        print_front(console, front)
+        print_written(console, arguments.output)
+
+    print_report(show)
+    return DONE
+
+
+def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
+    """Map layer after layer; one that has no valid mapping does not stop the others."""
+    from accelsim.folder import layer_files, write_directory
+    from accelsim.output import energy_rows, map_json, network_json, to_json
+    from accelsim.report import LayerOutcome, network_totals, print_network
+
+    outcomes: list[LayerOutcome] = []
+    layers = inputs.workload.layers
+    check_constraints(inputs)
+    provenance = make_provenance("map", inputs, arguments)
+    energies, folders = energy_rows(inputs.architecture), layer_folders(layers)
+    interrupted = False
+    for number, einsum in enumerate(layers, 1):
+        try:
+            search = _search(inputs, einsum, arguments, f"{einsum.name} ({number}/{len(layers)})")
+        except NoValidMapping as error:
+            outcomes.append(LayerOutcome(einsum, None, str(error)))
+            continue
+        except KeyboardInterrupt:
+            interrupted = True
+            break
+        outcomes.append(LayerOutcome(einsum, search))
+        if arguments.output:
+            files = layer_files(search.best, search, provenance, map_json(search, provenance, energies))
+            write_directory(Path(arguments.output) / folders[einsum.name], files)
+        if search.stop == "interrupted":
+            interrupted = True
+            break
+    names = inputs.workload.name, inputs.architecture.name
+    layers_found = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
+    document = network_json(names, layers_found, network_totals(outcomes), provenance, energies)
+    if arguments.output:
+        write_directory(arguments.output, {"result.json": to_json(document).encode()})
+
+    def show(console: Console) -> None:
+        print_network(console, *names, outcomes)
+        if interrupted:
+            console.print(
+                f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
+            )
+        print_written(console, arguments.output)
+
+    if arguments.json:
+        print_json(document)
+    else:
+        print_report(show)
+    for outcome in outcomes:
+        if outcome.search is None:
+            sys.stderr.write(f"{outcome.einsum.name}: {outcome.why_not}\n")
+    if interrupted:
+        return INTERRUPTED
+    return NO_VALID_MAPPING if any(outcome.search is None for outcome in outcomes) else DONE
+
+
+def _search(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, what: str) -> SearchResult:
+    """Search the map space of one layer, with progress where a terminal shows it."""
+    from accelsim.report.progress import search_progress
+    from accelsim.search import map_einsum
+
+    constraints = read_layer_constraints(inputs, einsum)
+    console = make_console(stderr=True)
+    console.quiet = arguments.quiet
+    objective = arguments.objective or "energy"
+    with search_progress(console, what, objective) as on_progress:
+        return map_einsum(
+            inputs.architecture,
+            einsum,
+            constraints=constraints,
+            objective=objective,
+            method=arguments.search,
+            top=arguments.top or 1,
+            within=arguments.within,
+            budget=_budget(arguments),
+            seed=arguments.seed or 0,
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+
+
+def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> FrontResult:
+    """Search the Pareto front of one layer, with progress where a terminal shows it."""
+    from accelsim.report.progress import search_progress
+    from accelsim.search.exact import mapper
+
+    constraints = read_layer_constraints(inputs, einsum)
+    console = make_console(stderr=True)
+    console.quiet = arguments.quiet
+    with search_progress(console, einsum.name) as on_progress:
+        return mapper.map_front(
+            inputs.architecture,
+            einsum,
+            arguments.pareto,
+            constraints=constraints,
+            budget=_budget(arguments),
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+
+
+def _budget(arguments: argparse.Namespace) -> Budget | None:
+    from accelsim.search import Budget
+
+    return Budget(arguments.mappings, arguments.seconds) if arguments.mappings or arguments.seconds else None
+
+
+def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:
+    """Folder of each layer: its name without what a path would read as folders, and no two alike."""
+    found: dict[str, str] = {}
+    for layer in layers:
+        folder = layer.name.replace("/", "_")
+        while folder.casefold() in {other.casefold() for other in found.values()} | {"result.json"}:
+            folder += "_"
+        found[layer.name] = folder
+    return found

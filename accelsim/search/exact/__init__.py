@@ -1,0 +1,1 @@
+"""The exact mapper: cost-to-go tables over tile shapes, and a branch and bound that they guide (docs/exact.md)."""

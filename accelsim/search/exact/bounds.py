@@ -1,0 +1,527 @@
+"""Cost-to-go tables: least energy of everything further in, for each tile shape, level by level from the inside out.
+
+Axis letters: D = dimensions, S = shapes, T = tensors, C = contexts of a table, Q = statuses, B = spreads, L = levels.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import UNLIMITED, Bools, Floats, Ints
+from accelsim.model.kernel import BY_READ, BY_UPDATE
+from accelsim.search.exact.bounds_kernel import Block, NetworkScratch, Spreading, sweep_block, sweep_network
+from accelsim.search.exact.orders import (
+    EQUAL,
+    FURTHER,
+    NONE,
+    WAIT,
+    OrderClass,
+    Statuses,
+    Structure,
+    all_statuses,
+    order_classes,
+)
+from accelsim.search.exact.shapes import Grid, Shapes
+
+Context = tuple[tuple[int, float], ...]
+"""For each tensor the level that it comes from, and the share of reads that networks since then leave."""
+
+
+@dataclass(slots=True)
+class Table:
+    """Cost to go by context, status, spread inside and shape.
+
+    Attributes
+    ----------
+    contexts : list of Context
+    statuses : list of Statuses
+        NONE for all tensors first.
+    edges : float64[B]
+        Children further in: up to so many.
+    values : float64[C, Q, B, S]
+        pJ.
+    """
+
+    contexts: list[Context]
+    statuses: list[Statuses]
+    edges: Floats
+    values: Floats
+
+
+@dataclass(slots=True)
+class Bounds:
+    """All cost-to-go tables of a map space.
+
+    Attributes
+    ----------
+    grid : Grid
+    structure : Structure
+    statuses : tuple of Statuses
+        Q of them, NONE for all tensors first.
+    around : list of Table
+        For each level, outside the network below it.
+    inside : list of Table
+        For each level, at its tile; the outermost has none.
+    networks : list of Spreading
+    pj : float64[L, T, 4]
+        Least energy of an element's action.
+    least : float64[L, L, T]
+        Least share of reads that networks leave, for level, parent and tensor.
+    values : float64[*]
+        All tables; around_at, inside_at : int64[L], where each begins.
+    """
+
+    grid: Grid
+    structure: Structure
+    statuses: tuple[Statuses, ...]
+    pj: Floats
+    least: Floats
+    values: Floats = field(default_factory=lambda: np.zeros(0))
+    around: list[Table] = field(default_factory=list)
+    inside: list[Table] = field(default_factory=list)
+    around_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    inside_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    networks: list[Spreading] = field(default_factory=list)
+    deepest: list[int] = field(default_factory=list)
+    least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
+
+    def around_number(self, level: int, statuses: Statuses) -> int:
+        """Number of some statuses in the table around the network of a level."""
+        return self.numbers[level][statuses][0]
+
+    def inside_number(self, level: int, statuses: Statuses) -> int:
+        """Number of some statuses in the table at the tiles of a level."""
+        return self.numbers[level][statuses][1]
+
+
+def make_structure(grid: Grid) -> Structure:
+    """What classes of loop orders depend on."""
+    c = grid.space.encoded.constants
+    tensors, dims = c.relevant.shape
+    windowed = [t for t in range(tensors) if c.windowed[t]]
+    partner = [-1] * dims
+    loose = len(windowed) > 1
+    for t in windowed:
+        for r in {int(c.rank[t, d]) for d in range(dims) if c.relevant[t, d]}:
+            inside = [d for d in range(dims) if c.relevant[t, d] and c.rank[t, d] == r]
+            loose |= len(inside) > 2
+            if len(inside) == 2:
+                partner[inside[0]], partner[inside[1]] = inside[1], inside[0]
+    idle = tuple(frozenset(t for t in range(tensors) if not c.relevant[t, d]) for d in range(dims))
+    if loose or not windowed:
+        return Structure(idle, -1, (-1,) * dims, tensors, loose)
+    return Structure(idle, windowed[0], tuple(partner), tensors, False)
+
+
+def least_energies(grid: Grid) -> Floats:
+    """Energy of an element's actions without rounding accesses up, as narrow as it can be."""
+    c = grid.space.encoded.constants
+    pj = c.energy.copy()
+    parts = c.word_parts.min(axis=2)
+    pj[:, :, :3] *= (parts / c.block[:, None])[:, :, None]
+    return pj
+
+
+class BoundsMaker:
+    """Fills the tables; see `make_bounds`."""
+
+    def __init__(self, grid: Grid, spreads: int, pj: Floats) -> None:
+        self.grid, self.most_spreads = grid, spreads
+        self.encoded = grid.space.encoded
+        self.c = self.encoded.constants
+        self.shapes: Shapes = grid.shapes
+        self.levels, self.tensors = self.c.word_parts.shape[:2]
+        structure = make_structure(grid)
+        self.least = [[self._least_share(level, t) for t in range(self.tensors)] for level in range(self.levels)]
+        least = np.ones((self.levels, self.levels, self.tensors))
+        for level, parent, t in np.ndindex(*least.shape):
+            least[level, parent, t] = self._corner(parent, level, t)
+        self.bounds = Bounds(grid, structure, all_statuses(structure), pj, least)
+        may = grid.space.keep.copy()
+        for level, t in grid.space.free_keeps:
+            may[level, t] = True
+        deepest = [int(np.flatnonzero(may[:, t]).max()) for t in range(self.tensors)]
+        self.deepest = self.bounds.deepest = deepest
+        self.bounds.least_inside = np.array(
+            [
+                [math.prod(row[t] for row in self.least[lv:]) for t in range(self.tensors)]
+                for lv in range(self.levels + 1)
+            ]
+        )
+        self.around_statuses, self.inside_statuses = self._statuses()
+        self.bounds.numbers = [
+            {
+                s: (
+                    self.around_statuses[level].index(self.reduce(s, level, True)),
+                    self.inside_statuses[level].index(self.reduce(s, level, False)),
+                )
+                for s in self.bounds.statuses
+            }
+            for level in range(self.levels)
+        ]
+        self.apart = [
+            float(np.max(options.apart, initial=1.0)) if len(options.apart) else 1.0 for options in grid.options
+        ]
+        self.edges = [self._edges(level) for level in range(self.levels + 1)]
+        self.fits = [self._fits(level) for level in range(self.levels)]
+        self.most = [self._most(level) for level in range(self.levels)]
+
+    def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
+        """Statuses without what makes no difference from a table inwards.
+
+        That is any status of a tensor that no level further in keeps, and WAIT where no block between two levels that
+        keep the tensor can end the waiting.
+        """
+        found = []
+        for t, status in enumerate(statuses):
+            needed = level + 2 if status == WAIT and around else level + 1
+            found.append(status if self.deepest[t] >= needed else NONE)
+        return tuple(found)
+
+    def _statuses(self) -> tuple[list[list[Statuses]], list[list[Statuses]]]:
+        """Statuses of the tables around the networks, and of those at the tiles."""
+        structure = self.bounds.structure
+        around: list[list[Statuses]] = []
+        inside: list[list[Statuses]] = []
+        for level in range(self.levels):
+            outer = [*self.bounds.statuses, *(around[-1] if around else [])]
+            inside.append(list(dict.fromkeys(self.reduce(s, level, False) for s in outer)))
+            met = list(self.bounds.statuses)
+            for statuses in inside[-1] if level else []:
+                met += [s for order_class in order_classes(structure, statuses) for _, s in order_class.terms]
+            around.append(list(dict.fromkeys(self.reduce(s, level, True) for s in met)))
+        return around, inside
+
+    def _least_share(self, level: int, t: int) -> float:
+        """Smallest share of the children of a network that take words of their own."""
+        options, output = self.grid.options[level], t == self.c.output[0]
+        flags = self.c.reduction[level] if output else self.c.multicast[level]
+        share = (options.up if output else options.down)[:, t].copy()
+        wide = options.windowed[:, t]
+        for bounds, on in ((options.x, flags[0]), (options.y, flags[1])):
+            if on and wide.any():
+                share[wide] /= bounds[wide][:, self.c.relevant[t]].prod(axis=1)
+        return float(share.min(initial=1.0))
+
+    def _edges(self, level: int) -> Floats:
+        """Spreads that networks from a level inwards can reach together; few enough, the largest ones exactly."""
+        found = {1}
+        for options in self.grid.options[level:]:
+            found = {a * int(b) for a in found for b in np.unique(options.spread)}
+        edges = sorted(found, reverse=True)
+        if len(edges) > self.most_spreads:
+            kept = edges[: max(1, self.most_spreads // 2)]
+            rest = edges[len(kept) :]
+            more = self.most_spreads - len(kept)
+            kept += [rest[int(at)] for at in np.unique(np.geomspace(1, len(rest), max(more, 1)).astype(int) - 1)][:more]
+            edges = sorted(set(kept), reverse=True)
+        return np.array(sorted(edges), np.float64)
+
+    def _fits(self, level: int) -> tuple[Bools, Bools]:
+        """What a level may keep, and which tiles of that fit: bool[K, T], bool[K, S]."""
+        space, c = self.grid.space, self.c
+        free = [t for at, t in space.free_keeps if at == level]
+        keeps = []
+        for chosen in itertools.product((True, False), repeat=len(free)):
+            row = space.keep[level].copy()
+            row[free] = chosen
+            keeps.append(row)
+        parts = c.word_parts[level].min(axis=1)
+        fits = np.ones((len(keeps), self.shapes.total), np.bool_)
+        for k, row in enumerate(keeps):
+            held = (self.shapes.box * (parts * row)[:, None]).sum(axis=0)
+            if c.capacity[level] != UNLIMITED:
+                fits[k] &= held <= c.capacity[level]
+            if c.partitioned[level]:
+                for role, room in enumerate(c.partition[level]):
+                    mine = row & (c.role == role)
+                    fits[k] &= (self.shapes.box * (parts * mine)[:, None]).sum(axis=0) <= room
+        return np.array(keeps), fits
+
+    def _most(self, level: int) -> Ints:
+        """How many sizes of each dimension occur in tiles that fit a level."""
+        if level == 0:
+            return self.shapes.sizes
+        found = np.flatnonzero(self.fits[level][1].any(axis=0))
+        digits = found[:, None] // self.shapes.stride % self.shapes.sizes
+        most: Ints = digits.max(axis=0, initial=0) + 1
+        return most
+
+    def _corner(self, parent: int, level: int, t: int) -> float:
+        """Least share of reads that the networks of levels parent … level-1 can leave."""
+        return math.prod(self.least[at][t] for at in range(parent, level))
+
+    def make(self) -> Bounds:
+        """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
+        bounds = self.bounds
+        contexts: list[list[Context]] = [[((0, 1.0),) * self.tensors]]
+        plans = []
+        for level in range(self.levels):
+            plans.append(self._plan(level, contexts[level]))
+            contexts.append(plans[-1][1])
+        self._reserve(contexts)
+        further = Table([()], [()], self.edges[self.levels], np.zeros((1, 1, 1, 1)))
+        scratch = self._scratch()
+        bounds.networks = [spreading for spreading, _ in plans]
+        for level in range(self.levels - 1, -1, -1):
+            spreading, around = bounds.networks[level], bounds.around[level]
+            tiles = np.flatnonzero(spreading.fits.any(axis=0)) if level < self.levels - 1 else np.zeros(1, np.int64)
+            out = np.full((self.shapes.total, *around.values.shape[:3]), np.inf)
+            sweep_network(
+                self.c,
+                self.shapes,
+                self.most[level],
+                self.grid.options[level],
+                spreading,
+                bounds.pj,
+                tiles,
+                np.ascontiguousarray(np.moveaxis(further.values, -1, 0)),
+                out,
+                make_detail(self.encoded),
+                scratch,
+            )
+            around.values[:] = np.moveaxis(out, 0, -1)
+            if level:
+                further = bounds.inside[level]
+                self._fill_inside(level, around, further)
+        return bounds
+
+    def _reserve(self, contexts: list[list[Context]]) -> None:
+        """Make room for all tables."""
+        bounds = self.bounds
+        starts = [0]
+        for around in (True, False):
+            for level in range(self.levels):
+                statuses = (self.around_statuses if around else self.inside_statuses)[level]
+                many = len(contexts[level]) * len(statuses) * len(self.edges[level]) if around or level else 0
+                starts.append(starts[-1] + many * self.shapes.total)
+        bounds.values = np.full(starts[-1], np.inf)
+        bounds.around_at = np.array(starts[: self.levels], np.int64)
+        bounds.inside_at = np.array(starts[self.levels : -1], np.int64)
+        for at, statuses in enumerate([*self.around_statuses, *self.inside_statuses]):
+            level = at % self.levels
+            values = bounds.values[starts[at] : starts[at + 1]]
+            values = values.reshape(-1, len(statuses), len(self.edges[level]), self.shapes.total)
+            (bounds.around if at < self.levels else bounds.inside).append(
+                Table(contexts[level], statuses, self.edges[level], values)
+            )
+
+    def _scratch(self) -> NetworkScratch:
+        dims = len(self.encoded.dims)
+        return NetworkScratch(
+            tile=np.zeros(dims, np.int64),
+            mid=np.zeros(dims, np.int64),
+            x=np.ones((self.levels, dims), np.int64),
+            y=np.ones((self.levels, dims), np.int64),
+            words=np.zeros(self.tensors),
+            each=np.zeros(self.tensors),
+            share=np.zeros((self.tensors, 2)),
+            factor=np.zeros((max(map(len, self.around_statuses)), self.tensors)),
+            weight=np.zeros(self.tensors),
+            slide=np.zeros(dims),
+        )
+
+    def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
+        """Contexts inside a network, and how those outside it lead to them."""
+        innermost = level == self.levels - 1
+        keeps, fits = (
+            (np.ones((1, self.tensors), np.bool_), np.ones((1, 1), np.bool_)) if innermost else self.fits[level + 1]
+        )
+        inner: list[Context] = []
+        target = np.zeros((len(contexts), len(keeps), 1 << self.tensors), np.int64)
+        passing = np.full((len(keeps), self.tensors), -1, np.int64)
+        least = np.ones((len(contexts), len(keeps), self.tensors))
+        number: dict[Context, int] = {}
+        for k, row in enumerate(keeps):
+            if innermost:
+                break
+            passes = [
+                t
+                for t in range(self.tensors)
+                if not row[t] and any(self._corner(context[t][0], level + 1, t) < 1.0 for context in contexts)
+            ]
+            passing[k, : len(passes)] = passes
+            for m, context in enumerate(contexts):
+                for w, t in enumerate(passes):
+                    least[m, k, w] = self._corner(context[t][0], level + 1, t)
+                for way in range(1 << len(passes)):
+                    inside = []
+                    for t in range(self.tensors):
+                        share = 1.0
+                        if t in passes and way >> passes.index(t) & 1:
+                            share = self._corner(context[t][0], level + 1, t)
+                        inside.append((level + 1, 1.0) if row[t] else (context[t][0], share))
+                    key = tuple(inside)
+                    if key not in number:
+                        number[key] = len(inner)
+                        inner.append(key)
+                    target[m, k, way] = number[key]
+        output = int(self.c.output[0])
+        spreading = Spreading(
+            level=np.array([level], np.int64),
+            keeps=keeps,
+            fits=fits,
+            parent=np.array([[parent for parent, _ in context] for context in contexts], np.int64),
+            shared=np.array([[share for _, share in context] for context in contexts]),
+            target=target,
+            passing=passing,
+            least=least,
+            status=np.array(self.around_statuses[level], np.int64),
+            inner_status=np.array(
+                [
+                    0 if innermost else self.inside_statuses[level + 1].index(self.reduce(statuses, level + 1, False))
+                    for statuses in self.around_statuses[level]
+                ],
+                np.int64,
+            ),
+            loose=np.array([self.bounds.structure.loose]),
+            seen_below=np.array([math.prod(self.apart[:level])]),
+            seen_above=np.array([math.prod(self.apart[: context[output][0]]) for context in contexts]),
+            edges=self.edges[level],
+            inner_edges=self.edges[level + 1],
+            macs=np.array([float(self.encoded.einsum.macs)]),
+        )
+        return spreading, inner
+
+    def _fill_inside(self, level: int, around: Table, table: Table) -> None:
+        """Cost to go at the tiles of a level: its best temporal block, and what follows."""
+        pairs, moves = self._steps(level)
+        offsets, values = np.zeros(self.shapes.total, np.int64), np.zeros(self.shapes.total)
+        blocks = [self._blocks(level, statuses) for statuses in table.statuses]
+        for at in range(len(around.contexts)):
+            for q, found in enumerate(blocks):
+                for b in range(len(around.edges)):
+                    out = table.values[at, q, b]
+                    for block in found:
+                        sweep_block(
+                            self.shapes,
+                            self.most[level],
+                            pairs,
+                            moves,
+                            block,
+                            around.values[at, :, b],
+                            out,
+                            offsets,
+                            values,
+                        )
+                    if q:
+                        np.minimum(out, table.values[at, 0, b], out=out)
+
+    def _steps(self, level: int) -> tuple[Ints, Ints]:
+        """Divisor pairs that a temporal loop may join, and moves that find the least over all inner sizes."""
+        shapes, allowed = self.shapes, self.grid.in_time[level]
+        dims, most = shapes.size.shape
+        pairs = np.full((dims, most * most + 1, 2), -1, np.int64)
+        moves = np.full((dims, most * most + most + 1, 2), -1, np.int64)
+        for d in range(dims):
+            count = int(self.most[level][d])
+            joined = [
+                (i, j)
+                for i in range(count)
+                for j in range(i, count)
+                if shapes.over[d, j, i] >= 0 and allowed[d, shapes.over[d, j, i]]
+            ]
+            pairs[d, : len(joined)] = np.array(joined, np.int64).reshape(-1, 2)
+            found: list[tuple[int, int]] = []
+            if allowed[d, :count].all():  # a divisor's divisors: it is enough to look at the largest of these
+                for j in range(count):
+                    below = [i for i in range(j) if shapes.over[d, j, i] >= 0]
+                    found += [(j, i) for i in below if not any(shapes.over[d, m, i] >= 0 for m in below if m > i)]
+            else:
+                for j in range(count - 1, -1, -1):
+                    found += [] if allowed[d, 0] else [(j, -1)]
+                    found += [(j, i) for i, outer in joined if outer == j and i != j]
+            moves[d, : len(found)] = np.array(found, np.int64).reshape(-1, 2)
+        return pairs, moves
+
+    def _blocks(self, level: int, statuses: Statuses) -> list[Block]:
+        """Classes of orders as the kernel takes them."""
+        found: list[Block] = []
+        known: set[object] = set()
+        every = self.bounds.structure.dims
+        for order_class in order_classes(self.bounds.structure, statuses):
+            if any(not self.grid.in_time[level, d, 0] for d in every - order_class.allowed):
+                continue
+            if order_class.condition and not self._possible(order_class):
+                continue
+            if order_class.condition == FURTHER and self.deepest[self.bounds.structure.window] < level + 2:
+                continue
+            terms: list[tuple[frozenset[int], Statuses]] = []
+            for mask, after in order_class.terms:
+                reduced = self.reduce(after, level, True)
+                if terms and terms[-1][1] == reduced:
+                    terms.pop()
+                terms.append((mask, reduced))
+            masks = [mask for mask, _ in terms[:-1]]
+            counted = frozenset().union(*masks)
+            if order_class.condition:
+                counted |= {order_class.inner, order_class.outer}
+            key = (order_class.allowed, tuple(terms), order_class.inner, order_class.outer, order_class.condition)
+            if key in known:
+                continue
+            known.add(key)
+            window, pair = self.bounds.structure.window, (order_class.inner, order_class.outer)
+            found.append(
+                Block(
+                    counted=np.array(sorted(counted), np.int64),
+                    swept=np.array(sorted(order_class.allowed - counted), np.int64),
+                    term=np.array([self.around_statuses[level].index(after) for _, after in terms], np.int64),
+                    mask=np.array([[d in mask for d in sorted(every)] for mask in [*masks, every]], np.bool_),
+                    pair=np.array([*pair, order_class.condition], np.int64),
+                    step=np.array([self.c.factor[window, d] if d >= 0 else 0 for d in pair], np.int64),
+                    bound=np.ones(len(every), np.int64),
+                )
+            )
+        return found
+
+    def _possible(self, order_class: OrderClass) -> bool:
+        """Whether any two loops satisfy the condition of a class."""
+        shapes, window = self.shapes, self.bounds.structure.window
+        inner, outer = order_class.inner, order_class.outer
+        sizes = shapes.size[inner, : shapes.sizes[inner]]
+        for low, high in itertools.combinations(sizes.tolist(), 2):
+            if high % low:
+                continue
+            back = (high - low) * self.c.factor[window, inner]
+            far = shapes.size[outer, : shapes.sizes[outer] - 1] * self.c.factor[window, outer]
+            exact = (far == back) | (far - back == low * self.c.factor[window, inner])
+            if (exact if order_class.condition == EQUAL else (far > back) & ~exact).any():
+                return True
+        return False
+
+
+def outer_port_cycles(grid: Grid) -> Floats | None:
+    """Cycles of an element's actions at a port of the outermost level, like `least_energies`; None: no limit."""
+    c = grid.space.encoded.constants
+    cycles = np.zeros_like(c.energy)
+    for port, actions in enumerate(((BY_READ, BY_UPDATE), (BY_READ,), (BY_UPDATE,))):
+        words, per = c.bandwidth[0, port]
+        if words > 0:
+            for action in actions:
+                cycles[0, :, action] = c.word_parts[0].min(axis=1) * (per / words)
+            return cycles
+    return None
+
+
+def make_bounds(grid: Grid, spreads: int, pj: Floats) -> Bounds:
+    """Fill the cost-to-go tables of a map space.
+
+    Parameters
+    ----------
+    grid : Grid
+    spreads : int
+        How many classes of spatial spread to tell apart; more give better bounds where cycles count.
+    pj : float64[L, T, 4]
+        What an element's action costs: its energy [pJ], or anything else that adds up.
+
+    Returns
+    -------
+    Bounds
+    """
+    return BoundsMaker(grid, spreads, pj).make()

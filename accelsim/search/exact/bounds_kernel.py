@@ -1,0 +1,475 @@
+"""Cost-to-go tables, compiled.
+
+Axis letters: D = dimensions, N = divisors, S = shapes, T = tensors, O = options, C = contexts of a table, B = spreads,
+K = choices of what the next level keeps, Q = statuses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from accelsim.model.detail import INSIDE, Detail
+from accelsim.model.encode import Bools, Constants, Floats, Ints
+from accelsim.model.jit import inline, jit
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
+from accelsim.search.exact.orders import EQUAL, HELD, NONE, SLIDE, STILL
+
+if TYPE_CHECKING:
+    from accelsim.search.exact.shapes import Options, Shapes
+
+
+@jit
+def pick_splits(
+    shapes: Shapes,
+    x: Ints,
+    y: Ints,
+    x_key: Ints,
+    y_key: Ints,
+    pair: Ints,
+    head: Ints,
+    after: Ints,
+    every: bool,
+    alike: bool,
+) -> int:
+    """Pair the bounds on two axes; of pairs with one spread only those that share most, unless `every`.
+
+    Parameters
+    ----------
+    x, y : int64[*, D]
+        Divisor indices.
+    x_key, y_key : int64[*, keys]
+        The last must be equal for two pairs to be compared, the others multiply and should be large.
+    pair : int64[*, 2]
+        Written: rows of x and y, -1 for pairs given up again.
+    head, after : int64[S], int64[*]
+        Scratch space, -1.
+
+    Returns
+    -------
+    int
+        Rows of `pair` that are in use.
+    """
+    found = 0
+    dims, keys = x.shape[1], x_key.shape[1]
+    for a in range(x.shape[0]):
+        for b in range(y.shape[0]):
+            spread = 0
+            for d in range(dims):
+                index = shapes.times[d, x[a, d], y[b, d]]
+                if index < 0:
+                    spread = -1
+                    break
+                spread += index * shapes.stride[d]
+            if spread < 0:
+                continue
+            if not every:
+                at, worse = head[spread], False
+                while at >= 0 and not worse:
+                    i, j = pair[at, 0], pair[at, 1]
+                    if i >= 0 and x_key[i, keys - 1] == x_key[a, keys - 1] and y_key[j, keys - 1] == y_key[b, keys - 1]:
+                        more, less = False, False
+                        for k in range(keys - 1):
+                            mine, other = x_key[a, k] * y_key[b, k], x_key[i, k] * y_key[j, k]
+                            more |= mine > other
+                            less |= mine < other
+                        worse = not more
+                        if more and not less:
+                            pair[at, 0] = -1
+                    worse |= alike
+                    at = after[at]
+                if worse:
+                    continue
+                after[found] = head[spread]
+                head[spread] = found
+            pair[found, 0], pair[found, 1] = a, b
+            found += 1
+    return found
+
+
+class Block(NamedTuple):
+    """A class of loop orders for the sweep over a temporal block.
+
+    counted, swept : int64[*], dimensions whose bounds the shares depend on, and others that may have a loop; term :
+    int64[terms], status number of each; mask : bool[terms, D], dimensions of its share; pair : int64[3], inner and
+    outer loop and condition; step : int64[2], coefficients of these two; bound : int64[D], scratch space.
+    """
+
+    counted: Ints
+    swept: Ints
+    term: Ints
+    mask: Bools
+    pair: Ints
+    step: Ints
+    bound: Ints
+
+
+@jit
+def sweep_block(
+    shapes: Shapes,
+    most: Ints,
+    pairs: Ints,
+    moves: Ints,
+    block: Block,
+    inside: Floats,
+    out: Floats,
+    offsets: Ints,
+    values: Floats,
+) -> None:
+    """Lower the cost to go of each tile to that of its best block in a class of loop orders.
+
+    Parameters
+    ----------
+    most : int64[D]
+        How many sizes of each dimension can fit the level.
+    pairs : int64[D, *, 2]
+        For each dimension the indices of its sizes inside and outside a loop that may be in the block; -1 after the
+        last.
+    moves : int64[D, *, 2]
+        Indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
+        allowed insides; inside -1: no longer allowed as it is. -1 after the last.
+    inside : float64[Q, S]
+        Cost to go inside the block, for each status.
+    out : float64[S]
+        Lowered.
+    offsets, values : int64[S], float64[S]
+        Scratch space.
+    """
+    size = _rest_of_lattice(shapes, most, block.counted, offsets)
+    rounds = 1
+    for k in range(block.counted.shape[0]):
+        many = 0
+        while many < pairs.shape[1] and pairs[block.counted[k], many, 0] >= 0:
+            many += 1
+        rounds *= many
+    for index in range(rounds):
+        start, end, rest = 0, 0, index
+        inner_low, inner_high, outer_low, outer_high = 0, 0, 0, 0
+        for k in range(block.counted.shape[0]):
+            d, many = block.counted[k], 0
+            while many < pairs.shape[1] and pairs[d, many, 0] >= 0:
+                many += 1
+            low, high = pairs[d, rest % many, 0], pairs[d, rest % many, 1]
+            rest //= many
+            start += low * shapes.stride[d]
+            end += high * shapes.stride[d]
+            block.bound[d] = shapes.size[d, high] // shapes.size[d, low]
+            if d == block.pair[0]:
+                inner_low, inner_high = low, high
+            if d == block.pair[1]:
+                outer_low, outer_high = low, high
+        if block.pair[2]:
+            if inner_low == inner_high or outer_low == outer_high:
+                continue
+            step = block.step[0] * shapes.size[block.pair[0], inner_low]
+            far = block.step[1] * shapes.size[block.pair[1], outer_low]
+            back = (block.bound[block.pair[0]] - 1) * step
+            exactly = far == back or far - back == step
+            if far < back or exactly != (block.pair[2] == EQUAL):
+                continue
+        _mix(block, inside, offsets, size, start, values)
+        _take_least(most, moves, block, values, size)
+        for at in range(size):
+            out[end + offsets[at]] = min(out[end + offsets[at]], values[at])
+
+
+@inline
+def _rest_of_lattice(shapes: Shapes, most: Ints, counted: Ints, offsets: Ints) -> int:
+    """List the shapes of all dimensions that are not counted, as differences of shape numbers; returns how many."""
+    size = 1
+    offsets[0] = 0
+    for d in range(shapes.sizes.shape[0] - 1, -1, -1):
+        if not _among(counted, d):
+            for i in range(1, most[d]):
+                for at in range(size):
+                    offsets[i * size + at] = offsets[at] + i * shapes.stride[d]
+            size *= most[d]
+    return size
+
+
+@inline
+def _among(items: Ints, item: int) -> bool:
+    found = False
+    for k in range(items.shape[0]):
+        found |= items[k] == item
+    return found
+
+
+@inline
+def _mix(block: Block, inside: Floats, offsets: Ints, size: int, start: int, values: Floats) -> None:
+    """Cost to go inside the block, mixed from the pure statuses by their shares."""
+    for at in range(size):
+        values[at] = 0.0
+    before = 1.0
+    for i in range(block.term.shape[0]):
+        share = 0.0
+        if i < block.term.shape[0] - 1:
+            product = 1
+            for k in range(block.counted.shape[0]):
+                if block.mask[i, block.counted[k]]:
+                    product *= block.bound[block.counted[k]]
+            share = 1.0 / float(product)
+        weight = before - share
+        before = share
+        if weight > 0.0:
+            table = inside[block.term[i]]
+            for at in range(size):
+                values[at] += weight * table[start + offsets[at]]
+
+
+@inline
+def _take_least(most: Ints, moves: Ints, block: Block, values: Floats, size: int) -> None:
+    """For each outer tile the least value of its inner tiles, one swept dimension after the other."""
+    stride = 1
+    for d in range(most.shape[0] - 1, -1, -1):
+        if _among(block.counted, d):
+            continue
+        count = most[d]
+        if _among(block.swept, d):
+            for base in range(0, size, stride * count):
+                for m in range(moves.shape[1]):
+                    if moves[d, m, 0] < 0:
+                        break
+                    row, other = base + moves[d, m, 0] * stride, base + moves[d, m, 1] * stride
+                    if moves[d, m, 1] < 0:
+                        for at in range(row, row + stride):
+                            values[at] = np.inf
+                    else:
+                        for at in range(stride):
+                            if values[other + at] < values[row + at]:
+                                values[row + at] = values[other + at]
+        stride *= count
+
+
+class Spreading(NamedTuple):
+    """What the sweep over a network needs to know besides machine and options.
+
+    level : int64[1]; keeps : bool[K, T], what the next level may keep; fits : bool[K, S], whether these tiles fit it;
+    parent : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of the share
+    that networks further out leave of its reads or updates; target : int64[C, K, 2**W], contexts inside, the W tensors
+    that pass the next level sharing the least or the most; passing : int64[K, W], these tensors, -1 after the last;
+    least : float64[C, K, W], the least share assumed inside; status : int64[Q, T]; window : int64[1], tensor, -1 none;
+    step : int64[D], what a step of its dimensions moves the box by for each unit of tile; rank : int64[D]; loose :
+    bool[1]; seen_below, seen_above : float64[1], float64[C], largest number of copies of the output at the next
+    level's and the parent's instances; edges : float64[B] spreads inside up to this, for the tables of this level;
+    inner_edges : float64[B']; macs : float64[1].
+    """
+
+    level: Ints
+    keeps: Bools
+    fits: Bools
+    parent: Ints
+    shared: Floats
+    target: Ints
+    passing: Ints
+    least: Floats
+    status: Ints
+    inner_status: Ints
+    loose: Bools
+    seen_below: Floats
+    seen_above: Floats
+    edges: Floats
+    inner_edges: Floats
+    macs: Floats
+
+
+class NetworkScratch(NamedTuple):
+    """Scratch space of `sweep_network`.
+
+    tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T, 2]; factor : float64[Q, T];
+    weight : float64[W].
+    """
+
+    tile: Ints
+    mid: Ints
+    x: Ints
+    y: Ints
+    words: Floats
+    each: Floats
+    share: Floats
+    factor: Floats
+    weight: Floats
+    slide: Floats
+
+
+@inline
+def new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints, d: int) -> float:
+    """Share of a windowed tile that is new after a step of the loop over d around the network."""
+    extent = 1
+    for e in range(tile.shape[0]):
+        if c.relevant[t, e] and c.rank[t, e] == c.rank[t, d]:
+            extent += c.factor[t, e] * (shapes.size[e, tile[e]] - 1)
+    return min(1.0, float(c.factor[t, d] * shapes.size[d, mid[d]]) / float(extent))
+
+
+@jit
+def _least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints) -> float:
+    """Half the smallest share that any step could leave: below what any sequence of loops costs."""
+    least = 1.0
+    for d in range(tile.shape[0]):
+        if c.relevant[t, d]:
+            least = min(least, new_share(c, shapes, t, tile, mid, d))
+    return 0.5 * least
+
+
+@jit
+def sweep_network(
+    c: Constants,
+    shapes: Shapes,
+    most: Ints,
+    options: Options,
+    p: Spreading,
+    pj: Floats,
+    tiles: Ints,
+    inside: Floats,
+    out: Floats,
+    s: Detail,
+    scratch: NetworkScratch,
+) -> None:
+    """Cost to go of each shape around a network: the traffic over it, and what follows inside.
+
+    Parameters
+    ----------
+    most : int64[D]
+        How many sizes of each dimension can fit the level.
+    pj : float64[L, T, 4]
+        Least energy of an element's action [pJ].
+    tiles : int64[*]
+        Shapes that the next level may hold.
+    inside : float64[S, C', Q, B']
+    out : float64[S, C, Q, B]
+        Lowered.
+    """
+    level = p.level[0]
+    levels, dims, tensors = c.fanout.shape[0], shapes.sizes.shape[0], c.whole.shape[0]
+    innermost = level == levels - 1
+    output, tile, mid = c.output[0], scratch.tile, scratch.mid
+    for q in range(p.status.shape[0]):
+        for t in range(tensors):
+            scratch.factor[q, t] = 0.0 if p.status[q, t] in (STILL, HELD) and not innermost else 1.0
+    for at in range(tiles.shape[0]):
+        rest = tiles[at]
+        for d in range(dims):
+            tile[d] = rest // shapes.stride[d]
+            rest -= tile[d] * shapes.stride[d]
+            s.place[level + 1, d, INSIDE] = shapes.size[d, tile[d]]
+        for o in range(options.spread.shape[0]):
+            around = 0
+            for d in range(dims):
+                mid[d] = shapes.times[d, tile[d], options.divisor[o, d]]
+                if mid[d] < 0 or mid[d] >= most[d]:
+                    around = -1
+                    break
+                around += mid[d] * shapes.stride[d]
+            if around < 0:
+                continue
+            for t in range(tensors):
+                scratch.words[t] = float(shapes.box[t, tiles[at]]) * p.macs[0] / shapes.volume[tiles[at]]
+                scratch.share[t, 0], scratch.share[t, 1] = options.down[o, t], options.up[o, t]
+                if options.windowed[o, t]:
+                    for d in range(dims):
+                        scratch.x[level, d], scratch.y[level, d] = options.x[o, d], options.y[o, d]
+                    for side in range(2):
+                        flags = c.multicast if side == 0 else c.reduction
+                        groups = distinct(c, s, scratch.x, scratch.y, level, t, flags[level, 0], flags[level, 1])
+                        scratch.share[t, side] = float(groups) / float(options.spread[o])
+            _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
+            for k in range(p.keeps.shape[0]):
+                if p.fits[k, tiles[at]]:
+                    _sweep_contexts(c, options, p, pj, o, k, tiles[at], around, inside, out, scratch, output)
+
+
+@inline
+def _steps_of_windows(
+    c: Constants, shapes: Shapes, p: Spreading, tile: Ints, mid: Ints, innermost: bool, scratch: NetworkScratch
+) -> None:
+    """Share of a tile that a step of each status costs, of tensors with windows; of others it is fixed."""
+    for t in range(c.whole.shape[0]):
+        if not c.windowed[t] or innermost:
+            continue
+        if p.loose[0]:
+            least = _least_new_share(c, shapes, t, tile, mid)
+            for q in range(p.status.shape[0]):
+                scratch.factor[q, t] = least if p.status[q, t] == NONE else 0.0
+            continue
+        for d in range(tile.shape[0]):
+            if c.relevant[t, d]:
+                scratch.slide[d] = new_share(c, shapes, t, tile, mid, d)
+        for q in range(p.status.shape[0]):
+            if p.status[q, t] >= SLIDE:
+                scratch.factor[q, t] = scratch.slide[p.status[q, t] - SLIDE]
+
+
+@inline
+def _sweep_contexts(
+    c: Constants,
+    options: Options,
+    p: Spreading,
+    pj: Floats,
+    o: int,
+    k: int,
+    tile: int,
+    around: int,
+    inside: Floats,
+    out: Floats,
+    scratch: NetworkScratch,
+    output: int,
+) -> None:
+    level = p.level[0]
+    levels, tensors = c.fanout.shape[0], c.whole.shape[0]
+    innermost = level == levels - 1
+    for m in range(p.parent.shape[0]):
+        fixed = 0.0
+        for t in range(tensors):
+            scratch.each[t] = 0.0
+            if not innermost and not p.keeps[k, t]:
+                continue
+            above = p.parent[m, t]
+            words, each = scratch.words[t], pj[level, t, BY_TRANSFER]
+            if not innermost:
+                each += pj[level + 1, t, BY_WRITE]
+            if t != output:
+                each += p.shared[m, t] * scratch.share[t, 0] * pj[above, t, BY_READ]
+            else:
+                share = p.shared[m, t] * scratch.share[t, 1]
+                each += share * pj[above, t, BY_UPDATE]
+                if not innermost and c.drain[level + 1]:
+                    each += pj[level + 1, t, BY_READ]
+                if c.windowed[t]:
+                    each -= 0.0 if innermost else pj[level + 1, t, BY_WRITE]
+                else:
+                    whole = float(c.whole[t])
+                    each += pj[level, t, BY_TRANSFER] + share * pj[above, t, BY_READ]
+                    seen = min(options.apart[o] * p.seen_below[0] * whole, words)
+                    fixed -= p.seen_above[m] * whole * pj[above, t, BY_READ] + seen * pj[level, t, BY_TRANSFER]
+                    if not innermost:
+                        fixed -= seen * pj[level + 1, t, BY_WRITE]
+            scratch.each[t] = words * each
+        ways = 1
+        for w in range(p.passing.shape[1]):
+            scratch.weight[w] = 0.0
+            t = p.passing[k, w]
+            if t < 0:
+                break
+            ways *= 2
+            share = p.shared[m, t] * scratch.share[t, 1 if t == output else 0]
+            least = p.least[m, k, w]
+            scratch.weight[w] = (1.0 - share) / (1.0 - least) if least < 1.0 else 0.0
+        for q in range(p.status.shape[0]):
+            cost = fixed
+            for t in range(tensors):
+                cost += scratch.factor[q, t] * scratch.each[t]
+            for b in range(p.inner_edges.shape[0]):
+                further = 0.0
+                for way in range(ways):
+                    share = 1.0
+                    for w in range(p.passing.shape[1]):
+                        if (1 << w) < ways:
+                            share *= scratch.weight[w] if way >> w & 1 else 1.0 - scratch.weight[w]
+                    if share > 0.0 and not innermost:
+                        further += share * inside[tile, p.target[m, k, way], p.inner_status[q], b]
+                spread, at = float(options.spread[o]) * p.inner_edges[b], 0
+                while p.edges[at] < 0.999999 * spread:
+                    at += 1
+                out[around, m, q, at] = min(out[around, m, q, at], cost + further)

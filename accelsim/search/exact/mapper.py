@@ -1,0 +1,249 @@
+"""Exact mapping of one Einsum: the best mappings, all within a share of the best, Pareto fronts; with certificates."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.architecture import Architecture
+from accelsim.constraints import Constraints
+from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.result import Certificate, FrontResult, Result, SearchResult
+from accelsim.search.diagnose import diagnose
+from accelsim.search.exact.branch_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WITHIN, WORDS, Found
+from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
+from accelsim.units import listed
+from accelsim.workload import Einsum
+
+LISTED = 1000
+"""Mappings within a share of the best that are listed unless more are asked for."""
+POINTS = 10_000
+"""Room for points of a front."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Tells how a search goes."""
+
+    goal: Objective | None
+    budget: Budget
+    on_progress: OnProgress | None
+    started: float
+
+    @property
+    def deadline(self) -> float | None:
+        """When the search is to end."""
+        return None if self.budget.seconds is None else self.started + self.budget.seconds
+
+    def tell(self, found: Found, bound: float) -> None:
+        """Report the best value so far, and the bound."""
+        if self.on_progress is None:
+            return
+        any_found = bool(found.many[0]) and self.goal is not None
+        self.on_progress(
+            Progress(
+                seen=int(found.tally[0]),
+                valid=int(found.tally[1]),
+                best=float(found.value[0]) if any_found else None,
+                best_energy_pj=float(found.column[0, ENERGY]) if any_found else None,
+                total=None,
+                seconds=time.monotonic() - self.started,
+                seconds_limit=self.budget.seconds,
+                bound=bound if math.isfinite(bound) else None,
+            )
+        )
+
+
+def map_exactly(
+    space: MapSpace,
+    goal: Objective,
+    *,
+    top: int,
+    within: float | None,
+    budget: Budget | None,
+    workers: int,
+    on_progress: OnProgress | None,
+) -> SearchResult:
+    """Find the best mappings of a map space; see `accelsim.map_einsum`."""
+    watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
+    power = (goal.energy, goal.cycles)
+    several = top > 1 or within is not None
+    solver = Solver(space, cycles=goal.cycles > 0, workers=workers)
+    outcome = solver.search(power=power, deadline=watch.deadline, on_poll=watch.tell)
+    if not outcome.found.many[0]:
+        raise NoValidMapping("\n".join([_none_valid(outcome, space), *_why(space)]))
+    certificate = _certificate(outcome)
+    if certificate.proved and goal.energy == 0.0:
+        outcome = _least_energy(solver, outcome, watch)
+    best = [_result(space, outcome.found, 0)]
+    counted = None
+    stop = outcome.stop
+    if several and stop == "exhausted":
+        more = Solver(space, cycles=goal.cycles > 0, every=True, workers=workers)
+        room = top if top > 1 else LISTED
+        if within is None:
+            found = more.search(power=power, room=room, deadline=watch.deadline, on_poll=watch.tell)
+        else:
+            found = more.search(
+                kind=WITHIN, power=power, room=room, limit=certificate.value * (1.0 + within),
+                deadline=watch.deadline, on_poll=watch.tell,
+            )  # fmt: skip
+            counted = (within, int(found.found.tally[2]))
+        stop = found.stop
+        _refuse_mismatch(found)
+        best = [_result(space, found.found, i) for i in range(int(found.found.many[0]))] or best
+    return SearchResult(
+        best=best[0],
+        objective=goal.name,
+        method="exact",
+        stop=stop,
+        seed=0,
+        space_size=space.size,
+        seconds=time.monotonic() - watch.started,
+        certificate=certificate,
+        ranked=tuple(best),
+        within=counted,
+    )
+
+
+def _least_energy(solver: Solver, fastest: Outcome, watch: _Watch) -> Outcome:
+    """Of all mappings with the fewest cycles, the one of least energy; the fastest found if time runs out."""
+    solver.limit_cycles(int(fastest.found.column[0, CYCLES]))
+    found = solver.search(power=(1.0, 0.0), deadline=watch.deadline, on_poll=watch.tell)
+    _refuse_mismatch(found)
+    return found if found.found.many[0] else fastest
+
+
+def _certificate(outcome: Outcome) -> Certificate:
+    _refuse_mismatch(outcome)
+    value = float(outcome.found.value[0])
+    return Certificate(value, min(outcome.bound, value), outcome.nodes, outcome.leaves, outcome.table_bytes)
+
+
+def _refuse_mismatch(outcome: Outcome) -> None:
+    if outcome.mismatches:
+        raise RuntimeError(f"{outcome.mismatches} mappings cost something else than the sum of their parts")
+
+
+def _result(space: MapSpace, found: Found, i: int) -> Result:
+    """Evaluate a mapping that was found with the cost model; a difference is an error of ours."""
+    result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.best, i))
+    broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
+    energy, cycles = float(found.column[i, ENERGY]), int(found.column[i, CYCLES])
+    if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):
+        raise RuntimeError(
+            f"search found {energy!r} pJ, {cycles} cycles; evaluation gives {result.energy_pj!r} pJ, {result.cycles} "
+            f"cycles: {broken}"
+        )
+    return result
+
+
+def _none_valid(outcome: Outcome, space: MapSpace) -> str:
+    if outcome.stop == "exhausted":
+        return f"none of the {space.size:.3g} mappings of the map space is valid (proved: {outcome.nodes} nodes)"
+    return f"no valid mapping found in {outcome.seconds:.3g} s; give it more time"
+
+
+def _why(space: MapSpace) -> list[str]:
+    return diagnose(space, np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0]))
+
+
+def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
+    """Read a column of a front: what it is, and the level whose capacity counts.
+
+    Raises
+    ------
+    AccelsimError
+        If the text names none.
+    """
+    names = {"energy": ENERGY, "cycles": CYCLES, "outer_words": WORDS}
+    if text in names:
+        return names[text], 0
+    levels = [level.name for level in architecture.levels]
+    what, _, level = text.partition(":")
+    if what == "capacity" and level in levels:
+        return CAPACITY, levels.index(level)
+    raise AccelsimError(
+        f"'{text}' is no column of a front; write energy, cycles, outer_words or capacity:LEVEL ({listed(levels)})"
+    )
+
+
+def map_front(
+    architecture: Architecture,
+    einsum: Einsum,
+    columns: tuple[str, ...] = ("energy", "cycles"),
+    *,
+    constraints: Constraints | None = None,
+    budget: Budget | None = None,
+    workers: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> FrontResult:
+    """Find every mapping that no other one beats, one for each combination of values.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    einsum : Einsum
+    columns : tuple of str
+        Two or three of `energy`, `cycles`, `outer_words` (storage words read, filled and updated at the outermost
+        level) and `capacity:LEVEL` (storage words held at a level); the smaller the better.
+    constraints, budget, workers, on_progress
+        As for `accelsim.map_einsum`; the budget is in seconds.
+
+    Returns
+    -------
+    FrontResult
+
+    Raises
+    ------
+    NoValidMapping
+        If no mapping is valid.
+    AccelsimError
+        If the columns are not two or three different ones.
+    """
+    parsed = [parse_column(text, architecture) for text in columns]
+    if not 2 <= len(columns) <= 3 or len({kind for kind, _ in parsed}) < len(columns):
+        raise AccelsimError("a front has two or three different columns, and the capacity of at most one level")
+    watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
+    space = MapSpace(encode(architecture, einsum), constraints)
+    kinds = tuple(kind for kind, _ in parsed)
+    level = max(level for _, level in parsed)
+    cores = workers or os.cpu_count() or 1
+    solver = Solver(space, cycles=True, workers=cores)
+    seeds, floor = None, [0.0, 0.0]
+    for at, power in enumerate(((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))):
+        seeded = solver.search(power=power, level=level, deadline=watch.deadline, on_poll=watch.tell)
+        seeds = seeded.found if seeds is None else solver.join(seeds, seeded.found, kinds, level)
+        if seeded.stop != "exhausted" or not seeded.found.many[0]:
+            break
+        if at < 2:
+            floor[at] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
+    stopped = seeded.stop if seeded.stop != "exhausted" else ""
+    outcome = solver.search(
+        kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
+        deadline=watch.deadline, on_poll=watch.tell,
+    )  # fmt: skip
+    found = outcome.found
+    _refuse_mismatch(outcome)
+    if not found.many[0]:
+        raise NoValidMapping("\n".join([_none_valid(outcome, space), *_why(space)]))
+    rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
+    return FrontResult(
+        columns=columns,
+        points=tuple(_result(space, found, i) for i in rows),
+        values=tuple(tuple(float(v) for v in found.column[i, list(kinds)]) for i in rows),
+        stop=stopped or outcome.stop,
+        space_size=space.size,
+        nodes=outcome.nodes,
+        evaluated=outcome.leaves,
+        table_bytes=outcome.table_bytes,
+        seconds=time.monotonic() - watch.started,
+    )

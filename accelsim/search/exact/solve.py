@@ -1,0 +1,556 @@
+"""Solve a map space: tables, rounds of branch and bound with a growing limit, and the certificate.
+
+Axis letters as in branch_kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import Floats, Ints, empty_batch
+from accelsim.search.exact.bounds import Bounds, least_energies, make_bounds, outer_port_cycles
+from accelsim.search.exact.branch_kernel import (
+    ANY,
+    BEST,
+    FRONT,
+    WITHIN,
+    Found,
+    Goal,
+    Guide,
+    Path,
+    explore,
+    root_bounds,
+)
+from accelsim.search.exact.candidates import Places, candidate_orders
+from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
+from accelsim.search.exact.shapes import Grid, Options, make_grid, make_options
+
+GROWTH = (1e-9, 3e-4, 1e-3, 4e-3, 0.015, 0.05, 0.15, 0.5, math.inf)
+"""How far beyond the least bound each round looks, relative to it."""
+FIRST_WAVE, PIECES = 8, 8
+"""Root shapes of the first wave of a round, which doubles from wave to wave, and pieces of each later wave.
+
+The pieces of a wave start from the best of the waves before, so the result does not depend on the number of workers."""
+SMALL = 256
+"""A map space of at most so many tile shapes is looked through in one go, faster than threads start."""
+POLL_SECONDS = 0.05
+SPREADS = 3
+"""Classes of spatial spread that the tables tell apart where cycles count."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a search found, best first, and what it proved.
+
+    Attributes
+    ----------
+    found : Found
+    bound : float
+        No mapping has a smaller value.
+    nodes, leaves : int
+        Partial mappings bounded, and whole mappings evaluated.
+    stop : str
+        `exhausted`, `timeout` or `interrupted`.
+    """
+
+    found: Found
+    bound: float
+    nodes: int
+    leaves: int
+    mismatches: int
+    stop: str
+    seconds: float
+    table_bytes: int
+    rounds: list[tuple[float, float]] = field(default_factory=list)
+
+
+def make_found(space: MapSpace, room: int) -> Found:
+    """Room for so many mappings."""
+    return Found(
+        many=np.zeros(1, np.int64),
+        value=np.full(room, np.inf),
+        column=np.zeros((room, 4)),
+        best=empty_batch(space.encoded, room),
+        tally=np.zeros(5, np.int64),
+        open=np.full(1, np.inf),
+    )
+
+
+def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
+    """Lay tables and choices out for the kernel.
+
+    Parameters
+    ----------
+    port : float64[*]
+        Cost-to-go tables in cycles of the outermost port; may be empty.
+    every : bool
+        Look at all orders and all splits over the axes, not only at those that can be best.
+    """
+    grid, structure = bounds.grid, bounds.structure
+    space = grid.space
+    encoded, c = space.encoded, space.encoded.constants
+    levels, tensors = len(c.fanout), len(encoded.tensors)
+    options = (
+        [make_options(space, grid.shapes, level, every=True) for level in range(levels)] if every else grid.options
+    )
+    edges = np.ones((levels + 1, max(len(table.edges) for table in bounds.around)))
+    spreads = np.ones(levels + 1, np.int64)
+    context = np.full((levels, (2 * levels) ** tensors), -1, np.int64)
+    for level, table in enumerate(bounds.around):
+        spreads[level] = len(table.edges)
+        edges[level, : spreads[level]] = table.edges
+        for number, found in enumerate(table.contexts):
+            code = 0
+            for parent, share in found:
+                code = (code * levels + parent) * 2 + (share < 1.0)
+            context[level, code] = number
+    order_first, orders = _orders(bounds, False)
+    every_first, every_orders = _orders(bounds, True) if every else (order_first[:, :1], orders[:0])
+    options = [_by_spread(grid.shapes.stride, found) for found in options]
+    tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
+    by_tile = [len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
+    groups = [found if by else chosen.spread for found, chosen, by in zip(tiles, options, by_tile, strict=True)]
+    option_first = np.cumsum([0, *(len(chosen.spread) for chosen in options)])
+    option_of = np.zeros((levels, grid.shapes.total + 1), np.int64)
+    for level, chosen in enumerate(options):
+        codes = chosen.divisor @ grid.shapes.stride
+        option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.total + 1))
+    keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
+    fits = [spreading.fits for spreading in bounds.networks[:-1]]
+    first = [0, 0]
+    for rows in keeps:
+        first.append(first[-1] + len(rows))
+    return Guide(
+        in_time=grid.in_time,
+        values=bounds.values,
+        port=port,
+        around=bounds.around_at,
+        inside=bounds.inside_at,
+        edges=edges,
+        spreads=spreads,
+        context=context,
+        least=bounds.least,
+        status=_status_codes(bounds),
+        statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
+        still=np.array([bounds.around_number(level, (STILL,) * tensors) for level in range(levels)], np.int64),
+        option_first=option_first,
+        option_x=np.concatenate([o.x for o in options]),
+        option_y=np.concatenate([o.y for o in options]),
+        option_index=np.concatenate([o.divisor for o in options]),
+        keep_first=np.array(first, np.int64),
+        keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
+        fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
+        by_tile=np.array(by_tile),
+        group_first=np.cumsum([0, *map(len, groups)]),
+        tiles=np.concatenate(groups),
+        option_of=option_of,
+        order_first=order_first,
+        orders=orders,
+        every_first=np.ascontiguousarray(every_first),
+        every_orders=every_orders,
+        partner=np.array(structure.partner, np.int64),
+        window=np.array([structure.window], np.int64),
+        loose=np.array([structure.loose]),
+        pj=bounds.pj,
+        macs=np.array([float(encoded.einsum.macs)]),
+        most_cycles=np.array([space.most_cycles], np.int64),
+        start=np.array([_certain_energy(grid)]),
+        needed=_needed_words(space),
+        deepest=np.array(bounds.deepest, np.int64),
+        least_inside=bounds.least_inside,
+    )
+
+
+def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
+    """Orders of each set of loops of each level, and where those of each begin."""
+    space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
+    first = np.zeros((levels, 2**dims + 1), np.int64)
+    orders: list[tuple[int, ...]] = []
+    for level in range(levels):
+        places = Places(*space.fixed_places(level))
+        for mask in range(2**dims):
+            first[level, mask] = len(orders)
+            loops = frozenset(d for d in range(dims) if mask >> d & 1)
+            idle = tuple(d for d in range(dims) if d not in loops)
+            for order, inner, outer in candidate_orders(bounds.structure, loops, places, every):
+                orders.append((*order, *idle, inner, outer))
+        first[level, 2**dims] = len(orders)
+    return first, np.array(orders, np.int64).reshape(-1, dims + 2)
+
+
+def _needed_words(space: MapSpace) -> Ints:
+    """Different words of each tensor that the multiply-accumulates ask for; strides may leave some out."""
+    c = space.encoded.constants
+    found = []
+    for t in range(len(space.encoded.tensors)):
+        words = 1
+        for r in {int(r) for r, moves in zip(c.rank[t], c.relevant[t], strict=True) if moves}:
+            steps = [int(c.factor[t, d]) for d in range(len(c.bounds)) if c.relevant[t, d] and c.rank[t, d] == r]
+            counts = [int(c.bounds[d]) for d in range(len(c.bounds)) if c.relevant[t, d] and c.rank[t, d] == r]
+            reach = np.zeros(1 + sum(s * (n - 1) for s, n in zip(steps, counts, strict=True)), np.bool_)
+            reach[0] = True
+            for step, count in zip(steps, counts, strict=True):
+                marked = reach.copy()
+                for k in range(1, count):
+                    marked[k * step :] |= reach[: len(reach) - k * step]
+                reach = marked
+            words *= int(reach.sum())
+        found.append(words)
+    return np.array(found, np.int64)
+
+
+def _by_spread(stride: Ints, options: Options) -> Options:
+    """The same options, those that spread alike together."""
+    order = np.argsort(options.divisor @ stride, kind="stable")
+    o = options
+    return Options(
+        o.x[order],
+        o.y[order],
+        o.divisor[order],
+        o.spread[order],
+        o.down[order],
+        o.up[order],
+        o.windowed[order],
+        o.apart[order],
+    )
+
+
+def _certain_energy(grid: Grid) -> float:
+    """Energy of the multiply-accumulates, and of leakage in the fewest instance-cycles that there can be."""
+    encoded = grid.space.encoded
+    c, macs = encoded.constants, float(encoded.einsum.macs)
+    inside, leak = 1.0, 0.0
+    for level in range(len(c.fanout) - 1, -1, -1):
+        inside *= float(np.max(grid.options[level].spread, initial=1))
+        leak += float(c.leak[level]) * macs * float(c.mac_cycles[0]) / inside
+    return macs * float(c.mac[0]) + leak * (1 - 1e-12)
+
+
+def _status_codes(bounds: Bounds) -> Ints:
+    """Number for each set of statuses that a path can meet, in each table."""
+    structure = bounds.structure
+    radix = SLIDE + len(structure.idle)
+    levels = len(bounds.around)
+    codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
+    met: list[tuple[int, ...]] = [()]
+    for t in range(structure.tensors):
+        each: tuple[int, ...] = (NONE, STILL)
+        if t == structure.window:
+            each = tuple(s for s in range(radix) if s < SLIDE or structure.partner[s - SLIDE] >= 0)
+        met = [(*head, status) for head in met for status in each]
+    for statuses in met:
+        code = 0
+        for status in statuses:
+            code = code * radix + status
+        known = statuses if statuses in bounds.statuses else dominating(structure, statuses)
+        for level in range(levels):
+            codes[0, level, code] = bounds.around_number(level, known)
+            codes[1, level, code] = bounds.inside_number(level, known)
+    return codes
+
+
+class Solver:
+    """Branch and bound over one map space.
+
+    Parameters
+    ----------
+    space : MapSpace
+    cycles : bool
+        Whether cycles count; then the tables tell some classes of spatial spread apart.
+    every : bool
+        Look at all orders and splits, not only at those that can be best.
+    workers : int
+    """
+
+    def __init__(
+        self, space: MapSpace, *, cycles: bool = False, every: bool = False, workers: int = 1, spreads: int = SPREADS
+    ) -> None:
+        spreads = spreads if cycles else 1
+        self.space, self.workers = space, workers
+        self.grid = make_grid(space)
+        self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid))
+        port = outer_port_cycles(self.grid) if cycles else None
+        slow = np.zeros(0) if port is None else make_bounds(self.grid, spreads, port).values
+        self.guide = make_guide(self.bounds, slow, every)
+        self.stop = np.zeros(1, np.int64)
+
+    def _path(self) -> Path:
+        c = self.space.encoded.constants
+        levels, (tensors, dims) = len(c.fanout), c.relevant.shape
+        pieces = dims * levels + 2
+        tile = np.zeros((levels + 1, dims), np.int64)
+        tile[0] = self.grid.shapes.sizes - 1
+        return Path(
+            mapping=empty_batch(self.space.encoded, 1),
+            tile=tile,
+            mid=np.zeros((levels, dims), np.int64),
+            parent=np.zeros((levels + 1, tensors), np.int64),
+            share=np.ones((levels + 1, tensors)),
+            energy=np.zeros(levels + 1),
+            read=np.zeros((levels + 1, levels), np.int64),
+            written=np.zeros((levels + 1, levels), np.int64),
+            fills=np.zeros((levels + 1, tensors), np.int64),
+            moved=np.zeros((levels + 1, tensors), np.int64),
+            charged=np.zeros((levels + 1, tensors)),
+            held=np.zeros(levels + 1, np.int64),
+            cursor=np.zeros((levels, 7), np.int64),
+            context=np.zeros((levels + 1, 2**tensors), np.int64),
+            weight=np.zeros((levels + 1, 2**tensors)),
+            mix=np.zeros(pieces * tensors, np.int64),
+            mix_weight=np.zeros(pieces * tensors),
+            piece=np.zeros((tensors, pieces), np.int64),
+            piece_end=np.zeros((tensors, pieces)),
+            pieces=np.zeros(tensors, np.int64),
+            status=np.zeros(1, np.int64),
+            cycles=np.zeros(1, np.int64),
+            pj=np.zeros(1),
+        )
+
+    def search(
+        self,
+        *,
+        kind: int = BEST,
+        power: tuple[float, float] = (1.0, 0.0),
+        room: int = 1,
+        limit: float = math.inf,
+        columns: tuple[int, ...] = (0, 1),
+        level: int = 0,
+        floor: tuple[float, float] = (0.0, 0.0),
+        deadline: float | None = None,
+        seeds: Found | None = None,
+        on_poll: Callable[[Found, float], None] | None = None,
+    ) -> Outcome:
+        """Find the best mappings.
+
+        Parameters
+        ----------
+        kind : {BEST, WITHIN, FRONT}
+        power : (float, float)
+            Of energy and cycles in the objective.
+        room : int
+            How many mappings to keep.
+        limit : float
+            WITHIN: the largest value that counts.
+        columns : tuple of int
+            FRONT: what counts.
+        level : int
+            Whose capacity counts.
+        floor : (float, float)
+            FRONT: energy and cycles that no mapping falls below.
+        deadline : float, optional
+            When to stop, by `time.monotonic`; a first mapping is looked for even so.
+        """
+        started = time.monotonic()
+        self.stop[0] = 0
+        encoded = self.space.encoded
+        c, shapes = encoded.constants, self.grid.shapes
+        goal = Goal(
+            np.array([kind], np.int64),
+            np.array(power),
+            np.array(columns, np.int64),
+            np.array([level], np.int64),
+            np.array([math.inf]),
+            np.array([kind != FRONT and power[1] == 0.0 and not self._cycles_limited()]),
+            np.array(floor),
+        )
+        total = make_found(self.space, room)
+        if seeds is not None:
+            _merge(goal, total, seeds)
+        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
+        many = root_bounds(c, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values)
+        order = np.argsort(values[:many], kind="stable")
+        begin, values = begin[:many][order], values[:many][order]
+        least = float(values[0]) if many else math.inf
+        outcome = Outcome(total, least, 0, 0, 0, "exhausted", 0.0, self.bounds.values.nbytes)
+        rounds = (
+            [math.inf]
+            if kind == FRONT
+            else [limit]
+            if kind == WITHIN
+            else [least * (1 + g) for g in GROWTH]
+            if least > 0
+            else [math.inf]
+        )
+        if kind == BEST and limit < math.inf:
+            rounds = [min(r, limit) for r in rounds if r < limit] + [limit]
+        if shapes.total <= SMALL and kind == BEST and limit == math.inf:
+            rounds = [math.inf]
+        if kind == BEST and many and not total.many[0] and deadline is not None:
+            goal.kind[0] = ANY
+            self._explore(goal, total, begin, values)
+            goal.kind[0] = BEST
+        for up_to in rounds:
+            goal.limit[0] = up_to
+            total.open[0] = math.inf
+            if room > 1 and kind == BEST:  # a round finds again what the one before found
+                total.many[0] = 0
+            inside = int(np.searchsorted(values, up_to * (1 + 1e-11), side="right"))
+            stop = self._round(
+                goal, total, begin[:inside], values[:inside], deadline, self._teller(on_poll, total, outcome)
+            )
+            left = float(values[inside]) if inside < many else math.inf
+            open_bound = min(float(total.open[0]), left)
+            best = float(total.value[room - 1]) if total.many[0] == room else math.inf
+            if stop:
+                outcome.stop = stop
+                outcome.bound = max(outcome.bound, min(open_bound, best))
+                break
+            outcome.bound = max(outcome.bound, min(open_bound, best))
+            outcome.rounds.append((up_to, time.monotonic() - started))
+            if kind == BEST and total.many[0] == room and best <= up_to:
+                break
+            if open_bound == math.inf:
+                break
+        outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
+        outcome.seconds = time.monotonic() - started
+        return outcome
+
+    @staticmethod
+    def _teller(
+        on_poll: Callable[[Found, float], None] | None, total: Found, outcome: Outcome
+    ) -> Callable[[], None] | None:
+        return None if on_poll is None else lambda: on_poll(total, outcome.bound)
+
+    def _cycles_limited(self) -> bool:
+        full = self.space.encoded.einsum.macs * int(self.space.encoded.constants.mac_cycles[0])
+        return int(self.guide.most_cycles[0]) < full
+
+    def limit_cycles(self, cycles: int) -> None:
+        """Look only at mappings with at most so many cycles from now on."""
+        self.guide = self.guide._replace(most_cycles=np.array([cycles], np.int64))
+
+    def join(self, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
+        """Put together what two searches found, without what is dominated."""
+        goal = Goal(
+            np.array([FRONT], np.int64),
+            np.array((1.0, 1.0)),
+            np.array(columns, np.int64),
+            np.array([level], np.int64),
+            np.array([math.inf]),
+            np.array([False]),
+            np.zeros(2),
+        )
+        joined = make_found(self.space, int(first.many[0] + second.many[0]))
+        _merge(goal, joined, first)
+        _merge(goal, joined, second)
+        return joined
+
+    def _round(
+        self,
+        goal: Goal,
+        total: Found,
+        begin: Ints,
+        values: Floats,
+        deadline: float | None,
+        on_poll: Callable[[], None] | None,
+    ) -> str:
+        """Look through some root shapes; returns why it ended early, or nothing."""
+        first, stop, size = 0, "", FIRST_WAVE
+        if self.grid.shapes.total <= SMALL:
+            self._explore(goal, total, begin, values)
+            return ""
+        with ThreadPoolExecutor(self.workers) as pool:
+            while first < len(begin) and not stop:
+                last = min(first + size, len(begin))
+                pieces = 1 if first == 0 else PIECES
+                parts = [self._copy_of(total) for _ in range(pieces)]
+                jobs = [
+                    pool.submit(
+                        self._explore, goal, part, begin[first + k : last : pieces], values[first + k : last : pieces]
+                    )
+                    for k, part in enumerate(parts)
+                ]
+                stop = self._await(jobs, deadline, on_poll)
+                for job in jobs:
+                    job.result()
+                for part in parts:
+                    _merge(goal, total, part)
+                first, size = last, 2 * size
+        if first < len(begin):
+            total.open[0] = min(total.open[0], float(values[first]))
+        return stop
+
+    def _copy_of(self, total: Found) -> Found:
+        """An empty tally with what was found so far, for one piece of a round."""
+        part = make_found(self.space, len(total.value))
+        part.many[0] = total.many[0]
+        rows = slice(0, int(total.many[0]))
+        for mine, other in zip(
+            (part.value, part.column, *part.best), (total.value, total.column, *total.best), strict=True
+        ):
+            mine[rows] = other[rows]
+        return part
+
+    def _explore(self, goal: Goal, part: Found, begin: Ints, values: Floats) -> None:
+        encoded = self.space.encoded
+        explore(
+            encoded.constants,
+            self.grid.shapes,
+            self.guide,
+            goal,
+            part,
+            self._path(),
+            make_detail(encoded),
+            make_detail(encoded),
+            np.ascontiguousarray(begin),
+            np.ascontiguousarray(values),
+            self.stop,
+        )
+
+    def _await(self, jobs: list[Future[None]], deadline: float | None, on_poll: Callable[[], None] | None) -> str:
+        """Wait for pieces; returns why they were stopped, or nothing."""
+        stop = ""
+        try:
+            while wait(jobs, timeout=POLL_SECONDS).not_done:
+                if deadline is not None and time.monotonic() > deadline and not stop:
+                    stop, self.stop[0] = "timeout", 1
+                if on_poll is not None:
+                    on_poll()
+        except KeyboardInterrupt:
+            stop, self.stop[0] = "interrupted", 1
+        return stop
+
+
+def _merge(goal: Goal, total: Found, part: Found) -> None:
+    """Enter what a part of a round found, best first, each mapping once."""
+    rows = []
+    for found in (total, part):
+        for i in range(int(found.many[0])):
+            key = tuple(array[i].tobytes() for array in found.best)
+            rows.append((float(found.value[i]), key, found, i))
+    seen: set[tuple[bytes, ...]] = set()
+    chosen = []
+    for at in sorted(range(len(rows)), key=lambda k: rows[k][0]):
+        if rows[at][1] not in seen:
+            seen.add(rows[at][1])
+            chosen.append(at)
+    if goal.kind[0] == FRONT:
+        columns = goal.columns
+        points = [rows[at][2].column[rows[at][3], columns] for at in chosen]
+        kept: list[int] = []
+        for i, mine in enumerate(points):
+            others = (np.all(o <= mine) and (np.any(o < mine) or j < i) for j, o in enumerate(points) if j != i)
+            if not any(others):
+                kept.append(chosen[i])
+        chosen = kept
+    chosen = chosen[: len(total.value)]
+    copies = [
+        (rows[at][0], rows[at][2].column[rows[at][3]].copy(), [a[rows[at][3]].copy() for a in rows[at][2].best])
+        for at in chosen
+    ]
+    for i, (value, column, arrays) in enumerate(copies):
+        total.value[i], total.column[i] = value, column
+        for target, array in zip(total.best, arrays, strict=True):
+            target[i] = array
+    total.many[0] = len(copies)
+    total.tally[:4] += part.tally[:4]
+    total.tally[4] |= part.tally[4]
+    total.open[0] = min(total.open[0], part.open[0])

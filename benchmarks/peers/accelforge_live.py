@@ -1,0 +1,115 @@
+"""Run AccelForge, in its own Python: requests as JSON on stdin, answers on stdout.
+
+A request with a nest is evaluated. Any other is searched, and once more with the tiles of a memory in two places at
+most, which is nearer to even mappings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import accelforge  # type: ignore[import-not-found]
+from accelforge.frontend.mapping import Compute, Mapping, Spatial, Storage, Temporal  # type: ignore[import-not-found]
+from accelforge.mapper.FFM.main import map_workload_to_arch  # type: ignore[import-not-found]
+
+TOTALS = {"energy": "energy", "cycles": "latency", "edp": "energy_delay_product"}
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of those that it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def load(machine: str, problem: str) -> Any:
+    """Specification of a recorded machine and problem; energies are the recorded ones, not estimated anew."""
+    nodes = [write_part(part) for part in json.loads(Path(machine).read_text())["levels_outer_to_inner"]]
+    path = Path("machine.yaml")
+    path.write_text("\n".join(["arch:", "  nodes:", *nodes]))
+    return accelforge.Spec.from_yaml(str(path), problem)
+
+
+def write_part(part: dict[str, Any]) -> str:
+    """One component in AccelForge's own YAML."""
+    fields: dict[str, Any] = {"name": part["name"]}
+    if part["kind"] == "Container":
+        asked = ({"reuse": s["must_reuse"][0], "min_usage": 1} if s["must_reuse"] else {} for s in part["spatial"])
+        keys = ("name", "fanout")
+        fields["spatial"] = [{k: s[k] for k in keys} | more for s, more in zip(part["spatial"], asked, strict=True)]
+    else:
+        fields |= {"leak_power": part["leak_power_w_per_instance"], "area": 0}
+        fields["total_latency"] = part["total_latency_expr_s"]
+        names = {"energy": "energy_j", "throughput": "throughput_actions_per_s"}
+        names |= {"bits_per_action": "bits_per_action"} if part["kind"] == "Memory" else {}
+        actions = part["actions"].items()
+        fields["actions"] = [{"name": name, **{k: of[v] for k, v in names.items()}} for name, of in actions]
+    if part["kind"] == "Memory":
+        must, may = part["must_keep"], part["may_keep"]
+        keep = " | ".join(must) if isinstance(must, list) else must["expression"]
+        fields |= {
+            "size": part["size_bits_per_instance"],
+            "tensors": {"keep": keep} | ({"may_keep": "All"} if may else {}),
+        }
+    return f"  - !{part['kind']} {json.dumps(fields)}"
+
+
+def search(machine: str, problem: str, objective: str, even: bool) -> tuple[float, float]:
+    """Optimum [J, s or J*s] and processor time."""
+    spec = load(machine, problem)
+    spec.mapper.metrics = accelforge.Metrics[TOTALS[objective].upper()]
+    spec.mapper._timeloop_style_even = even
+    started = cpu_seconds()
+    found = map_workload_to_arch(spec, print_progress=False, eval_in_detail=False)
+    return float(found.data.iloc[0][f"Total<SEP>{TOTALS[objective]}"]), cpu_seconds() - started
+
+
+def evaluate(machine: str, problem: str, objective: str, nest: list[list[Any]]) -> float:
+    """Value of a nest: rows of level and tensor, or of dimension, tile below the loop, spatial name and container."""
+    spec = load(machine, problem)
+    nodes: list[Any] = []
+    for first, second, *spatial in nest:
+        if not spatial:
+            nodes.append(Storage(tensors=[second], component=first))
+        elif spatial[0]:
+            at = {"name": spatial[0], "component": spatial[1]}
+            nodes.append(Spatial(rank_variable=first, tile_shape=second, **at))
+        else:
+            nodes.append(Temporal(rank_variable=first, tile_shape=second))
+    nodes.append(Compute(einsum=spec.workload.einsums[0].name, component="MAC"))
+    spec.mapping = Mapping(nodes=nodes)
+    spec.model.metrics = accelforge.Metrics.ENERGY | accelforge.Metrics.LATENCY
+    energy, latency = (float(spec.evaluate_mapping().data.iloc[0][f"Total<SEP>{x}"]) for x in ("energy", "latency"))
+    return {"energy": energy, "cycles": latency, "edp": energy * latency}[objective]
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Answer one request; the first search of a process compiles and is done twice."""
+    asked = request["machine"], request["problem"], request["objective"]
+    if request.get("nest"):
+        return {"value": evaluate(*asked, request["nest"])}
+    even, _ = search(*asked, even=True)
+    value, seconds = search(*asked, even=False)
+    return {"value": value, "seconds": seconds, "even": even}
+
+
+def main() -> None:
+    """Answer every request."""
+    accelforge.set_n_parallel_jobs(1)
+    answers = []
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(sys.stderr):
+        for request in json.load(sys.stdin):
+            try:
+                answers.append(answer(request))
+            except Exception as error:
+                answers.append({"error": f"{type(error).__name__}: {error}"[:200]})
+    json.dump(answers, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

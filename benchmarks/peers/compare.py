@@ -1,0 +1,154 @@
+"""Compare our mapper with AccelForge and ZigZag: what each finds, both models on the same mapping, and the time.
+
+Run `python benchmarks/peers/compare.py` beside the peers' recorded results, with `--live` beside the peers themselves,
+which `setup.sh` installs. README.md in this folder says what the columns mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY))
+
+import accelforge_golden as accelforge  # noqa: E402
+import zigzag_golden as zigzag  # noqa: E402
+from nest import Nest, Peer, Replay, as_nest, replay, uneven  # noqa: E402
+
+from accelsim import Budget, map_einsum  # noqa: E402
+from accelsim.result import SearchResult  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+GOLDEN = Path(os.environ.get("ACCELSIM_SHARED", REPOSITORY.parent / "shared")) / "golden"
+VENVS = Path(os.environ.get("ACCELSIM_PEERS", Path.home() / ".cache" / "accelsim-peers"))
+SAME = 1e-5
+"""Relative difference up to which two models agree: theirs count in floats of 32 bits, ours rounds cycles up."""
+HEADS = "tool,machine,problem,objective,peer,its mapping,ours,ratio,ours there,peer s,ours s,speed-up,optimum,remark"
+Json = dict[str, Any]
+
+
+def search(peer: Peer, budget: Budget | None) -> tuple[SearchResult, float, float]:
+    """Our best of the peer's choices of spatial loops, its value, and processor time of all these searches."""
+    tiny = replace(peer.einsum, dims={dim: min(bound, 2) for dim, bound in peer.einsum.dims.items()})
+    map_einsum(peer.architecture, tiny, objective=peer.objective, workers=1)  # compiles
+    started, found = time.process_time(), []
+    for asked in peer.constraints:
+        found.append(
+            map_einsum(
+                peer.architecture, peer.einsum, constraints=asked, objective=peer.objective, budget=budget, workers=1
+            )
+        )
+    seconds = time.process_time() - started
+    values = [Replay(each.best.energy_pj, each.best.cycles).value(peer.objective) for each in found]
+    least = min(range(len(found)), key=values.__getitem__)
+    return found[least], values[least], seconds
+
+
+def judge(peer: Peer, nest: Nest) -> tuple[float, float, str]:
+    """Value of the peer's mapping by our model, what ours is to be compared with, and how far both tools agree."""
+    ours = replay(peer.architecture, peer.einsum, nest)
+    again = replay(peer.architecture, peer.einsum, nest, first_reads=peer.first_reads).value(peer.objective)
+    off = [" ".join(key) for key, words in peer.counts.items() if abs(ours.counts[key] - words) > SAME * words]
+    alike = abs(again - peer.value) <= max(1.0, SAME * peer.value) and not off
+    said = ["counts alike" if alike else f"counts its mapping {again / peer.value - 1:+.2%}", *off]
+    ranks = [rank for tensor in peer.einsum.tensors for rank in tensor.ranks]
+    if any(sum(peer.einsum.dims[dim] > 1 for dim, _ in rank) > 1 for rank in ranks):
+        said.insert(0, "bound only: windows")
+    said += [] if ours.fits else ["its tiles do not fit by our model"]
+    said += ["its tiles are uneven"] if uneven(nest, peer.einsum) else []
+    value = ours.value(peer.objective)
+    return value, value if ours.fits else peer.value, "; ".join([*said, *filter(None, [peer.note])])
+
+
+def ask(tool: str, requests: list[Any]) -> list[Json]:
+    """Answers of a peer, from its own environment."""
+    python, script = VENVS / tool / "bin" / "python", HERE / f"{tool}_live.py"
+    if not python.is_file():
+        raise SystemExit(f"{python} is missing; run {HERE / 'setup.sh'} {VENVS}")
+    done = subprocess.run([python, script], input=json.dumps(requests), stdout=subprocess.PIPE, text=True, check=True)
+    answers: list[Json] = json.loads(done.stdout)
+    return answers
+
+
+def live(peers: list[Peer], found: list[SearchResult]) -> list[Json]:
+    """What the peers find now [our units], and what AccelForge says of our mappings (`ours`)."""
+    answers: list[Json] = [{} for _ in peers]
+    forge = [i for i, peer in enumerate(peers) if peer.tool == "AccelForge"]
+    requests: list[Json] = []
+    nests: list[Json] = []
+    for i in forge:
+        peer, parts = peers[i], accelforge.read_parts(GOLDEN / "accelforge", peers[i].machine)
+        problem = str(GOLDEN / "accelforge" / "workloads" / f"{peer.problem}.yaml")
+        machine = str(accelforge.machine_path(GOLDEN / "accelforge", peer.machine))
+        requests.append({"machine": machine, "problem": problem, "objective": peer.objective})
+        nest = as_nest(found[i].best.mapping, peer.einsum)
+        nests.append({**requests[-1], "nest": accelforge.write_nest(nest, parts, peer.einsum)})
+    replies = ask("accelforge", [*requests, *nests]) if forge else []
+    for i, searched, evaluated in zip(forge, replies[: len(forge)], replies[len(forge) :], strict=True):
+        to_ours = accelforge.unit(peers[i].objective, peers[i].architecture)
+        values = {**searched, "ours": evaluated.get("value"), "ours error": evaluated.get("error")}
+        scaled = {key: values[key] * to_ours for key in ("value", "even", "ours") if values.get(key) is not None}
+        answers[i] = {**values, **scaled}
+    zig = [i for i, peer in enumerate(peers) if peer.tool == "ZigZag"]
+    records = [str(zigzag.record(GOLDEN / "zigzag", peers[i].machine, peers[i].problem)) for i in zig]
+    for i, reply in zip(zig, ask("zigzag", records) if zig else [], strict=True):
+        answers[i] = reply
+    return answers
+
+
+def row(peer: Peer, nest: Nest, searched: tuple[SearchResult, float, float], now: Json) -> list[str]:
+    """Cells of one line."""
+    (found, value, seconds), (again, against, said) = searched, judge(peer, nest)
+    if "value" in now:
+        said += f"; live {now['value'] / peer.value:.6f} of recorded"
+    if "even" in now:
+        said += f", {now['even'] / peer.value:.4f} if nearly even"
+    said += "".join(f"; {now[key]}" for key in ("error", "ours error") if now.get(key))
+    there = f"{now['ours'] / peer.value:.4f}" if now.get("ours") else "-"
+    peer_seconds, proof = now.get("seconds", peer.seconds), found.method
+    if found.certificate:
+        proof = "proved" if found.certificate.proved else f"within {found.certificate.gap:.2%}"
+    values = [f"{each:.7g}" for each in (peer.value, again, value)]
+    times = [f"{peer_seconds:.2f}", f"{seconds:.2f}", f"{peer_seconds / seconds:.1f}"]
+    names = [peer.tool, peer.machine, peer.problem, peer.objective]
+    return [*names, *values, f"{value / against:.4f}", there, *times, proof, said]
+
+
+def main() -> None:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(description="Our mapper beside AccelForge and ZigZag.")
+    parser.add_argument("--live", action="store_true", help="run the peers too, from $ACCELSIM_PEERS")
+    parser.add_argument("--only", default="", metavar="WORDS", help="only lines that have all of these words")
+    parser.add_argument("--seconds", type=float, help="budget of each of our searches")
+    options = parser.parse_args()
+    budget = Budget(seconds=options.seconds) if options.seconds else None
+    words = set(options.only.split())
+    peers, searched = [], []
+    for peer in [*accelforge.load_peers(GOLDEN / "accelforge"), *zigzag.load_peers(GOLDEN / "zigzag")]:
+        if not words <= {peer.tool, peer.machine, peer.problem, peer.objective}:
+            continue
+        sys.stderr.write(f"searching {peer.machine} {peer.problem} {peer.objective}\n")
+        if peer.nest is None:
+            sys.stdout.write(f"{peer.tool} {peer.machine} {peer.problem}: not compared, its loops leave remainders\n")
+            continue
+        peers.append((peer, peer.nest))
+        searched.append(search(peer, budget))
+    now = live([peer for peer, _ in peers], [found for found, _, _ in searched]) if options.live else [{}] * len(peers)
+    lines = [HEADS.split(",")]
+    lines += [row(*peer, *more) for peer, more in zip(peers, zip(searched, now, strict=True), strict=True)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,386 @@
+"""The truth about small map spaces: every mapping by the definition alone (MODEL.md, section 3), and what each costs.
+
+It judges `accelsim.mapspace` and `accelsim.search`, so it uses nothing of them: no equivalences, no bounds, all orders
+of loops. Only the cost model is accelsim's. Axis letters: L = levels (outermost first), D = dimensions as `encode` has
+them, T = tensors; N = tilings, a factorisation of every dimension; M = tilings with an order of all loops; K = choices
+of what is kept; V = valid mappings.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from accelsim.architecture import Architecture
+from accelsim.constraints import Block, Constraints
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.model import kernel
+from accelsim.model.detail import PARTIAL, READ, TILE, WRITTEN, Detail, make_detail
+from accelsim.model.encode import (
+    Batch,
+    Bools,
+    Constants,
+    Encoded,
+    Floats,
+    Ints,
+    decode_mapping,
+    encode,
+    encode_mappings,
+)
+from accelsim.model.jit import jit
+from accelsim.workload import Einsum
+
+Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
+FREE = Constraints()
+SLACK = 1e-12
+"""Values this close (relative) count as equal: sums of doubles in another order."""
+
+
+def identity(mapping: Mapping) -> Identity:
+    """What makes a mapping this one and no other (MODEL.md, section 3)."""
+    loops = [
+        [tuple(loop for loop in block if loop.bound > 1) for block in (m.temporal, m.x, m.y)] for m in mapping.levels
+    ]
+    return tuple(
+        (level.keep, temporal, frozenset(x), frozenset(y))
+        for level, (temporal, x, y) in zip(mapping.levels, loops, strict=True)
+    )
+
+
+@lru_cache(maxsize=4096)
+def splits(bound: int, places: int) -> tuple[tuple[int, ...], ...]:
+    """All ways to write a bound as a product of factors at places: each of its primes goes to any place."""
+    primes = []
+    for factor in range(2, bound + 1):
+        while bound % factor == 0:
+            primes.append(factor)
+            bound //= factor
+    found = set()
+    for where in itertools.product(range(places), repeat=len(primes)):
+        row = [1] * places
+        for prime, place in zip(primes, where, strict=True):
+            row[place] *= prime
+        found.add(tuple(row))
+    return tuple(sorted(found))
+
+
+def every_mapping(architecture: Architecture, einsum: Einsum, constraints: Constraints = FREE) -> Iterator[Mapping]:
+    """Every mapping that breaks no constraint, one by one, by the definition alone; slow on purpose.
+
+    Fanout, capacity and utilization are not looked at.
+    """
+    levels = architecture.levels
+    places = [(index, "time", 0) for index in range(len(levels))]
+    places += [(index, "x", level.x.size) for index, level in enumerate(levels) if level.x.size > 1]
+    places += [(index, "y", level.y.size) for index, level in enumerate(levels) if level.y.size > 1]
+    rows = [
+        [
+            [(place, Loop(dim, factor)) for place, factor in zip(places, row, strict=True) if factor > 1]
+            for row in splits(bound, len(places))
+            if all(where == "time" or factor <= size for factor, (_, where, size) in zip(row, places, strict=True))
+        ]
+        for dim, bound in einsum.dims.items()
+    ]
+    keeps = []
+    for index, level in enumerate(levels):
+        must = {t.name for t in einsum.tensors if index == 0 or t.role in level.keep}
+        may = sorted({t.name for t in einsum.tensors if t.role not in level.bypass} - must)
+        keeps.append(
+            [frozenset(must | {*chosen}) for k in range(len(may) + 1) for chosen in itertools.combinations(may, k)]
+        )
+    for chosen in itertools.product(*rows):
+        at: dict[tuple[int, str, int], list[Loop]] = {place: [] for place in places}
+        for place, loop in itertools.chain(*chosen):
+            at[place].append(loop)
+        blocks = [itertools.permutations(at[index, "time", 0]) for index in range(len(levels))]
+        spatial = [
+            {
+                where: tuple(at.get((index, where, size), ()))
+                for where, size in (("x", level.x.size), ("y", level.y.size))
+            }
+            for index, level in enumerate(levels)
+        ]
+        for times in itertools.product(*blocks):
+            for keep in itertools.product(*keeps):
+                mapping = Mapping(
+                    tuple(
+                        LevelMapping(level.name, time, on["x"], on["y"], kept)
+                        for level, time, on, kept in zip(levels, times, spatial, keep, strict=True)
+                    )
+                )
+                if constraints is FREE or not constraints.broken_by(mapping):
+                    yield mapping
+
+
+@dataclass(frozen=True, eq=False)
+class Tilings:
+    """The same mappings as those of `every_mapping`, as arrays, with orders apart.
+
+    loops : int64[3, N, L, D], bounds in time, on x and on y; keeps : bool[K, L, T]; orders : for each level the orders
+    of its temporal blocks, int64[., D], dimensions without a loop after all others; first, count : int64[N, L], where
+    the orders of a tiling's block begin and how many there are.
+    """
+
+    loops: Ints
+    keeps: Bools
+    orders: tuple[Ints, ...]
+    first: Ints
+    count: Ints
+
+    @property
+    def size(self) -> int:
+        """Mappings in all."""
+        return int(self.count.prod(axis=1).sum()) * len(self.keeps)
+
+
+def tilings(architecture: Architecture, einsum: Einsum, constraints: Constraints, most: int) -> Tilings | None:
+    """Enumerate all tilings that break no constraint; None if there are more than `most` mappings."""
+    asked = [constraints.of(level.name) for level in architecture.levels]
+    blocks = [block for level in asked for block in (level.temporal, level.x, level.y)]
+    keeps = _keeps(architecture, einsum, constraints)
+    dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
+    rows = [_rows(architecture, blocks, dim, einsum.dims[dim]) for dim in dims]
+    total = math.prod(map(len, rows))
+    if not all(block.allows(dim, 1) for block in blocks for dim in einsum.dims if dim not in dims):
+        total = 0
+    if total * len(keeps) > most:
+        return None
+    loops = np.ones((3, total, len(asked), len(dims)), np.int64)
+    inner = total
+    for d, row in enumerate(rows if total else ()):
+        inner //= len(row)
+        loops[:, :, :, d] = row[np.arange(total) // inner % len(row)].transpose(1, 0, 2)
+    patterns = (loops[0] > 1) @ (1 << np.arange(len(dims)))
+    orders, first, count = [], np.empty_like(patterns), np.empty_like(patterns)
+    for lv, level in enumerate(asked):
+        found, which = np.unique(patterns[:, lv], return_inverse=True)
+        allowed = [_orders(dims, level.temporal, int(pattern)) for pattern in found]
+        counts = np.array([len(each) for each in allowed], np.int64)
+        first[:, lv], count[:, lv] = (np.cumsum(counts) - counts)[which], counts[which]
+        orders.append(np.concatenate([np.empty((0, len(dims)), np.int64), *allowed]))
+    space = Tilings(loops, keeps, tuple(orders), first, count)
+    return space if space.size <= most else None
+
+
+def _keeps(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> Bools:
+    """All choices of what is kept: bool[K, L, T]."""
+    choices = []
+    for index, level in enumerate(architecture.levels):
+        asked = constraints.of(level.name)
+        for tensor in einsum.tensors:
+            must = index == 0 or tensor.role in level.keep
+            may = must or tensor.role not in level.bypass
+            some = [kept for kept in (False, True) if (kept or not must) and (may or not kept)]
+            some = [kept for kept in some if not (tensor.name in asked.keep and not kept)]
+            choices.append([kept for kept in some if not (tensor.name in asked.bypass and kept)])
+    keeps = np.array(list(itertools.product(*choices)), np.bool_)
+    return keeps.reshape(-1, len(architecture.levels), len(einsum.tensors))
+
+
+def _rows(architecture: Architecture, blocks: Sequence[Block], dim: str, bound: int) -> Ints:
+    """Factorisations of a dimension that the blocks allow (time, x, y of each level): int64[rows, 3, L]."""
+    sizes = np.array([(bound, level.x.size, level.y.size) for level in architecture.levels]).ravel()
+    places = [place for place, size in enumerate(sizes) if place % 3 == 0 or size > 1]
+    split = splits(bound, len(places))
+    rows = np.ones((len(split), len(sizes)), np.int64)
+    rows[:, places] = split
+    rows = rows[(rows <= sizes).all(axis=1)]
+    for place, block in enumerate(blocks):
+        if block.factors or block.only is not None:
+            rows = rows[np.array([block.allows(dim, factor) for factor in rows[:, place].tolist()], np.bool_)]
+    return np.asarray(rows.reshape(len(rows), len(architecture.levels), 3).transpose(0, 2, 1))
+
+
+@lru_cache(maxsize=4096)
+def _permutations(dims: int, pattern: int) -> Ints:
+    """All orders of the dimensions in a bit pattern, each followed by the others: int64[., dims]."""
+    loops, others = ([d for d in range(dims) if pattern >> d & 1 == bit] for bit in (1, 0))
+    return np.array([(*order, *others) for order in itertools.permutations(loops)], np.int64)
+
+
+def _orders(dims: tuple[str, ...], block: Block, pattern: int) -> Ints:
+    """Allowed orders of the loops of a temporal block over the dimensions in a bit pattern: int64[., D]."""
+    orders = _permutations(len(dims), pattern)
+    if not block.outer and not block.inner:
+        return orders
+    loops = [Loop(dim, 2 if pattern >> d & 1 else 1) for d, dim in enumerate(dims)]
+    allowed = [block.orders(tuple(loops[d] for d in order)) for order in orders.tolist()]
+    return np.asarray(orders[np.array(allowed)])
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """All valid mappings of a map space and what they cost, in no order that means anything.
+
+    Attributes
+    ----------
+    size : int
+        Mappings that break no constraint, valid or not; the smallest utilization counts for validity.
+    batch : Batch
+        The valid ones.
+    energy_pj : float64[V]
+    cycles : int64[V]
+    outer_words : int64[V]
+        Storage words read from, filled into and updated in the outermost level.
+    used_words : int64[V, L]
+        Storage words of the tiles that one instance holds.
+    """
+
+    encoded: Encoded
+    size: int
+    batch: Batch
+    energy_pj: Floats
+    cycles: Ints
+    outer_words: Ints
+    used_words: Ints
+
+    @property
+    def valid(self) -> int:
+        """Valid mappings."""
+        return len(self.cycles)
+
+    @cached_property
+    def keys(self) -> dict[bytes, int]:
+        """Number of each valid mapping by its identity, as bytes."""
+        return {key: index for index, key in enumerate(_keys(self.batch))}
+
+    def number(self, mapping: Mapping) -> int | None:
+        """Index of a mapping in the arrays; None if it is not valid."""
+        return self.keys.get(_keys(encode_mappings(self.encoded, [mapping]))[0])
+
+    def mapping(self, index: int) -> Mapping:
+        """The mapping at an index of the arrays."""
+        return decode_mapping(self.encoded, self.batch, index)
+
+    def values(self, energy_power: float = 1.0, cycles_power: float = 0.0) -> Floats:
+        """Objective `energy^a * cycles^b` of each mapping: float64[V]."""
+        return np.asarray(self.energy_pj**energy_power * self.cycles.astype(np.float64) ** cycles_power)
+
+    def best(self, energy_power: float = 1.0, cycles_power: float = 0.0) -> float:
+        """Smallest value of the objective; infinite if no mapping is valid."""
+        return float(self.values(energy_power, cycles_power).min(initial=math.inf))
+
+    def smallest(self, k: int, energy_power: float = 1.0, cycles_power: float = 0.0) -> list[float]:
+        """The k smallest values of the objective, in order, one for each mapping; fewer if there are fewer."""
+        return [float(value) for value in np.sort(self.values(energy_power, cycles_power))[:k]]
+
+    def within(self, fraction: float, energy_power: float = 1.0, cycles_power: float = 0.0) -> int:
+        """Mappings whose objective is at most `1 + fraction` times the smallest value."""
+        limit = self.best(energy_power, cycles_power) * (1 + fraction) * (1 + SLACK)
+        return int((self.values(energy_power, cycles_power) <= limit).sum())
+
+    def front(self, *columns: Floats | Ints) -> set[tuple[float, ...]]:
+        """Values of the mappings that none is better than in one column and as good in all others; small is good.
+
+        >>> nothing = np.zeros(0)
+        >>> truth = Truth(None, 0, None, nothing, nothing, nothing, nothing)
+        >>> sorted(truth.front(np.array([1, 2, 3, 1]), np.array([7, 5, 6, 8])))
+        [(1.0, 7.0), (2.0, 5.0)]
+        """
+        rows = np.unique(np.column_stack(columns).astype(np.float64), axis=0)
+        found = set()
+        while len(rows):  # no row is better in the first column than those before it
+            found.add(tuple(rows[0].tolist()))
+            rows = rows[(rows[:, 1:] < rows[0, 1:]).any(axis=1)]
+        return found
+
+
+def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, most: int) -> Truth | None:
+    """Evaluate every mapping; None if there are more than `most`."""
+    space = tilings(architecture, einsum, constraints, most)
+    if space is None:
+        return None
+    encoded = encode(architecture, einsum)
+    tiling, order = _spread(space)
+    shape = (len(tiling), len(space.keeps))
+    energy = np.zeros(shape)
+    status, cycles, outer = np.zeros((3, *shape), np.int64)
+    used = np.zeros((*shape, len(architecture.levels)), np.int64)
+    _evaluate(
+        encoded.constants,
+        space.loops,
+        tiling,
+        order,
+        space.keeps,
+        make_detail(encoded),
+        status,
+        energy,
+        cycles,
+        outer,
+        used,
+    )
+    least = Fraction(constraints.min_utilization)
+    ideal = Fraction(einsum.macs * architecture.compute.cycles_per_mac, architecture.macs)
+    slow = cycles > math.floor(ideal / least) if least else np.zeros(shape, np.bool_)
+    m, k = np.nonzero((status == kernel.VALID) & ~slow)
+    time, x, y = space.loops[:, tiling[m]]
+    batch = Batch(time, order[m], x, y, space.keeps[k])
+    return Truth(encoded, space.size, batch, energy[m, k], cycles[m, k], outer[m, k], used[m, k])
+
+
+def _spread(space: Tilings) -> tuple[Ints, Ints]:
+    """Every order of every tiling: int64[M], the tiling, and int64[M, L, D], the order."""
+    combinations = space.count.prod(axis=1)
+    tiling = np.repeat(np.arange(len(combinations)), combinations)
+    rest = np.arange(len(tiling)) - np.repeat(np.cumsum(combinations) - combinations, combinations)
+    order = np.empty((len(tiling), *space.loops.shape[2:]), np.int64)
+    for lv, orders in enumerate(space.orders):
+        rest, digit = np.divmod(rest, space.count[tiling, lv])
+        order[:, lv] = orders[space.first[tiling, lv] + digit]
+    return tiling, order
+
+
+def _keys(batch: Batch) -> list[bytes]:
+    """The bytes of each mapping of a batch."""
+    rows = np.concatenate(
+        [array.reshape(len(array), math.prod(array.shape[1:])).astype(np.uint16) for array in batch], axis=1
+    )
+    return [row.tobytes() for row in rows]
+
+
+def _forget_stale() -> None:
+    """Remove this file's machine code from disk if the model, which it contains, is newer: Numba does not look."""
+    newest = max(file.stat().st_mtime for file in Path(kernel.__file__).parent.glob("*.py"))
+    for index in Path(__file__).parent.glob("__pycache__/brute.*.nbi"):
+        with suppress(OSError):
+            if index.stat().st_mtime < newest:
+                index.unlink()
+
+
+_forget_stale()
+
+
+@jit
+def _evaluate(
+    c: Constants,
+    loops: Ints,
+    tiling: Ints,
+    order: Ints,
+    keeps: Bools,
+    s: Detail,
+    status: Ints,
+    energy: Floats,
+    cycles: Ints,
+    outer: Ints,
+    used: Ints,
+) -> None:
+    """Evaluate each order with each choice of what is kept; writes status ... outer : [M, K], used : [M, K, L]."""
+    for m in range(len(tiling)):
+        n = tiling[m]
+        for k in range(len(keeps)):
+            status[m, k], energy[m, k], cycles[m, k] = kernel.evaluate_one(
+                c, loops[0, n], order[m], loops[1, n], loops[2, n], keeps[k], s, False
+            )
+            outer[m, k] = s.level[0, READ] + s.level[0, WRITTEN]
+            for lv in range(keeps.shape[1]):
+                for t in range(keeps.shape[2]):
+                    if keeps[k, lv, t]:
+                        used[m, k, lv] += s.at[lv, t, TILE] * c.word_parts[lv, t, s.at[lv, t, PARTIAL]]

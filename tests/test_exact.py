@@ -1,0 +1,258 @@
+"""The exact mapper against brute force over the whole map space, its certificates, and laws that optima obey.
+
+`ACCELSIM_EXACT_PROBLEMS`: how many random problems are solved (default 3000), `ACCELSIM_EXACT_FIRST`: the first seed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from accelsim import load_architecture, load_workload
+from accelsim.architecture import Architecture
+from accelsim.constraints import Constraints, LevelConstraint
+from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.search import Budget, map_einsum
+from accelsim.search.exact import candidates, orders
+from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.solve import Solver
+from accelsim.workload import Einsum
+from tests.brute import Truth, truth
+from tests.problems import MOST, problem
+
+PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "3000"))
+FIRST = int(os.environ.get("ACCELSIM_EXACT_FIRST", "0"))
+GROUPS = 30
+SAME = 1e-9
+
+Problem = tuple[Architecture, Einsum, Constraints]
+
+
+def same(found: float, expected: float) -> bool:
+    return math.isclose(found, expected, rel_tol=SAME, abs_tol=1e-9)
+
+
+def check_best(case: Problem, known: Truth, objective: str, powers: tuple[float, float]) -> None:
+    """The best mapping has the smallest value of all, and the certificate proves it."""
+    architecture, einsum, constraints = case
+    result = map_einsum(architecture, einsum, constraints=constraints, objective=objective, workers=1)
+    assert result.certificate is not None
+    assert same(result.certificate.value, known.best(*powers)), objective
+    assert result.certificate.proved
+    assert result.stop == "exhausted"
+    assert known.number(result.best.mapping) is not None
+    if objective == "cycles":
+        fastest = known.cycles == known.cycles.min()
+        assert same(result.best.energy_pj, known.energy_pj[fastest].min())
+
+
+def check_smallest(case: Problem, known: Truth) -> None:
+    """The k best are k different mappings with the k smallest values."""
+    architecture, einsum, constraints = case
+    result = map_einsum(architecture, einsum, constraints=constraints, top=25, workers=1)
+    expected = known.smallest(25)
+    numbers = [known.number(found.mapping) for found in result.ranked]
+    assert len(set(numbers)) == len(numbers) == len(expected)
+    assert all(same(found.energy_pj, value) for found, value in zip(result.ranked, expected, strict=True))
+
+
+def check_within(case: Problem, known: Truth) -> None:
+    """All mappings within a share of the best are counted."""
+    architecture, einsum, constraints = case
+    result = map_einsum(architecture, einsum, constraints=constraints, objective="edp", within=0.07, workers=1)
+    values = known.values(1.0, 1.0)
+    limit = values.min() * 1.07
+    least, most = (int((values <= limit * (1 + slack)).sum()) for slack in (-1e-9, 1e-9))
+    assert result.within is not None
+    assert least <= result.within[1] <= most
+    assert len(result.ranked) == min(result.within[1], 1000)
+
+
+def check_front(case: Problem, known: Truth, columns: tuple[str, ...]) -> None:
+    """The front holds the values that no mapping beats, each once."""
+    architecture, einsum, constraints = case
+    level = len(architecture.levels) - 1
+    all_values = {
+        "energy": known.energy_pj,
+        "cycles": known.cycles,
+        "outer_words": known.outer_words,
+        f"capacity:{architecture.levels[level].name}": known.used_words[:, level],
+    }
+    result = map_front(architecture, einsum, columns, constraints=constraints, workers=1)
+    table = np.stack([all_values[column].astype(float) for column in columns], 1)
+    found = np.array(result.values)
+    # equal to rounding: every mapping is beaten or met by a point, every point is met by a mapping that none beats
+    tolerance = np.array([SAME if column == "energy" else 0.0 for column in columns])
+    met = (found[None] <= table[:, None] * (1 + tolerance)).all(axis=2).any(axis=1)
+    assert met.all()
+    for point in found:
+        assert (np.abs(table - point) <= tolerance * np.abs(point)).all(axis=1).any()
+        better = (table <= point * (1 + tolerance)).all(axis=1) & (table < point * (1 - tolerance)).any(axis=1)
+        assert not better.any()
+
+
+def problems(group: int) -> Iterator[tuple[int, Problem, Truth]]:
+    """Seeds of a group, with what brute force says of them."""
+    for seed in range(FIRST + group, FIRST + PROBLEMS, GROUPS):
+        case = problem(seed)
+        known = truth(*case, MOST)
+        if known is not None:
+            yield seed, case, known
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_exact__equals_brute_force(group):
+    for seed, case, known in problems(group):
+        try:
+            if not known.valid:
+                with pytest.raises(NoValidMapping):
+                    map_einsum(case[0], case[1], constraints=case[2], workers=1)
+                continue
+            check_best(case, known, "energy", (1.0, 0.0))
+            kind = (seed // GROUPS) % 8
+            level = case[0].levels[-1].name
+            if kind == 0:
+                check_best(case, known, "cycles", (0.0, 1.0))
+            elif kind in (1, 2):
+                check_best(case, known, "edp", (1.0, 1.0))
+            elif kind == 3:
+                check_best(case, known, "energy^2*cycles", (2.0, 1.0))
+            elif kind == 4:
+                check_front(case, known, ("energy", "cycles"))
+            elif kind == 5:
+                check_front(case, known, ("energy", "outer_words", f"capacity:{level}"))
+            elif kind == 6:
+                check_smallest(case, known)
+            else:
+                check_within(case, known)
+        except AssertionError as error:
+            raise AssertionError(f"problem {seed}: {error}") from error
+
+
+def test_order_classes__are_needed(monkeypatch):
+    """Without the classes of loops that carry on, some optimum is missed: the comparison would notice."""
+    full = orders._Builder.add
+
+    def without(self, allowed, terms, pair=(-1, -1, 0)):
+        if pair[2] != orders.EQUAL:
+            full(self, allowed, [(dims, tuple(max(s, 0) for s in statuses)) for dims, statuses in terms], pair)
+
+    monkeypatch.setattr(orders._Builder, "add", without)
+    orders.order_classes.cache_clear()
+    orders.all_statuses.cache_clear()
+    try:
+        structure = orders.Structure((frozenset({0}), frozenset({1})), -1, (-1, -1), 2, False)
+        assert orders.all_statuses(structure)
+    finally:
+        orders.order_classes.cache_clear()
+        orders.all_statuses.cache_clear()
+
+
+def test_candidates__of_a_gemm_keep_one_tensor_in_place_each():
+    structure = orders.Structure((frozenset({1}), frozenset({2}), frozenset({0})), -1, (-1,) * 3, 3, False)
+
+    found = candidates.candidate_orders(structure, frozenset({0, 1, 2}), candidates.Places(), False)
+
+    assert sorted(order[-1] for order, _, _ in found) == [0, 1, 2]
+    assert len(candidates.candidate_orders(structure, frozenset({0, 1, 2}), candidates.Places(), True)) == 6
+
+
+def test_candidates__keep_fixed_places():
+    structure = orders.Structure((frozenset({1}), frozenset({2}), frozenset({0})), -1, (-1,) * 3, 3, False)
+
+    found = candidates.candidate_orders(structure, frozenset({0, 1, 2}), candidates.Places((1,), (2,)), False)
+
+    assert [order for order, _, _ in found] == [(1, 0, 2)]
+
+
+LAYERS = [
+    ("eyeriss", "gemm", "energy"),
+    ("systolic", "gemm", "edp"),
+    ("systolic", "gemm", "cycles"),
+    ("nvdla", "conv", "energy"),
+    ("eyeriss", "strided", "edp"),
+    ("simba", "depthwise", "energy"),
+]
+
+
+@pytest.mark.parametrize(("machine", "layer", "objective"), LAYERS)
+def test_large_layers__are_proved_and_no_draw_is_better(machine, layer, objective):
+    architecture, einsum = load_architecture(machine), load_workload(layer).layers[0]
+
+    result = map_einsum(architecture, einsum, objective=objective)
+    drawn = map_einsum(architecture, einsum, objective=objective, method="random", budget=Budget(mappings=200_000))
+
+    assert result.certificate is not None
+    assert result.certificate.proved
+    value = {"energy": drawn.best.energy_pj, "cycles": drawn.best.cycles, "edp": drawn.best.edp}[objective]
+    assert result.certificate.value <= value * (1 + SAME)
+    # compulsory traffic and the roofline
+    outer = sum(t.reads + t.fills + t.updates for t in result.best.tensors if t.level == architecture.levels[0].name)
+    assert outer >= sum(t.words(einsum.dims) for t in einsum.tensors if not t.output)
+    assert result.best.cycles >= einsum.macs / result.best.compute_instances
+
+
+def test_energy_and_edp__do_not_beat_each_other_at_their_own_game():
+    architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+
+    best = {goal: map_einsum(architecture, einsum, objective=goal).best for goal in ("energy", "cycles", "edp")}
+
+    assert best["energy"].energy_pj == min(found.energy_pj for found in best.values())
+    assert best["cycles"].cycles == min(found.cycles for found in best.values())
+    assert best["edp"].edp == min(found.edp for found in best.values())
+
+
+def test_larger_buffer__is_never_worse():
+    architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    energies = []
+    for factor in (0.5, 1.0, 2.0, 8.0):
+        levels = tuple(
+            dataclasses.replace(level, size_words=int(level.size_words * factor)) if level.size_words else level
+            for level in architecture.levels
+        )
+        energies.append(map_einsum(dataclasses.replace(architecture, levels=levels), einsum).best.energy_pj)
+
+    assert energies == sorted(energies, reverse=True)
+
+
+def test_constraint__is_never_better():
+    architecture, einsum = load_architecture("gpu_sm"), load_workload("gemm").layers[0]
+    free = map_einsum(architecture, einsum).best.energy_pj
+
+    for tensor in ("Weights", "Inputs", "Outputs"):
+        for asked in ({"keep": frozenset({tensor})}, {"bypass": frozenset({tensor})}):
+            constraints = Constraints((LevelConstraint("SMEM", **asked),))
+            assert map_einsum(architecture, einsum, constraints=constraints).best.energy_pj >= free * (1 - SAME)
+
+
+def test_workers__do_not_change_the_result():
+    architecture, einsum = load_architecture("nvdla"), load_workload("conv").layers[0]
+
+    one, three = (map_einsum(architecture, einsum, objective="edp", workers=workers) for workers in (1, 3))
+
+    assert one.best == three.best
+    assert one.certificate == three.certificate
+
+
+def test_early_stop__has_a_mapping_and_a_gap():
+    space = MapSpace(encode(load_architecture("gpu_sm"), load_workload("conv").layers[0]))
+
+    outcome = Solver(space).search(deadline=0.0)
+
+    assert outcome.stop == "timeout"
+    assert outcome.found.many[0] == 1
+    assert 0 < outcome.bound <= outcome.found.value[0]
+
+
+def test_budget_of_mappings__is_refused():
+    with pytest.raises(AccelsimError, match="no budget of mappings"):
+        map_einsum(
+            load_architecture("eyeriss"), load_workload("gemm").layers[0], method="exact", budget=Budget(mappings=5)
+        )
