@@ -28,7 +28,7 @@ from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.detail import make_detail  # noqa: E402
 from accelsim.model.encode import Batch, Bools, Encoded, Ints, empty_batch, encode  # noqa: E402
 from accelsim.model.kernel import VALID, evaluate_many  # noqa: E402
-from accelsim.result import SearchResult  # noqa: E402
+from accelsim.result import Sample  # noqa: E402
 from accelsim.search import Budget, map_einsum  # noqa: E402
 from accelsim.workload import load_workload  # noqa: E402
 
@@ -115,14 +115,16 @@ def drawing(name: str) -> Figure:
 def searched(figure: Figure, encoded: Encoded, method: str, budget: Budget | None) -> Figure:
     """Mappings that a search by one worker sees per second, valid or not, with everything that it books."""
 
-    def search() -> SearchResult:
+    def search() -> tuple[float, Sample]:
         machine, layer = encoded.architecture, encoded.einsum
-        return map_einsum(machine, layer, method=method, budget=budget, workers=1)
+        found = map_einsum(machine, layer, method=method, budget=budget, workers=1)
+        assert found.sample is not None
+        return found.seconds / found.sample.seen, found.sample
 
     search()
-    best = min((search() for _ in range(REPETITIONS)), key=lambda found: found.seconds / found.seen)
-    note = f"{best.seen / 1e6:.3g} M seen, {best.valid / best.seen:.1%} valid"
-    return replace(figure, value=best.seen / best.seconds / 1e6, note=note)
+    seconds, sample = min((search() for _ in range(REPETITIONS)), key=lambda pair: pair[0])
+    note = f"{sample.seen / 1e6:.3g} M seen, {sample.valid / sample.seen:.1%} valid"
+    return replace(figure, value=1e-6 / seconds, note=note)
 
 
 def random_search(name: str) -> Figure:

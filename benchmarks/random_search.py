@@ -16,7 +16,7 @@ from matplotlib.figure import Figure  # noqa: E402
 
 from accelsim.architecture import load_architecture  # noqa: E402
 from accelsim.plots import plot_curve  # noqa: E402
-from accelsim.result import SearchResult  # noqa: E402
+from accelsim.result import Sample, SearchResult  # noqa: E402
 from accelsim.search import Budget, map_einsum  # noqa: E402
 from accelsim.workload import Einsum, load_workload  # noqa: E402
 
@@ -25,9 +25,15 @@ SEEDS = range(5)
 DRAWS = 1_000_000
 
 
+def sampled(search: SearchResult) -> Sample:
+    """What a search saw on its way."""
+    assert search.sample is not None
+    return search.sample
+
+
 def within(search: SearchResult, best: float, factor: float) -> str:
     """After how many mappings a search was within a factor of the best."""
-    return next((f"{seen:,}" for seen, value in search.curve if value <= best * factor), "never")
+    return next((f"{seen:,}" for seen, value in sampled(search).curve if value <= best * factor), "never")
 
 
 def main() -> None:
@@ -40,8 +46,10 @@ def main() -> None:
     truth = map_einsum(machine, small, method="exhaustive")
     best = truth.best.energy_pj
     out = sys.stdout
-    out.write(f"{small.name} on {machine.name}: {truth.seen:,} mappings, {truth.valid:,} valid, all seen\n")
-    out.write(f"least energy {best:.6g} pJ; {truth.spread.within(1.01):,} within 1 %\n")
+    out.write(
+        f"{small.name} on {machine.name}: {sampled(truth).seen:,} mappings, {sampled(truth).valid:,} valid, all seen\n"
+    )
+    out.write(f"least energy {best:.6g} pJ; {sampled(truth).spread.within(1.01):,} within 1 %\n")
     axes = Figure(figsize=(7, 4.5), layout="constrained").add_subplot()
     for seed in SEEDS:
         search = map_einsum(machine, small, method="random", budget=Budget(mappings=DRAWS), seed=seed)

@@ -15,8 +15,9 @@ import pytest
 
 from accelsim import load_architecture, load_workload
 from accelsim.architecture import Architecture
-from accelsim.constraints import Constraints, LevelConstraint
+from accelsim.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search import Budget, map_einsum
@@ -136,23 +137,40 @@ def test_exact__equals_brute_force(group):
             raise AssertionError(f"problem {seed}: {error}") from error
 
 
-def test_order_classes__are_needed(monkeypatch):
-    """Without the classes of loops that carry on, some optimum is missed: the comparison would notice."""
-    full = orders._Builder.add
+def pinned(case: Problem, mapping: Mapping) -> Constraints:
+    """What leaves only the orders of a mapping's loops open."""
+    _, einsum, _ = case
+    names = frozenset(tensor.name for tensor in einsum.tensors)
 
-    def without(self, allowed, terms, pair=(-1, -1, 0)):
-        if pair[2] != orders.EQUAL:
-            full(self, allowed, [(dims, tuple(max(s, 0) for s in statuses)) for dims, statuses in terms], pair)
+    def block(loops: tuple[Loop, ...]) -> Block:
+        bounds = {loop.dim: loop.bound for loop in loops}
+        return Block(tuple(Factor(dim, bounds.get(dim, 1), bounds.get(dim, 1)) for dim in einsum.dims))
 
-    monkeypatch.setattr(orders._Builder, "add", without)
-    orders.order_classes.cache_clear()
-    orders.all_statuses.cache_clear()
-    try:
-        structure = orders.Structure((frozenset({0}), frozenset({1})), -1, (-1, -1), 2, False)
-        assert orders.all_statuses(structure)
-    finally:
-        orders.order_classes.cache_clear()
-        orders.all_statuses.cache_clear()
+    return Constraints(
+        tuple(
+            LevelConstraint(own.level, own.keep, names - own.keep, block(own.temporal), block(own.x), block(own.y))
+            for own in mapping.levels
+        )
+    )
+
+
+@pytest.mark.parametrize("group", range(10))
+def test_tables__bound_the_orders_of_any_mapping_from_below(group):
+    """What the tables alone prove never exceeds the least energy, with all factors of some valid mapping fixed."""
+    for seed in range(FIRST + group, FIRST + PROBLEMS // 3, 10):
+        case = problem(seed)
+        known = truth(*case, MOST)
+        if known is None or not known.valid:
+            continue
+        mapping = known.mapping(int(np.random.default_rng(seed).integers(known.valid)))
+        constraints = pinned(case, mapping)
+        alone = truth(case[0], case[1], constraints, MOST)
+        assert alone is not None
+
+        outcome = Solver(MapSpace(encode(case[0], case[1]), constraints)).search()
+
+        assert outcome.root_bound <= alone.best() * (1 + SAME), seed
+        assert same(float(outcome.found.value[0]), alone.best()), seed
 
 
 def test_candidates__of_a_gemm_keep_one_tensor_in_place_each():

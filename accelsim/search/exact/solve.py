@@ -53,8 +53,10 @@ class Outcome:
     Attributes
     ----------
     found : Found
+    root_bound : float
+        What the tables alone prove: no mapping has a smaller value.
     bound : float
-        No mapping has a smaller value.
+        The same after the search.
     nodes, leaves : int
         Partial mappings bounded, and whole mappings evaluated.
     stop : str
@@ -62,6 +64,7 @@ class Outcome:
     """
 
     found: Found
+    root_bound: float
     bound: float
     nodes: int
     leaves: int
@@ -369,7 +372,7 @@ class Solver:
         order = np.argsort(values[:many], kind="stable")
         begin, values = begin[:many][order], values[:many][order]
         least = float(values[0]) if many else math.inf
-        outcome = Outcome(total, least, 0, 0, 0, "exhausted", 0.0, self.bounds.values.nbytes)
+        outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, self.bounds.values.nbytes)
         rounds = (
             [math.inf]
             if kind == FRONT
