@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from threading import Timer
 
 import numpy as np
 
@@ -42,6 +43,8 @@ The pieces of a wave start from the best of the waves before, so the result does
 SMALL = 256
 """A map space of at most so many tile shapes is looked through in one go, faster than threads start."""
 POLL_SECONDS = 0.05
+DIVE_SECONDS = 0.1
+"""How long a first mapping near the bound is looked for, where time is short."""
 SPREADS = 3
 """Classes of spatial spread that the tables tell apart where cycles count."""
 
@@ -387,9 +390,7 @@ class Solver:
         if shapes.total <= SMALL and kind == BEST and limit == math.inf:
             rounds = [math.inf]
         if kind == BEST and many and not total.many[0] and deadline is not None:
-            goal.kind[0] = ANY
-            self._explore(goal, total, begin, values)
-            goal.kind[0] = BEST
+            self._find_any(goal, total, begin, values)
         for up_to in rounds:
             goal.limit[0] = up_to
             total.open[0] = math.inf
@@ -445,6 +446,21 @@ class Solver:
         _merge(goal, joined, first)
         _merge(goal, joined, second)
         return joined
+
+    def _find_any(self, goal: Goal, total: Found, begin: Ints, values: Floats) -> None:
+        """Find some mapping, a good one if that is quick: a search that is stopped early shall have an answer."""
+        goal.kind[0] = ANY
+        for factor in (1.02, 1.2, 2.0, math.inf):
+            goal.limit[0] = values[0] * factor
+            timer = Timer(DIVE_SECONDS, lambda: self.stop.fill(1))
+            if factor < math.inf:
+                timer.start()
+            self._explore(goal, total, begin, values)
+            timer.cancel()
+            self.stop[0] = 0
+            if total.many[0]:
+                break
+        goal.kind[0] = BEST
 
     def _round(
         self,
