@@ -485,8 +485,9 @@ def _flow(c: Constants, g: Guide, path: Path, s: Detail, child: int) -> bool:
         if child < levels:
             part = min(c.word_parts[child, t, 0], c.word_parts[child, t, 1])
             path.charged[child, t] = _charge(c, s, child, t, path.fills[child, t], part, BY_WRITE)
-            if c.drain[child]:
-                path.charged[child, t] += _charge(c, s, child, t, path.moved[child, t], part, BY_READ)
+            if c.drain[child]:  # not rounded up: drained words share accesses with the reads that are not known yet
+                drained = float(path.moved[child, t] * part) / float(c.block[child])
+                path.charged[child, t] += drained * float(s.level[child, USED]) * c.energy[child, t, BY_READ]
             energy += path.charged[child, t]
         if c.two_widths[0] and partial and c.capacity[above] != UNLIMITED:
             held = 0
