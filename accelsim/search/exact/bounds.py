@@ -213,7 +213,7 @@ class BoundsMaker:
         """Spreads that networks from a level inwards can reach together; few enough, the largest ones exactly."""
         found = {1}
         for options in self.grid.options[level:]:
-            found = {a * int(b) for a in found for b in np.unique(options.spread)}
+            found = {a * int(b) for a in found for b in np.unique(options.spread)} or {1}
         edges = sorted(found, reverse=True)
         if len(edges) > self.most_spreads:
             kept = edges[: max(1, self.most_spreads // 2)]
