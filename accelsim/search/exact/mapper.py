@@ -17,7 +17,7 @@ from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.result import Certificate, FrontResult, Result, SearchResult
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.branch_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WITHIN, WORDS, Found
+from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WITHIN, WORDS, Found
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
