@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 
-from accelsim.architecture import Architecture
+from accelsim.architecture import Architecture, Level
 from accelsim.mapping import Mapping
 from accelsim.model.encode import Encoded, encode, encode_mappings
+from accelsim.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
 from accelsim.workload import ROLES, Einsum
@@ -24,7 +26,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
         One layer of a workload.
     mapping : Mapping
         Its loops must multiply to the bounds of the Einsum; fanout and capacity may be exceeded, `violations` then
-        tells.
+        tells. A level that stands in it several times, each time with other tensors, is mapped unevenly.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     ValueError
         If the mapping's levels or loop bounds do not fit the architecture and the Einsum.
     """
-    return evaluate_encoded(encode(architecture, einsum), mapping)
+    return evaluate_encoded(encode(arrange_for(architecture, mapping), einsum), mapping)
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
@@ -52,12 +54,14 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     batch = encode_mappings(encoded, [mapping])
     status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
     evaluate_many(encoded.constants, batch, s, True, status, energy, cycles)
-    levels, at_level, on_network = [], [], []
-    for index, level in enumerate(architecture.levels):
-        used_words = 0
-        for t, tensor in enumerate(tensors):
-            partial = bool(s.partial[index, t])
+    levels: list[LevelResult] = []
+    at_level: list[TensorAtLevel] = []
+    on_network: list[TensorOnNetwork] = []
+    for first, end in itertools.pairwise(first_nodes(architecture.levels)):
+        level, used_words = architecture.levels[end - 1], 0
+        for index, t in itertools.product(range(first, end), range(len(tensors))):
             if batch.keep[0, index, t]:
+                tensor, partial = tensors[t], bool(s.partial[index, t])
                 used_words += int(s.tile[index, t] * encoded.constants.word_parts[index, t, int(partial)])
                 at_level.append(
                     TensorAtLevel(
@@ -74,29 +78,30 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
                         update_pj=float(s.energy[index, t, BY_UPDATE]),
                     )
                 )
-            on_network.append(
-                TensorOnNetwork(
-                    level=level.name,
-                    tensor=tensor.name,
-                    children=int(s.used[index + 1] // s.used[index]),
-                    distinct=int(s.groups[index, t, 0]),
-                    distinct_up=int(s.groups[index, t, 1]) if tensor.output else 0,
-                    transfers=int(s.transfers[index, t]),
-                    energy_pj=float(s.energy[index, t, BY_TRANSFER]),
-                )
+        on_network += [
+            TensorOnNetwork(
+                level=level.name,
+                tensor=tensor.name,
+                children=int(s.used[end] // s.used[end - 1]),
+                distinct=int(s.groups[end - 1, t, 0]),
+                distinct_up=int(s.groups[end - 1, t, 1]) if tensor.output else 0,
+                transfers=int(s.transfers[end - 1, t]),
+                energy_pj=float(s.energy[end - 1, t, BY_TRANSFER]),
             )
+            for t, tensor in enumerate(tensors)
+        ]
         partitions = level.partition_words
         capacity = level.size_words if partitions is None else sum(partitions.values())
         levels.append(
             LevelResult(
                 level=level.name,
-                instances=architecture.instances(index),
-                used_instances=int(s.used[index]),
+                instances=architecture.instances(first),
+                used_instances=int(s.used[first]),
                 used_words=used_words,
                 capacity_words=None if capacity is None else capacity // level.multiple_buffering,
                 word_bits=level.word_bits,
-                cycles=int(s.cycles[index]),
-                leak_pj=float(s.leak[index]),
+                cycles=int(s.cycles[first]),
+                leak_pj=float(s.leak[first]),
             )
         )
     steps = int(s.steps[-1])
@@ -122,11 +127,6 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
-    machine = [level.name for level in architecture.levels]
-    if [level.level for level in mapping.levels] != machine:
-        raise ValueError(
-            f"mapping has levels {[level.level for level in mapping.levels]}, {architecture.name} has {machine}"
-        )
     product = dict.fromkeys(einsum.dims, 1)
     for level in mapping.levels:
         if len({loop.dim for loop in level.temporal}) < len(level.temporal):
@@ -143,22 +143,30 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
         if level.keep - names:
             strangers = ", ".join(sorted(level.keep - names))
             raise ValueError(f"level {level.level} keeps {strangers}, which {einsum.name} has not")
-    missing = names - mapping.levels[0].keep
-    if missing:
-        raise ValueError(
-            f"the outermost level {machine[0]} must keep every tensor; it lacks {', '.join(sorted(missing))}"
-        )
+    for name, nodes in level_nodes(mapping):
+        twice = sorted({tensor for tensor in names if sum(tensor in node.keep for node in nodes) > 1})
+        if twice:
+            raise ValueError(f"level {name} keeps {', '.join(twice)} at two places of the nest")
+        if any(loop.bound > 1 for node in nodes[:-1] for loop in (*node.x, *node.y)):
+            raise ValueError(f"level {name} has spatial loops above one of its own nodes; its fanout lies below all")
+    outermost = mapping.levels[0]
+    if names - outermost.keep:
+        missing = ", ".join(sorted(names - outermost.keep))
+        raise ValueError(f"the outermost level {outermost.level} must keep every tensor; it lacks {missing}")
+
+
+def _physical(architecture: Architecture) -> list[Level]:
+    """Each level once: its last node, which has its fanout."""
+    return [architecture.levels[end - 1] for end in first_nodes(architecture.levels)[1:]]
 
 
 def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel]) -> tuple[Violation, ...]:
     """Every fanout, capacity and keep rule that a mapping breaks."""
     found: list[Violation] = []
     roles = {tensor.name: tensor.role for tensor in encoded.tensors}
-    for level, mapped in zip(encoded.architecture.levels, mapping.levels, strict=True):
-        for name, axis, loops in (("x", level.x, mapped.x), ("y", level.y, mapped.y)):
-            spread = 1
-            for loop in loops:
-                spread *= loop.bound
+    for level, (_, nodes) in zip(_physical(encoded.architecture), level_nodes(mapping), strict=True):
+        for name, axis, loops in (("x", level.x, nodes[-1].x), ("y", level.y, nodes[-1].y)):
+            spread = math.prod(loop.bound for loop in loops)
             if spread > axis.size:
                 text = f"{level.name} spreads over {spread} instances on {name}, its fanout is {axis.size}"
                 found.append(Violation(text, spread / axis.size))
@@ -175,14 +183,15 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
             found.append(
                 _too_small(level.name, sum(held.values()), level.size_words, level.word_bits, level.multiple_buffering)
             )
-        for tensor in sorted(mapped.keep):
+        kept = frozenset().union(*(node.keep for node in nodes))
+        for tensor in sorted(kept):
             if roles[tensor] in level.bypass:
                 found.append(Violation(f"{level.name} must bypass {tensor}", math.inf))
             elif level.partition_words is not None and roles[tensor] not in level.partition_words:
                 found.append(Violation(f"{level.name} has no partition for {tensor}", math.inf))
         found += [
             Violation(f"{level.name} must keep {name}", math.inf)
-            for name in sorted(roles.keys() - mapped.keep)
+            for name in sorted(roles.keys() - kept)
             if roles[name] in level.keep
         ]
     return tuple(found)

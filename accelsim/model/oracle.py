@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from accelsim.architecture import Architecture, Level
 from accelsim.mapping import Mapping
+from accelsim.nodes import arrange_for
 from accelsim.workload import Einsum, Tensor
 
 Point = tuple[int, ...]
@@ -230,6 +231,7 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     RuntimeError
         If two instances of a level count differently, which no perfect mapping can cause.
     """
+    architecture = arrange_for(architecture, mapping)
     loops = nest_loops(mapping)
     levels = len(mapping.levels)
     widths = [sum(bool(loop.axis) and loop.level < index for loop in loops) for index in range(levels + 1)]
@@ -310,22 +312,28 @@ def _count_link(
 def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result: OracleCounts) -> list[str]:
     """Which levels' fanout or capacity the mapping exceeds, as `fanout x NAME`, `fanout y NAME`, `capacity NAME`."""
     fails = []
-    for level, mapped, counts in zip(architecture.levels, mapping.levels, result.levels, strict=True):
+    held: dict[str, int] = {}
+    for index, (level, mapped, counts) in enumerate(
+        zip(architecture.levels, mapping.levels, result.levels, strict=True)
+    ):
         for axis, name in ((level.x, "x"), (level.y, "y")):
             spread = 1
             for loop in mapped.x if name == "x" else mapped.y:
                 spread *= loop.bound
             if spread > axis.size:
                 fails.append(f"fanout {name} {level.name}")
-        held: dict[str, int] = {}
+        if index == 0 or mapping.levels[index - 1].level != mapped.level:
+            held = {}
         for tensor in einsum.tensors:
             if tensor.name not in counts:
                 continue
             count = counts[tensor.name]
-            drained = _drains(architecture, mapping, tensor, level.name) if tensor.output else 0
+            drained = _drains(architecture, mapping, tensor, index) if tensor.output else 0
             partial = tensor.output and (count.reads - drained > 0 or _sums_meet_outside(mapping, tensor, level.name))
             bits = tensor.psum_bits if partial else tensor.bits
             held[tensor.role] = held.get(tensor.role, 0) + count.tile * -(-bits // level.word_bits)
+        if index + 1 < len(mapping.levels) and mapping.levels[index + 1].level == mapped.level:
+            continue
         if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
             fails.append(f"capacity {level.name}")
         for role, words in held.items():
@@ -346,9 +354,8 @@ def _sums_meet_outside(mapping: Mapping, tensor: Tensor, name: str) -> bool:
     return any(loop.axis and loop.level < index and loop.bound > 1 and loop.dim not in alone for loop in loops)
 
 
-def _drains(architecture: Architecture, mapping: Mapping, tensor: Tensor, name: str) -> int:
+def _drains(architecture: Architecture, mapping: Mapping, tensor: Tensor, index: int) -> int:
     """Drain reads that were booked at a level [words per instance]."""
-    index = next(k for k, level in enumerate(architecture.levels) if level.name == name)
     if index == 0 or not architecture.levels[index].drain_reads:
         return 0
     steps = list(walk_tile(mapping, tensor, index))

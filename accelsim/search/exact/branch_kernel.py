@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import DOWN, PARTIAL, READS, TILE, UP, USED, Detail
-from accelsim.model.encode import Constants, Floats, Ints
+from accelsim.model.encode import UNLIMITED, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many
 from accelsim.search.exact.found_kernel import (
@@ -249,7 +249,7 @@ def next_spread(
             k = g.keep_first[level + 1] + choice
             if not g.fits[k, shape]:
                 continue
-            path.held[level + 1] = 0
+            path.held[level + 1] = path.held[level] if c.nodes[level + 1, 0] <= level else 0
             for t in range(tensors):
                 keep[level + 1, t] = g.keeps[k, t]
                 path.parent[level + 1, t] = level + 1 if g.keeps[k, t] else path.parent[level, t]
@@ -261,6 +261,8 @@ def next_spread(
                 else:
                     s.at[level + 1, t, TILE] = shapes.box[t, shape]
                     path.held[level + 1] += shapes.box[t, shape] * c.word_parts[level + 1, t, 0]
+            if path.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
+                continue
         found.tally[0] += 1
         if not flow(c, g, path, s, level + 1):
             continue
@@ -292,9 +294,9 @@ def _settle(c: Constants, g: Guide, goal: Goal, found: Found, path: Path, full: 
         words += (full.at[0, t, READS] + full.at[0, t, READS + 1] + full.at[0, t, READS + 2]) * c.word_parts[
             0, t, full.at[0, t, PARTIAL]
         ]
-        lv = goal.level[0]
-        if m.keep[0, lv, t]:
-            held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
+        for lv in range(c.nodes[goal.level[0], 0], c.nodes[goal.level[0], 1]):
+            if m.keep[0, lv, t]:
+                held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
     enter(goal, found, m, path.column)

@@ -146,7 +146,8 @@ def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int)
             continue
         read, written = path.read[level, lv], path.written[level, lv]
         for t in range(c.whole.shape[0]):
-            if level == levels or path.parent[level, t] != lv:
+            parent = path.parent[level, t]
+            if level == levels or c.nodes[parent, 0] != lv:
                 continue
             words = g.needed[t] if lv == 0 else 0
             if g.deepest[t] <= level:
@@ -298,11 +299,11 @@ def flow(c: Constants, g: Guide, path: Path, s: Detail, child: int) -> bool:
                 down *= s.at[lv, t, DOWN]
             part = c.word_parts[above, t, 0]
             energy += _charge(c, s, above, t, down, part, BY_READ)
-            path.read[child, above] += down * part
+            path.read[child, c.nodes[above, 0]] += down * part
             if child < levels:
                 part = c.word_parts[child, t, 0]
                 energy += _charge(c, s, child, t, words, part, BY_WRITE)
-                path.written[child, child] += words * part
+                path.written[child, c.nodes[child, 0]] += words * part
             continue
         up = words
         if c.windowed[t]:
@@ -328,8 +329,8 @@ def flow(c: Constants, g: Guide, path: Path, s: Detail, child: int) -> bool:
         energy += _charge(c, s, above, t, reads, part, BY_READ) + _charge(c, s, above, t, up, part, BY_UPDATE)
         if above > 0:
             energy += _charge(c, s, above, t, fills, part, BY_WRITE) - path.charged[above, t]
-        path.read[child, above] += reads * part
-        path.written[child, above] += (fills + up) * part
+        path.read[child, c.nodes[above, 0]] += reads * part
+        path.written[child, c.nodes[above, 0]] += (fills + up) * part
         if child < levels:
             part = min(c.word_parts[child, t, 0], c.word_parts[child, t, 1])
             path.charged[child, t] = _charge(c, s, child, t, path.fills[child, t], part, BY_WRITE)
