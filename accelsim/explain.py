@@ -182,7 +182,7 @@ def explain(
     return Explanation(
         result=result,
         ranks={t.name: tuple(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
-        walks=tuple(_walk(mapping, t, index, counts, steps) for index, t in tiles),
+        walks=tuple(_walk(einsum, mapping, t, index, counts, steps) for index, t in tiles),
         compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
@@ -250,13 +250,13 @@ def _parent(mapping: LoopNest, tensor: Tensor, index: int) -> int:
     return max(i for i in range(index) if tensor.name in mapping.levels[i].keep)
 
 
-def _walk(mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, most: int) -> TileWalk:
+def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, most: int) -> TileWalk:
     """Walk the tile of one tensor at one level."""
     parent = _parent(mapping, tensor, index)
     names = [level.level for level in mapping.levels]
     told: list[TileStep] = []
     count = first = 0
-    for last in _steps(mapping, tensor, index):
+    for last in _steps(einsum, mapping, tensor, index):
         count += 1
         first += last.first
         if len(told) < most:
@@ -299,7 +299,7 @@ def _compute_walk(mapping: LoopNest, tensor: Tensor, counts: OracleCounts) -> Co
     )
 
 
-def _steps(mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
+def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
     """Steps of the first instance of a level, each with its reason."""
     ranks = rank_names(tensor)
     remembered: Vector | None = None
@@ -307,7 +307,7 @@ def _steps(mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
     seen: set[Vector] = set()
     fills = updates = 0
     instance = None
-    for number, step in enumerate(walk_tile(mapping, tensor, index), 1):
+    for number, step in enumerate(walk_tile(einsum, mapping, tensor, index), 1):
         instance = step.instance if instance is None else instance
         if step.instance != instance:
             return

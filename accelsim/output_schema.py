@@ -1,6 +1,6 @@
 """Form of result.json as JSON Schema (draft 2020-12): what `accelsim.output` writes, each key once and none optional.
 
-Energies are in pJ, counts in words of one instance.
+Energies are in pJ, counts in words of one instance (the busiest one), totals of all.
 """
 
 from __future__ import annotations
@@ -85,6 +85,9 @@ _RESULT = _record(
             reads=_COUNT,
             fills=_COUNT,
             updates=_COUNT,
+            total_reads=_COUNT,
+            total_fills=_COUNT,
+            total_updates=_COUNT,
             partial=_TRUTH,
             read_pj=_NUMBER,
             write_pj=_NUMBER,
@@ -100,6 +103,7 @@ _RESULT = _record(
             distinct=_SOME,
             distinct_up=_COUNT,
             transfers=_COUNT,
+            total_transfers=_COUNT,
             energy_pj=_NUMBER,
             multicast=_NUMBER,
             spatial_reduction=_NUMBER,
