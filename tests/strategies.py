@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.mapping import LevelMapping, Loop, Mapping, shared_rank
 from accelsim.workload import ROLES, Einsum, Tensor
 
 DIMS = "ABCDEF"
@@ -132,3 +133,44 @@ def cases(draw, macs: int = 96, max_levels: int = 5):
         kept = [tensor.name for tensor in einsum.tensors if index == 0 or draw(st.integers(0, 3)) > 0]
         mapped.append(LevelMapping(f"L{index}", tuple(time), tuple(blocks["x"]), tuple(blocks["y"]), frozenset(kept)))
     return machine, einsum, Mapping(tuple(mapped))
+
+
+@st.composite
+def ragged_cases(draw, iterations: int = 160, max_levels: int = 4):
+    """A machine, an Einsum and a mapping whose loops may cover more than the bounds wherever that is possible."""
+    levels = draw(st.integers(1, max_levels))
+    dims = DIMS[: draw(st.integers(1, 4))]
+    bounds = {dim: draw(st.sampled_from([1, 2, 3, 4, 5, 5, 6, 7, 7])) for dim in dims}
+    einsum = draw(einsums(dims, bounds))
+    blocks: dict[tuple[int, str], list[Loop]] = {}
+    spread: dict[tuple[int, str], int] = {}
+    budget, imperfect = iterations, set()
+    for dim in dims:
+        whole = shared_rank(einsum, dim) is not None
+        places = st.tuples(st.integers(0, levels - 1), st.sampled_from(["time", "time", "x", "y"]))
+        order = draw(st.lists(places, min_size=1, max_size=4, unique=True))
+        order.sort(key=lambda place: (place[0], ["time", "x", "y"].index(place[1])))
+        span = 1
+        for place in reversed(order):
+            most = -(-bounds[dim] // span)
+            sizes = [most] if place == order[0] else list(range(1, most + 1))
+            if whole:
+                sizes = [size for size in sizes if bounds[dim] % (span * size) == 0]
+            size = draw(st.sampled_from(sizes))
+            span *= size
+            if size > 1:
+                blocks.setdefault(place, []).append(Loop(dim, size))
+                if place[1] != "time":
+                    spread[place] = spread.get(place, 1) * size
+        if span > bounds[dim] or (not whole and draw(st.booleans())):
+            imperfect.add(dim)
+        budget //= span
+    assume(budget > 0)
+    machine = draw(machines(levels, spread))
+    mapped = []
+    for index in range(levels):
+        time = draw(st.permutations(blocks.get((index, "time"), [])))
+        kept = [tensor.name for tensor in einsum.tensors if index == 0 or draw(st.integers(0, 3)) > 0]
+        x, y = tuple(blocks.get((index, "x"), [])), tuple(blocks.get((index, "y"), []))
+        mapped.append(LevelMapping(f"L{index}", tuple(time), x, y, frozenset(kept)))
+    return machine, einsum, Mapping(tuple(mapped), frozenset(imperfect))

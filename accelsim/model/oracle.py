@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from accelsim.architecture import Architecture, Level
+from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
 from accelsim.workload import Einsum, Tensor
 

@@ -23,8 +23,8 @@ from accelsim.workload import ROLES
 class Parts(NamedTuple):
     """What the counts of one mapping come to.
 
-    `used` are the instances in use (last: compute units), `steps` those of the temporal loops; `cycles_of` and `leak_pj`
-    are by level.
+    `used` are the instances in use (last: compute units), `steps` those of the temporal loops; `cycles_of` and
+    `leak_pj` are by level.
     """
 
     used: list[int]
@@ -182,9 +182,10 @@ class _Model:
         )
         partial = tensor.output and (busiest.reads > busiest.drained or apart)
         width = -(-(tensor.psum_bits if partial else tensor.bits) // machine.word_bits)
-        accesses = tuple(count * width for count in total[:3])
         if machine.block_size > 1:
             accesses = self._accesses(operand, level, child, width)
+        else:
+            accesses = (total.reads * width, total.fills * width, total.updates * width)
         return _Kept(self.tiles[level, operand.index], partial, width, busiest, total, accesses)
 
     def _accesses(self, operand: Operand, level: int, child: int, width: int) -> tuple[int, int, int]:

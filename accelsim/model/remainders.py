@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 ALL, FIRST, BELOW, AT, ABOVE = range(5)
-"""Which indices of a spatial loop are counted: each, 0, one below the digit of the last position, that, or one above."""
+"""Which indices of a spatial loop are counted: all, 0, or one below, at or above the digit of the last position."""
 Choice = tuple[int, ...]
 """For each spatial loop outside a tile, outermost first, which indices are counted."""
 ALL_STEPS = 10**9
