@@ -254,6 +254,48 @@ def overlong_loops(loops: Sequence[Loop], bound: int) -> list[tuple[int, int]]:
     return found[::-1]
 
 
+def leaves_remainder(mapping: Mapping, bounds: StringMap[str, int]) -> bool:
+    """Whether the loops over some dimension cover more than its bound."""
+    covered = dict.fromkeys(bounds, 1)
+    for level in mapping.levels:
+        for loop in (*level.temporal, *level.x, *level.y):
+            covered[loop.dim] *= loop.bound
+    return any(covered[dim] > bound for dim, bound in bounds.items())
+
+
+def last_passes(mapping: Mapping, bounds: StringMap[str, int]) -> list[tuple[tuple[int, ...], ...]]:
+    """Iterations of each loop in its last pass: fewer than its bound where it leaves a remainder.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    bounds : mapping of str to int
+        Bound of each dimension.
+
+    Returns
+    -------
+    list of (tuple of int, tuple of int, tuple of int)
+        For each level those of its temporal loops, and of its loops over x and over y.
+
+    Examples
+    --------
+    >>> last_passes(Mapping((LevelMapping("DRAM", (Loop("K", 2),)), LevelMapping("RF", (Loop("K", 4),)))), {"K": 7})
+    [((2,), (), ()), ((3,), (), ())]
+    """
+    spans = dict.fromkeys(bounds, 1)
+    found = []
+    for level in reversed(mapping.levels):
+        passes = []
+        for loops in (level.y, level.x, level.temporal):
+            last = []
+            for loop in reversed(loops):
+                last.append((bounds[loop.dim] - 1) // spans[loop.dim] % loop.bound + 1)
+                spans[loop.dim] *= loop.bound
+            passes.append(tuple(reversed(last)))
+        found.append(tuple(reversed(passes)))
+    return found[::-1]
+
+
 def _check_imperfect(node: Node, imperfect: frozenset[str], einsum: Einsum, problems: Problems) -> None:
     """Report imperfect dimensions that the Einsum has not, or that can leave no remainder in it."""
     for dim in sorted(imperfect):

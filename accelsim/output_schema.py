@@ -50,6 +50,7 @@ _MAPPING = _rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), 
 _RESULT = _record(
     architecture=_TEXT,
     layer=_TEXT,
+    bounds={"type": "object", "additionalProperties": _SOME},
     valid=_TRUTH,
     violations=_rows(_TEXT),
     macs=_SOME,
@@ -111,6 +112,7 @@ _RESULT = _record(
     ),
     energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
     cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
+    imperfect=_rows(_TEXT),
     mapping=_MAPPING,
 )
 _BUDGET = _record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER))
@@ -119,6 +121,7 @@ _POINT: Form = {
     "cycles": _SOME,
     "edp_pj_cycles": _NUMBER,
     "utilization": _NUMBER,
+    "imperfect": _rows(_TEXT),
     "mapping": _MAPPING,
 }
 _CERTIFICATE = _record(

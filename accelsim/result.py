@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.errors import AccelsimError
-from accelsim.mapping import Mapping
+from accelsim.mapping import Mapping, leaves_remainder
 
 
 def to_pandas(rows: list[Dict[str, Any]]) -> Any:
@@ -179,6 +179,11 @@ class Result:
         return not self.violations
 
     @property
+    def ragged(self) -> bool:
+        """Whether the loops over some dimension cover more than its bound, so that instances count differently."""
+        return leaves_remainder(self.mapping, self.bounds)
+
+    @property
     def edp(self) -> float:
         """Energy x delay [pJ x cycle]."""
         return self.energy_pj * self.cycles
@@ -273,6 +278,9 @@ class Result:
                 "reads": t.reads,
                 "fills": t.fills,
                 "updates": t.updates,
+                "total_reads": t.total_reads,
+                "total_fills": t.total_fills,
+                "total_updates": t.total_updates,
                 "multicast": networks[t.level, t.tensor].multicast,
                 "spatial_reduction": networks[t.level, t.tensor].spatial_reduction,
                 "energy_pj": t.energy_pj,

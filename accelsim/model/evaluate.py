@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from accelsim.architecture import Architecture
-from accelsim.mapping import Loop, Mapping, overlong_loops, shared_rank
+from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops, shared_rank
 from accelsim.model.encode import Encoded, encode, encode_mappings
-from accelsim.model.ragged import Parts, is_ragged, ragged_parts
+from accelsim.model.ragged import Parts, ragged_parts
 from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
 from accelsim.workload import ROLES, Einsum
@@ -46,7 +46,8 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     """Evaluate one mapping on an encoded machine and Einsum; see `evaluate`."""
     architecture, einsum = encoded.architecture, encoded.einsum
     _refuse_misfit(architecture, einsum, mapping)
-    parts = ragged_parts(encoded, mapping) if is_ragged(encoded, mapping) else _whole_parts(encoded, mapping)
+    ragged = leaves_remainder(mapping, einsum.dims)
+    parts = ragged_parts(encoded, mapping) if ragged else _whole_parts(encoded, mapping)
     levels = []
     for index, level in enumerate(architecture.levels):
         partitions = level.partition_words

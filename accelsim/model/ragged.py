@@ -58,15 +58,6 @@ class _Kept:
     accesses: tuple[int, int, int]
 
 
-def is_ragged(encoded: Encoded, mapping: LoopNest) -> bool:
-    """Whether the loops over some dimension cover more than its bound."""
-    products = dict.fromkeys(encoded.einsum.dims, 1)
-    for level in mapping.levels:
-        for loop in (*level.temporal, *level.x, *level.y):
-            products[loop.dim] *= loop.bound
-    return any(products[dim] > bound for dim, bound in encoded.einsum.dims.items())
-
-
 def evaluate_ragged(encoded: Encoded, mapping: LoopNest) -> tuple[bool, float, int]:
     """Cost a mapping whose loops may cover more than the bounds.
 
