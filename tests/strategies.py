@@ -161,13 +161,16 @@ def ragged_case(rng: random.Random, iterations: int = 200) -> tuple[Architecture
 
 
 def _spread_loops(rng: random.Random, dim: str, bound: int, ragged: bool, blocks) -> int:
-    """Draw the loops over a dimension, none longer than it gets; returns what they multiply to."""
-    order = sorted(rng.sample(range(len(blocks)), min(len(blocks), rng.choice([1, 2, 3, 3, 4, 5]))))
-    order = [list(blocks)[place] for place in order]
+    """Draw the loops over a dimension, none longer than it gets; returns what they multiply to.
+
+    Small factors between a loop outside and one inside are likely: the last pass then often has a single iteration.
+    """
+    places = [place for place in blocks if place[1] == "time" or rng.random() < 0.5]
+    order = [places[i] for i in sorted(rng.sample(range(len(places)), min(len(places), rng.choice([1, 2, 3, 4, 5]))))]
     span = 1
     for place in reversed(order):
         most = -(-bound // span)
-        sizes = [size for size in range(1, most + 1) if ragged or bound % (span * size) == 0]
+        sizes = [size for size in (1, 2, 2, 2, 3, 4, most) if size <= most and (ragged or bound % (span * size) == 0)]
         size = most if place == order[0] else rng.choice(sizes)
         span *= size
         if size > 1:
