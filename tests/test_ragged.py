@@ -55,10 +55,35 @@ def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, eins
             accesses = sum(-(-each * width // level.block_size) for each in words.values())
             entry = machine.energy.energy_pj(level.name, tensors[t.tensor].role, action)
             assert math.isclose(energy_pj, accesses * entry, rel_tol=1e-12, abs_tol=0), (where, action)
+    transfer_pj = []
     for n in parts.on_network:
-        assert n.total_transfers == walked.transfers[index[n.level]][n.tensor], (n.level, n.tensor)
+        crossed = walked.transfers[index[n.level]][n.tensor]
         children = walked.used[index[n.level] + 1]
-        assert n.transfers <= n.total_transfers <= n.transfers * children
+        assert n.total_transfers == crossed, (n.level, n.tensor)
+        assert n.transfers <= crossed <= n.transfers * children
+        transfer_pj.append(crossed * machine.energy.energy_pj(f"{n.level} network", "*", "transfer"))
+    assert parts.cycles == max(check_cycles(parts, walked, machine), walked.steps * machine.compute.cycles_per_mac)
+    leaks = [machine.energy.energy_pj(level.name, "*", "leak") for level in machine.levels]
+    leak_pj = [leak * parts.cycles * used for leak, used in zip(leaks, walked.used, strict=False)]
+    compute_pj = einsum.macs * machine.energy.energy_pj("MAC", "*", "compute")
+    total_pj = math.fsum([*(t.energy_pj for t in parts.at_level), *transfer_pj, *leak_pj, compute_pj])
+    assert math.isclose(parts.energy_pj, total_pj, rel_tol=1e-12)
+
+
+def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture) -> int:
+    """Compare the cycles of each level with those that each port of each instance needs; returns the most."""
+    for level, counts, cycles in zip(machine.levels, walked.levels, parts.cycles_of, strict=True):
+        width = {t.tensor: -(-t.word_bits // level.word_bits) for t in parts.at_level if t.level == level.name}
+        needed = [0]
+        for instance in next(iter(counts.values())).read if counts else ():
+            read = sum(count.read[instance] * width[name] for name, count in counts.items())
+            written = sum(
+                (count.filled[instance] + count.updated[instance]) * width[name] for name, count in counts.items()
+            )
+            ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
+            needed += [math.ceil(words / rate) for rate, words in ports if rate is not None]
+        assert cycles == max(needed), level.name
+    return max(parts.cycles_of)
 
 
 @settings(max_examples=CASES)
