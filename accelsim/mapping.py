@@ -16,7 +16,7 @@ from accelsim.spec.fields import Fields, Key, Keys, formed, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss
-from accelsim.workload import Einsum
+from accelsim.workload import Einsum, shared_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,26 +203,6 @@ def _at(node: ListNode, index: int, *keys: str) -> Node:
     for key in keys:
         at = at.entries.get(key, at) if isinstance(at, MapNode) else at
     return at
-
-
-def shared_rank(einsum: Einsum, dim: str) -> str | None:
-    """Tensor and rank in which a dimension is added to another one of bound > 1, so that it can leave no remainder.
-
-    Examples
-    --------
-    >>> from accelsim.workload import Tensor
-    >>> pool = (Tensor("Inputs", ((("C", 1),), (("P", 2), ("R", 1)))), Tensor("Outputs", ((("C", 1),),), output=True))
-    >>> einsum = Einsum("pool", {"C": 7, "P": 5, "R": 3}, pool)
-    >>> shared_rank(einsum, "P"), shared_rank(einsum, "C")
-    ('2*P + R of Inputs', None)
-    """
-    for tensor in einsum.tensors:
-        for rank in tensor.ranks:
-            terms = [(d, factor) for d, factor in rank if einsum.dims[d] > 1]
-            if len(terms) > 1 and dim in dict(terms):
-                text = " + ".join(d if factor == 1 else f"{factor}*{d}" for d, factor in terms)
-                return f"{text} of {tensor.name}"
-    return None
 
 
 def overlong_loops(loops: Sequence[Loop], bound: int) -> list[tuple[int, int]]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.mapping import LevelMapping, Loop, Mapping, shared_rank
-from accelsim.workload import ROLES, Einsum, Tensor
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.workload import ROLES, Einsum, Tensor, shared_rank
 
 DIMS = "ABCDEF"
 

@@ -7,12 +7,12 @@ import math
 import numpy as np
 
 from accelsim.architecture import Architecture
-from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops, shared_rank
+from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.ragged import Parts, ragged_parts
 from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
-from accelsim.workload import ROLES, Einsum
+from accelsim.workload import ROLES, Einsum, shared_rank
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
