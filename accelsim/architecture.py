@@ -45,7 +45,8 @@ class Level:
 
     An element of b bits takes `ceil(b / word_bits)` words. `size_words` is shared by all tensors; `partition_words` (by
     role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
-    unlimited.
+    unlimited. `tensors` is not None only for a storage node of an uneven mapping (`accelsim.nodes`), which may keep
+    no others; the nodes of a level are neighbours of one name and share its size and bandwidth.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Level:
     x: Axis = field(default_factory=Axis)
     y: Axis = field(default_factory=Axis)
     drain_reads: bool = False
+    tensors: frozenset[str] | None = None
 
     @property
     def fanout(self) -> int:

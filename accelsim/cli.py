@@ -204,6 +204,10 @@ def _add_map(made: argparse.ArgumentParser) -> None:
         help="count and list all mappings within a share of the best, such as 1%% or 0.01",
     )  # fmt: skip
     made.add_argument(
+        "--uneven", action="store_true",
+        help="let a level keep its tensors at different loops of the nest, where that is better",
+    )  # fmt: skip
+    made.add_argument(
         "--pareto", type=_columns, metavar="COLUMNS",
         help="find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
         "(at the outermost level) and capacity:LEVEL, such as energy,cycles",
@@ -235,6 +239,11 @@ def _check_map(parsed: argparse.Namespace) -> None:
     sampled = f"--search {parsed.search}" if parsed.search in ("random", "exhaustive") else ""
     if not sampled and parsed.search == "auto" and parsed.mappings is not None:
         sampled = "--mappings (a random search)"
+    for name in ("top", "within", "pareto"):
+        if parsed.uneven and getattr(parsed, name) is not None:
+            parsed.parser.error(f"argument --uneven: not allowed with --{name}, which lists even mappings only")
+    if parsed.uneven and sampled:
+        parsed.parser.error(f"argument --uneven: not allowed with {sampled}; only the exact search knows such mappings")
     for name in ("top", "within"):
         if sampled and getattr(parsed, name) is not None:
             parsed.parser.error(f"argument --{name}: not allowed with {sampled}; only the exact search ranks mappings")

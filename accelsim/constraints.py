@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping as StringMap
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 
 from accelsim import library
 from accelsim.architecture import Architecture, Level
-from accelsim.mapping import Loop, Mapping
+from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.spec import fields
 from accelsim.spec.fields import Fields
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
@@ -100,16 +101,18 @@ class Constraints:
     def broken_by(self, mapping: Mapping) -> list[str]:
         """What a mapping breaks of this, in words; the utilization is not looked at."""
         found: list[str] = []
-        for level in mapping.levels:
-            asked = self.of(level.level)
-            for name, block, loops in (
+        for name, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level):
+            level, asked = _as_one(list(nodes)), self.of(name)
+            for axis, block, loops in (
                 ("temporal", asked.temporal, level.temporal),
                 ("spatial x", asked.x, level.x),
                 ("spatial y", asked.y, level.y),
             ):
-                bounds = {loop.dim: loop.bound for loop in loops}
+                bounds: dict[str, int] = {}
+                for loop in loops:
+                    bounds[loop.dim] = bounds.get(loop.dim, 1) * loop.bound
                 dims = [*bounds, *(f.dim for f in block.factors if f.dim not in bounds)]
-                where = f"{level.level} {name}"
+                where = f"{name} {axis}"
                 found += [
                     f"{where}: {Loop(dim, bounds.get(dim, 1))} is not allowed"
                     for dim in dims
@@ -117,9 +120,15 @@ class Constraints:
                 ]
                 if not block.orders(loops):
                     found.append(f"{where}: the loops {', '.join(map(str, loops))} are not in the order asked for")
-            found += [f"{level.level} must keep {name}" for name in sorted(asked.keep - level.keep)]
-            found += [f"{level.level} must bypass {name}" for name in sorted(asked.bypass & level.keep)]
+            found += [f"{name} must keep {tensor}" for tensor in sorted(asked.keep - level.keep)]
+            found += [f"{name} must bypass {tensor}" for tensor in sorted(asked.bypass & level.keep)]
         return found
+
+
+def _as_one(nodes: list[LevelMapping]) -> LevelMapping:
+    """All loops of a level, whose storage nodes may stand at different places, and all that it keeps."""
+    temporal = tuple(loop for node in nodes for loop in node.temporal)
+    return replace(nodes[-1], temporal=temporal, keep=frozenset().union(*(node.keep for node in nodes)))
 
 
 def load_constraints(

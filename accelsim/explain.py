@@ -176,9 +176,9 @@ def explain(
     chosen = [t for t in einsum.tensors if tensor in (None, t.name)]
     tiles = [
         (index, t)
-        for index in range(1, len(levels))
+        for index, node in enumerate(mapping.levels)
         for t in chosen
-        if t.name in mapping.levels[index].keep and level in (None, levels[index])
+        if index > 0 and t.name in node.keep and level in (None, node.level)
     ]
     totals = _totals(result, counts)
     return Explanation(
@@ -363,10 +363,10 @@ def _why(step: Step, before: Box | None, vector: Vector, remembered: Vector | No
 
 def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
     """Counts of the walk beside those of the closed formula, for each level and tensor [words of one instance]."""
-    at = {level.level: index for index, level in enumerate(result.levels)}
+    at = {(node.level, name): index for index, node in enumerate(result.mapping.levels) for name in node.keep}
     rows = []
     for t in result.tensors:
-        walked = counts.levels[at[t.level]][t.tensor]
+        walked = counts.levels[at[t.level, t.tensor]][t.tensor]
         rows.append(
             {
                 "level": t.level,

@@ -179,7 +179,10 @@ def _loops(block: Fields, key: str) -> tuple[Loop, ...]:
 
 
 def _check_levels(node: ListNode, read: Sequence[LevelMapping], architecture: Architecture, problems: Problems) -> None:
-    """Report levels that the architecture has not, and levels that are missing, repeated or out of order."""
+    """Report levels that the architecture has not, and levels that are missing or out of order.
+
+    A level may stand there several times, one after the other, where it keeps its tensors at different loops.
+    """
     before = len(problems)
     names = [level.name for level in architecture.levels]
     given = [level.level for level in read]
@@ -187,12 +190,16 @@ def _check_levels(node: ListNode, read: Sequence[LevelMapping], architecture: Ar
         if name not in names:
             hint = near_miss(name, names) or f"levels: {listed(names)}"
             problems.add(_at(node, i, "level"), f"'{name}' is no level of {architecture.name}", hint)
-        elif name in given[:i]:
-            problems.add(_at(node, i, "level"), f"level '{name}' is given twice")
+        elif name in given[:i] and name != given[i - 1]:
+            what = f"level '{name}' is given twice, with other levels in between"
+            problems.add(_at(node, i, "level"), what, "the places where it keeps tensors stand next to each other")
+        elif name in given[:i] and name == names[0]:
+            what = f"level '{name}' is given twice, but the first level keeps everything at one place"
+            problems.add(_at(node, i, "level"), what, "write all its loops there")
     for name in names:
         if name not in given:
             problems.add(node, f"level '{name}' is missing", "a level without loops is `- level: NAME` alone")
-    if len(problems) == before and given != names:
+    if len(problems) == before and list(dict.fromkeys(given)) != names:
         what = f"the levels are out of order: {listed(given)}"
         problems.add(node, what, f"write them outermost first: {listed(names)}")
 
@@ -328,6 +335,16 @@ def _remainder_hint(einsum: Einsum, dim: str) -> str:
     return f"round the bound up in the workload (padding); it shares the rank {rank}, which allows no remainder"
 
 
+def _places(read: Sequence[LevelMapping], index: int) -> tuple[list[LevelMapping], frozenset[str]]:
+    """The places of one level, which are neighbours of one name, and what those further out than this one keep."""
+    first = last = index
+    while first > 0 and read[first - 1].level == read[index].level:
+        first -= 1
+    while last + 1 < len(read) and read[last + 1].level == read[index].level:
+        last += 1
+    return list(read[first : last + 1]), frozenset().union(*(level.keep for level in read[first:index]))
+
+
 def _check_keep(
     node: ListNode, read: Sequence[LevelMapping], architecture: Architecture, einsum: Einsum, problems: Problems
 ) -> list[LevelMapping]:
@@ -340,22 +357,29 @@ def _check_keep(
             continue
         where = _at(node, i, "keep")
         given = isinstance(node.items[i], MapNode) and where is not node.items[i]
+        nodes, before = _places(read, i)
         for name in sorted(level.keep.difference(names)):
             hint = near_miss(name, names) or f"tensors: {listed(names)}"
             problems.add(where, f"'{name}' is no tensor of {einsum.name}", hint)
         first = by_name[level.level] is architecture.levels[0]
         must = {t.name for t in einsum.tensors if first or t.role in by_name[level.level].keep}
         may = {t.name for t in einsum.tensors if first or t.role not in by_name[level.level].bypass}
-        free = [name for name in names if name in may - must]
+        free = [name for name in names if name in may and (name not in must or len(nodes) > 1)]
         if not given and free:
-            what = f"'keep' is missing: the architecture leaves a choice for {listed(free)}"
-            problems.add(where, what, "list what is kept")
+            why = f"{level.level} stands here more than once" if len(nodes) > 1 else "the architecture leaves a choice"
+            problems.add(where, f"'keep' is missing: {why} for {listed(free)}", "list what is kept")
         if given:
             why = "the first level keeps everything" if first else f"{level.level} always keeps it"
-            for name in sorted(must - level.keep):
+            kept = level.keep if first or level is not nodes[-1] else frozenset().union(*(n.keep for n in nodes))
+            for name in sorted(must - kept) if first or level is nodes[-1] else ():
                 problems.add(where, f"'{name}' is not listed, but {why}")
             for name in sorted(level.keep.intersection(names) - may):
                 problems.add(where, f"'{name}' is listed, but {level.level} never keeps it")
+            for name in sorted(level.keep & before):
+                problems.add(where, f"'{name}' is listed, but {level.level} keeps it further out already")
+        if level is not nodes[-1] and (level.x or level.y):
+            what = f"the fanout of {level.level} lies below all that it keeps"
+            problems.add(_at(node, i, "spatial"), what, f"move these loops to the last place of {level.level}")
         checked.append(level if given else replace(level, keep=frozenset(must)))
     return checked
 

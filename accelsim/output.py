@@ -154,6 +154,7 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
         "seed": search.seed if search.method == "random" else None,
         "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
         "stop": search.stop,
+        "uneven": search.uneven,
         "space_size": search.space_size,
         "certificate": None if search.certificate is None else certificate_json(search.certificate),
         "within": None if within is None else {"share": within[0], "mappings": within[1]},

@@ -154,6 +154,7 @@ _SEARCH = _record(
     seed=_or_null(_COUNT),
     budget=_BUDGET,
     stop={"enum": STOPS},
+    uneven=_TRUTH,
     space_size=_SOME,
     certificate=_or_null(_CERTIFICATE),
     within=_or_null(_record(share=_NUMBER, mappings=_COUNT)),

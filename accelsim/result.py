@@ -447,6 +447,9 @@ class SearchResult:
         Where all mappings within a share of the optimum were asked for: the share, and how many there are.
     sample : Sample or None
         None after an exact search, which looks at classes of mappings.
+    uneven : bool
+        Uneven mappings were looked for too; `space_size` then counts each once for every order of storage nodes that
+        it can be written in.
     """
 
     best: Result
@@ -460,6 +463,7 @@ class SearchResult:
     ranked: tuple[Result, ...] = ()
     within: tuple[float, int] | None = None
     sample: Sample | None = None
+    uneven: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,8 @@ def _search_again(task: _Task, recorded: Mapping[str, Any], ranked: int, within:
 
     return map_einsum(
         task.architecture, task.einsum, constraints=task.constraints, objective=recorded["objective"], method="exact",
-        top=max(1, ranked), within=within, budget=task.budget, workers=task.workers, on_progress=task.on_progress,
+        top=max(1, ranked), within=within, uneven=recorded["uneven"], budget=task.budget, workers=task.workers,
+        on_progress=task.on_progress,
     )  # fmt: skip
 
 

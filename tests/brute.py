@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.architecture import Architecture
-from accelsim.constraints import Block, Constraints
+from accelsim.constraints import Block, Constraints, LevelConstraint
 from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.model import kernel
 from accelsim.model.detail import PARTIAL, READ, TILE, WRITTEN, Detail, make_detail
@@ -143,7 +143,7 @@ class Tilings:
 
 def tilings(architecture: Architecture, einsum: Einsum, constraints: Constraints, most: int) -> Tilings | None:
     """Enumerate all tilings that break no constraint; None if there are more than `most` mappings."""
-    asked = [constraints.of(level.name) for level in architecture.levels]
+    asked = _asked(architecture, constraints)
     blocks = [block for level in asked for block in (level.temporal, level.x, level.y)]
     keeps = _keeps(architecture, einsum, constraints)
     dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
@@ -170,6 +170,16 @@ def tilings(architecture: Architecture, einsum: Einsum, constraints: Constraints
     return space if space.size <= most else None
 
 
+def _asked(architecture: Architecture, constraints: Constraints) -> list[LevelConstraint]:
+    """What is asked of each level, or of each of its storage nodes: nothing of an axis that lies below another node."""
+    names = [level.name for level in architecture.levels]
+    asked = [constraints.of(name) for name in names]
+    return [
+        replace(each, x=Block(), y=Block()) if name == inner else each
+        for each, name, inner in zip(asked, names, [*names[1:], ""], strict=True)
+    ]
+
+
 def _keeps(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> Bools:
     """All choices of what is kept: bool[K, L, T]."""
     choices = []
@@ -180,6 +190,8 @@ def _keeps(architecture: Architecture, einsum: Einsum, constraints: Constraints)
             may = must or tensor.role not in level.bypass
             some = [kept for kept in (False, True) if (kept or not must) and (may or not kept)]
             some = [kept for kept in some if not (tensor.name in asked.keep and not kept)]
+            if level.tensors is not None and tensor.name not in level.tensors:
+                some = [False]
             choices.append([kept for kept in some if not (tensor.name in asked.bypass and kept)])
     keeps = np.array(list(itertools.product(*choices)), np.bool_)
     return keeps.reshape(-1, len(architecture.levels), len(einsum.tensors))

@@ -168,6 +168,7 @@ def _search(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, what:
             method=arguments.search,
             top=arguments.top or 1,
             within=arguments.within,
+            uneven=arguments.uneven,
             budget=_budget(arguments),
             seed=arguments.seed or 0,
             workers=arguments.workers,

@@ -107,6 +107,8 @@ class MapSpace:
         for index, level in enumerate(levels):
             asked = self.constraints.of(level.name)
             for t, tensor in enumerate(encoded.tensors):
+                if level.tensors is not None and tensor.name not in level.tensors:
+                    continue
                 if index == 0 or tensor.role in level.keep or tensor.name in asked.keep:
                     self.keep[index, t] = True
                 elif tensor.role not in level.bypass and tensor.name not in asked.bypass:
@@ -159,8 +161,10 @@ class MapSpace:
         return found
 
     def _block(self, slot: Slot) -> Block:
-        """What the constraints ask of a slot."""
+        """What the constraints ask of a slot; nothing of an axis of a node that has no fanout."""
         asked = self.constraints.of(self.encoded.architecture.levels[slot.level].name)
+        if slot.level < self.encoded.constants.nodes[slot.level, 1] - 1:
+            return asked.temporal if not slot.axis else Block()
         return {"": asked.temporal, "x": asked.x, "y": asked.y}[slot.axis]
 
     def allowed(self, slot: Slot, dim: str) -> frozenset[int]:

@@ -6,6 +6,7 @@ if there is no other), T = tensors.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from accelsim.architecture import Architecture
 from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.nodes import first_nodes
 from accelsim.workload import ROLES, Einsum, Tensor
 
 Ints = npt.NDArray[np.int64]
@@ -76,6 +78,7 @@ class Constants(NamedTuple):
     leak: Floats
     mac: Floats
     mac_cycles: Ints
+    nodes: Ints
 
 
 class Batch(NamedTuple):
@@ -176,12 +179,18 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         leak=leak,
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
+        nodes=_nodes(architecture),
     )
     return Encoded(architecture, einsum, dims, tensors, constants)
 
 
 def _capacity(size_words: int | None, multiple_buffering: int) -> int:
     return UNLIMITED if size_words is None else size_words // multiple_buffering
+
+
+def _nodes(architecture: Architecture) -> Ints:
+    first = first_nodes(architecture.levels)
+    return np.array([(a, b) for a, b in itertools.pairwise(first) for _ in range(a, b)], np.int64)
 
 
 def _shift(block_size: int) -> int:
@@ -199,7 +208,8 @@ def _partitions(architecture: Architecture) -> Ints:
 def _bandwidth(architecture: Architecture) -> Ints:
     """Words and cycles of each port, so that n words take `ceil(n * cycles / words)` cycles; 0 words: unlimited."""
     bandwidth = np.zeros((len(architecture.levels), 3, 2), np.int64)
-    for index, level in enumerate(architecture.levels):
+    for index in first_nodes(architecture.levels)[:-1]:
+        level = architecture.levels[index]
         for port, rate in enumerate((level.bandwidth, level.read_bandwidth, level.write_bandwidth)):
             if rate is not None:
                 if max(rate.numerator, rate.denominator) >= SAFE:
@@ -213,11 +223,11 @@ def _bandwidth(architecture: Architecture) -> Ints:
 def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Floats, Floats]:
     energy = np.zeros((len(architecture.levels), len(tensors), 4), np.float64)
     leak = np.zeros(len(architecture.levels), np.float64)
-    table = architecture.energy
+    table, first = architecture.energy, first_nodes(architecture.levels)
     for index, level in enumerate(architecture.levels):
-        leakage = table.find(level.name, "*", "leak")
+        leakage = table.find(level.name, "*", "leak") if index in first else None
         leak[index] = leakage.energy_pj if leakage else 0.0
-        transfer = table.find(f"{level.name} network", "*", "transfer")
+        transfer = table.find(f"{level.name} network", "*", "transfer") if index + 1 in first else None
         for t, tensor in enumerate(tensors):
             energy[index, t, 3] = transfer.energy_pj if transfer else 0.0
             if tensor.role in level.bypass:

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from accelsim.architecture import Architecture
+from accelsim.architecture import Architecture, Level
 from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.ragged import Parts, ragged_parts
+from accelsim.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
 from accelsim.workload import ROLES, Einsum, shared_rank
@@ -25,7 +26,8 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
         One layer of a workload.
     mapping : Mapping
         Its loops must multiply to the bounds of the Einsum, or cover those that it names imperfect; fanout and capacity
-        may be exceeded, `violations` then tells.
+        may be exceeded, `violations` then tells. A level that stands in it several times, each time with other tensors,
+        is mapped unevenly.
 
     Returns
     -------
@@ -39,7 +41,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     ValueError
         If the mapping's levels or loop bounds do not fit the architecture and the Einsum.
     """
-    return evaluate_encoded(encode(architecture, einsum), mapping)
+    return evaluate_encoded(encode(arrange_for(architecture, mapping), einsum), mapping)
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
@@ -49,14 +51,15 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     ragged = leaves_remainder(mapping, einsum.dims)
     parts = ragged_parts(encoded, mapping) if ragged else _whole_parts(encoded, mapping)
     levels = []
-    for index, level in enumerate(architecture.levels):
+    for index, first in enumerate(first_nodes(architecture.levels)[:-1]):
+        level = architecture.levels[first]
         partitions = level.partition_words
         capacity = level.size_words if partitions is None else sum(partitions.values())
         kept = [t for t in parts.at_level if t.level == level.name]
         levels.append(
             LevelResult(
                 level=level.name,
-                instances=architecture.instances(index),
+                instances=architecture.instances(first),
                 used_instances=parts.used[index],
                 used_words=sum(t.tile_words * -(-t.word_bits // level.word_bits) for t in kept),
                 capacity_words=None if capacity is None else capacity // level.multiple_buffering,
@@ -96,62 +99,61 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     batch = encode_mappings(encoded, [mapping])
     status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
     evaluate_many(encoded.constants, batch, s, True, status, energy, cycles)
-    used = [int(count) for count in s.used]
+    first = first_nodes(encoded.architecture.levels)
     at_level, on_network = [], []
     for index, level in enumerate(encoded.architecture.levels):
         for t, tensor in enumerate(encoded.tensors):
-            partial = bool(s.partial[index, t])
+            if not batch.keep[0, index, t]:
+                continue
+            used, partial = int(s.used[index]), bool(s.partial[index, t])
             reads, fills, updates = (int(words[index, t]) for words in (s.reads, s.fills, s.updates))
-            if batch.keep[0, index, t]:
-                at_level.append(
-                    TensorAtLevel(
-                        level=level.name,
-                        tensor=tensor.name,
-                        tile_words=int(s.tile[index, t]),
-                        word_bits=tensor.psum_bits if partial else tensor.bits,
-                        reads=reads,
-                        fills=fills,
-                        updates=updates,
-                        total_reads=reads * used[index],
-                        total_fills=fills * used[index],
-                        total_updates=updates * used[index],
-                        partial=partial,
-                        read_pj=float(s.energy[index, t, BY_READ]),
-                        write_pj=float(s.energy[index, t, BY_WRITE]),
-                        update_pj=float(s.energy[index, t, BY_UPDATE]),
-                    )
-                )
-            transfers = int(s.transfers[index, t])
-            on_network.append(
-                TensorOnNetwork(
+            at_level.append(
+                TensorAtLevel(
                     level=level.name,
                     tensor=tensor.name,
-                    children=used[index + 1] // used[index],
-                    distinct=int(s.groups[index, t, 0]),
-                    distinct_up=int(s.groups[index, t, 1]) if tensor.output else 0,
+                    tile_words=int(s.tile[index, t]),
+                    word_bits=tensor.psum_bits if partial else tensor.bits,
+                    reads=reads,
+                    fills=fills,
+                    updates=updates,
+                    total_reads=reads * used,
+                    total_fills=fills * used,
+                    total_updates=updates * used,
+                    partial=partial,
+                    read_pj=float(s.energy[index, t, BY_READ]),
+                    write_pj=float(s.energy[index, t, BY_WRITE]),
+                    update_pj=float(s.energy[index, t, BY_UPDATE]),
+                )
+            )
+    for below in first[1:]:
+        network = below - 1
+        for t, tensor in enumerate(encoded.tensors):
+            transfers = int(s.transfers[network, t])
+            on_network.append(
+                TensorOnNetwork(
+                    level=encoded.architecture.levels[network].name,
+                    tensor=tensor.name,
+                    children=int(s.used[below] // s.used[network]),
+                    distinct=int(s.groups[network, t, 0]),
+                    distinct_up=int(s.groups[network, t, 1]) if tensor.output else 0,
                     transfers=transfers,
-                    total_transfers=transfers * used[index + 1],
-                    energy_pj=float(s.energy[index, t, BY_TRANSFER]),
+                    total_transfers=transfers * int(s.used[below]),
+                    energy_pj=float(s.energy[network, t, BY_TRANSFER]),
                 )
             )
     return Parts(
-        used=used,
+        used=[int(s.used[node]) for node in first],
         steps=int(s.steps[-1]),
         at_level=at_level,
         on_network=on_network,
-        cycles_of=[int(count) for count in s.cycles],
-        leak_pj=[float(energy_pj) for energy_pj in s.leak],
+        cycles_of=[int(s.cycles[node]) for node in first[:-1]],
+        leak_pj=[float(s.leak[node]) for node in first[:-1]],
         energy_pj=float(energy[0]),
         cycles=int(cycles[0]),
     )
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
-    machine = [level.name for level in architecture.levels]
-    if [level.level for level in mapping.levels] != machine:
-        raise ValueError(
-            f"mapping has levels {[level.level for level in mapping.levels]}, {architecture.name} has {machine}"
-        )
     product = dict.fromkeys(einsum.dims, 1)
     loops: dict[str, list[Loop]] = {dim: [] for dim in einsum.dims}
     for level in mapping.levels:
@@ -171,11 +173,21 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
         if level.keep - names:
             strangers = ", ".join(sorted(level.keep - names))
             raise ValueError(f"level {level.level} keeps {strangers}, which {einsum.name} has not")
-    missing = names - mapping.levels[0].keep
-    if missing:
-        raise ValueError(
-            f"the outermost level {machine[0]} must keep every tensor; it lacks {', '.join(sorted(missing))}"
-        )
+    for name, nodes in level_nodes(mapping):
+        twice = sorted({tensor for tensor in names if sum(tensor in node.keep for node in nodes) > 1})
+        if twice:
+            raise ValueError(f"level {name} keeps {', '.join(twice)} at two places of the nest")
+        if any(loop.bound > 1 for node in nodes[:-1] for loop in (*node.x, *node.y)):
+            raise ValueError(f"level {name} has spatial loops above one of its own nodes; its fanout lies below all")
+    outermost = mapping.levels[0]
+    if names - outermost.keep:
+        missing = ", ".join(sorted(names - outermost.keep))
+        raise ValueError(f"the outermost level {outermost.level} must keep every tensor; it lacks {missing}")
+
+
+def _physical(architecture: Architecture) -> list[Level]:
+    """Each level once: its last node, which has its fanout."""
+    return [architecture.levels[end - 1] for end in first_nodes(architecture.levels)[1:]]
 
 
 def _refuse_remainder(einsum: Einsum, dim: str, loops: list[Loop], product: int) -> None:
@@ -194,11 +206,9 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
     """Every fanout, capacity and keep rule that a mapping breaks."""
     found: list[Violation] = []
     roles = {tensor.name: tensor.role for tensor in encoded.tensors}
-    for level, mapped in zip(encoded.architecture.levels, mapping.levels, strict=True):
-        for name, axis, loops in (("x", level.x, mapped.x), ("y", level.y, mapped.y)):
-            spread = 1
-            for loop in loops:
-                spread *= loop.bound
+    for level, (_, nodes) in zip(_physical(encoded.architecture), level_nodes(mapping), strict=True):
+        for name, axis, loops in (("x", level.x, nodes[-1].x), ("y", level.y, nodes[-1].y)):
+            spread = math.prod(loop.bound for loop in loops)
             if spread > axis.size:
                 text = f"{level.name} spreads over {spread} instances on {name}, its fanout is {axis.size}"
                 found.append(Violation(text, spread / axis.size))
@@ -215,14 +225,15 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
             found.append(
                 _too_small(level.name, sum(held.values()), level.size_words, level.word_bits, level.multiple_buffering)
             )
-        for tensor in sorted(mapped.keep):
+        kept = frozenset().union(*(node.keep for node in nodes))
+        for tensor in sorted(kept):
             if roles[tensor] in level.bypass:
                 found.append(Violation(f"{level.name} must bypass {tensor}", math.inf))
             elif level.partition_words is not None and roles[tensor] not in level.partition_words:
                 found.append(Violation(f"{level.name} has no partition for {tensor}", math.inf))
         found += [
             Violation(f"{level.name} must keep {name}", math.inf)
-            for name in sorted(roles.keys() - mapped.keep)
+            for name in sorted(roles.keys() - kept)
             if roles[name] in level.keep
         ]
     return tuple(found)

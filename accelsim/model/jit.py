@@ -18,6 +18,8 @@ _KERNELS = (
     "mapspace/kernel.py",
     "search/kernel.py",
     "search/exact/bounds_kernel.py",
+    "search/exact/found_kernel.py",
+    "search/exact/node_kernel.py",
     "search/exact/branch_kernel.py",
 )
 

@@ -104,10 +104,12 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             status = FANOUT_Y + RULES * lv
         if status != VALID and not anyway:
             return status
+    held = 0
     for lv in range(levels - 1, -1, -1):
         for d in range(dims):
             s.place[lv, d, INSIDE] = s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD] * temporal[lv, d]
-        held = 0
+        if lv == c.nodes[lv, 1] - 1:
+            held = 0
         for t in range(keep.shape[1]):
             s.at[lv, t, PARTIAL] = 0
             if keep[lv, t]:
@@ -115,7 +117,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
                 held += s.at[lv, t, TILE] * c.word_parts[lv, t, 0]
         if status == VALID and held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
             status = CAPACITY + RULES * lv
-        if status == VALID and c.partitioned[lv]:
+        if status == VALID and c.partitioned[lv] and lv == c.nodes[lv, 0]:
             status = _fit_partitions(c, keep, s, lv)
         if status != VALID and not anyway:
             return status
@@ -124,11 +126,13 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
 
 @jit
 def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
+    """Status of a level by the partitions of all its nodes, of which `lv` is the first."""
     for role in range(c.partition.shape[1]):
         held = 0
-        for t in range(keep.shape[1]):
-            if keep[lv, t] and c.role[t] == role:
-                held += s.at[lv, t, TILE] * c.word_parts[lv, t, s.at[lv, t, PARTIAL]]
+        for node in range(lv, c.nodes[lv, 1]):
+            for t in range(keep.shape[1]):
+                if keep[node, t] and c.role[t] == role:
+                    held += s.at[node, t, TILE] * c.word_parts[node, t, s.at[node, t, PARTIAL]]
         if held > c.partition[lv, role]:
             return PARTITION + RULES * lv
     return VALID
@@ -137,14 +141,17 @@ def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
 @jit
 def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
     """Status once it is known which levels hold partial sums."""
+    held = 0
     for lv in range(keep.shape[0]):
-        held = 0
+        first = c.nodes[lv, 0]
+        if lv == first:
+            held = 0
         for t in range(keep.shape[1]):
             if keep[lv, t]:
                 held += s.at[lv, t, TILE] * c.word_parts[lv, t, s.at[lv, t, PARTIAL]]
         if held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
-            return CAPACITY + RULES * lv
-        if c.partitioned[lv]:
+            return CAPACITY + RULES * first
+        if c.partitioned[lv] and lv == first:
             status = _fit_partitions(c, keep, s, lv)
             if status != VALID:
                 return status
@@ -197,8 +204,9 @@ def _account(
     part = c.word_parts[lv, t, partial]
     if part != 1:
         reads, fills, updates = reads * part, fills * part, updates * part
-    s.level[lv, READ] += reads
-    s.level[lv, WRITTEN] += fills + updates
+    ports = c.nodes[lv, 0]
+    s.level[ports, READ] += reads
+    s.level[ports, WRITTEN] += fills + updates
     block = c.block[lv]
     if block != 1:
         shift = c.block_shift[lv]

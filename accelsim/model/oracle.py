@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
+from accelsim.nodes import arrange_for
 from accelsim.workload import Einsum, Tensor
 
 Point = tuple[int, ...]
@@ -268,6 +269,7 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     OracleCounts
         Words, by instance, with what breaks the mapping's validity in `fails`.
     """
+    architecture = arrange_for(architecture, mapping)
     loops = nest_loops(mapping)
     levels = len(mapping.levels)
     used = [len(_Tile(einsum, einsum.output, loops, index).instances()) for index in range(levels + 1)]
@@ -359,14 +361,18 @@ def _count_link(
 def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result: OracleCounts) -> list[str]:
     """Which levels' fanout or capacity the mapping exceeds, as `fanout x NAME`, `fanout y NAME`, `capacity NAME`."""
     fails = []
-    for level, mapped, counts in zip(architecture.levels, mapping.levels, result.levels, strict=True):
+    held: dict[str, int] = {}
+    for index, (level, mapped, counts) in enumerate(
+        zip(architecture.levels, mapping.levels, result.levels, strict=True)
+    ):
         for axis, name in ((level.x, "x"), (level.y, "y")):
             spread = 1
             for loop in mapped.x if name == "x" else mapped.y:
                 spread *= loop.bound
             if spread > axis.size:
                 fails.append(f"fanout {name} {level.name}")
-        held: dict[str, int] = {}
+        if index == 0 or mapping.levels[index - 1].level != mapped.level:
+            held = {}
         for tensor in einsum.tensors:
             if tensor.name not in counts:
                 continue
@@ -375,6 +381,8 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
             partial = tensor.output and (read_back or _sums_meet_outside(mapping, tensor, level.name))
             bits = tensor.psum_bits if partial else tensor.bits
             held[tensor.role] = held.get(tensor.role, 0) + count.tile * -(-bits // level.word_bits)
+        if index + 1 < len(mapping.levels) and mapping.levels[index + 1].level == mapped.level:
+            continue
         if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
             fails.append(f"capacity {level.name}")
         for role, words in held.items():

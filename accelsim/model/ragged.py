@@ -16,6 +16,7 @@ from accelsim.mapping import Mapping as LoopNest
 from accelsim.model.encode import Encoded
 from accelsim.model.nest_sums import DOWN, UP, Instances, NestSums, Operand, operand_of
 from accelsim.model.remainders import ALL, FIRST, Choice, instance_classes
+from accelsim.nodes import first_nodes
 from accelsim.result import TensorAtLevel, TensorOnNetwork
 from accelsim.workload import ROLES
 
@@ -23,8 +24,8 @@ from accelsim.workload import ROLES
 class Parts(NamedTuple):
     """What the counts of one mapping come to.
 
-    `used` are the instances in use (last: compute units), `steps` those of the temporal loops; `cycles_of` and
-    `leak_pj` are by level.
+    `used` are the instances in use of each level (last: compute units), `steps` those of the temporal loops;
+    `cycles_of` and `leak_pj` are by level. All storage nodes of a level (`accelsim.nodes`) are one level here.
     """
 
     used: list[int]
@@ -94,12 +95,12 @@ def ragged_parts(encoded: Encoded, mapping: LoopNest) -> Parts:
     cycles, energies = model.cycles(), model.energies()
     leaks = model.leaks(cycles)
     return Parts(
-        used=model.sums.used,
+        used=[model.sums.used[first] for first, _ in model.nodes] + model.sums.used[-1:],
         steps=model.steps,
         at_level=model.at_level(energies),
         on_network=model.on_network(energies),
-        cycles_of=[model.cycles_of(index) for index in range(model.levels)],
-        leak_pj=leaks,
+        cycles_of=[model.cycles_of(first, end) for first, end in model.nodes],
+        leak_pj=[leaks[first] for first, _ in model.nodes],
         energy_pj=math.fsum([*energies.values(), *leaks, model.compute_pj]),
         cycles=cycles,
     )
@@ -109,12 +110,16 @@ _READ, _WRITE, _UPDATE, _TRANSFER = range(4)
 
 
 class _Model:
-    """The counts of one mapping; `count` fills them in."""
+    """The counts of one mapping; `count` fills them in.
+
+    `levels` and indices of levels count storage nodes; `nodes` has the first node of each level and one past the last.
+    """
 
     def __init__(self, encoded: Encoded, mapping: LoopNest) -> None:
         self.encoded, self.mapping = encoded, mapping
         self.machine = encoded.architecture.levels
         self.levels = len(self.machine)
+        self.nodes = list(itertools.pairwise(first_nodes(self.machine)))
         self.sums = NestSums(encoded, mapping)
         self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
         self.steps = self.sums.steps
@@ -139,9 +144,9 @@ class _Model:
 
     def tiles_fit(self, *, partial: bool) -> bool:
         """Whether the kept tiles fit; `partial`: with the widths of partial sums where `count` has found them."""
-        for index, level in enumerate(self.machine):
-            held = dict.fromkeys(ROLES, 0)
-            for operand in self.operands:
+        for first, end in self.nodes:
+            level, held = self.machine[first], dict.fromkeys(ROLES, 0)
+            for operand, index in itertools.product(self.operands, range(first, end)):
                 tensor, at = operand.tensor, (index, operand.index)
                 if at in self.tiles:
                     width = self.kept[at].width if partial else -(-tensor.bits // level.word_bits)
@@ -227,10 +232,10 @@ class _Model:
             words += self.sums.entering(operand, child, near, UP, instances)
         return words
 
-    def cycles_of(self, index: int) -> int:
-        """Cycles that the busiest instance's ports need."""
-        level = self.machine[index]
-        kept = [self.kept[at] for at in self.kept if at[0] == index]
+    def cycles_of(self, first: int, end: int) -> int:
+        """Cycles that the ports of the busiest instance need, which all nodes of a level share."""
+        level = self.machine[first]
+        kept = [self.kept[at] for at in self.kept if first <= at[0] < end]
         read = sum(k.busiest.reads * k.width for k in kept)
         written = sum((k.busiest.fills + k.busiest.updates) * k.width for k in kept)
         ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
@@ -239,7 +244,7 @@ class _Model:
     def cycles(self) -> int:
         """Cycles of the whole machine."""
         compute = self.steps * self.encoded.architecture.compute.cycles_per_mac
-        return max(compute, *(self.cycles_of(index) for index in range(self.levels)))
+        return max(compute, *(self.cycles_of(first, end) for first, end in self.nodes))
 
     def energies(self) -> dict[tuple[int, int, int], float]:
         """Energy [pJ] of all instances by level, tensor and action."""
@@ -253,7 +258,7 @@ class _Model:
         return found
 
     def leaks(self, cycles: int) -> list[float]:
-        """Leakage [pJ] of each level's instances in use."""
+        """Leakage [pJ] of the instances in use, by node: that of a level stands at its first one."""
         leaks = self.encoded.constants.leak.tolist()
         return [leak * cycles * used for leak, used in zip(leaks, self.sums.used, strict=False)]
 
@@ -288,16 +293,17 @@ class _Model:
         )
 
     def on_network(self, energies: Mapping[tuple[int, int, int], float]) -> list[TensorOnNetwork]:
-        """What crosses every network for every tensor."""
+        """What crosses every network for every tensor; that of a level lies below its last node."""
         found = []
-        for network, level in enumerate(self.machine):
+        for _, end in self.nodes:
+            network, level = end - 1, self.machine[end - 1]
             for operand in self.operands:
-                inside = (k for k in range(network + 1, self.levels) if (k, operand.index) in self.kept)
+                inside = (k for k in range(end, self.levels) if (k, operand.index) in self.kept)
                 found.append(
                     TensorOnNetwork(
                         level=level.name,
                         tensor=operand.tensor.name,
-                        children=self.sums.used[network + 1] // self.sums.used[network],
+                        children=self.sums.used[end] // self.sums.used[network],
                         distinct=self.sums.groups(operand, network, DOWN),
                         distinct_up=self.sums.groups(operand, network, UP) if operand.tensor.output else 0,
                         transfers=self._cross(operand, network, next(inside, self.levels), FIRST),

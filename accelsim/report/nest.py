@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelsim.mapping import LevelMapping, last_passes
+from accelsim.nodes import level_nodes
 from accelsim.report.text import count, letters, percent
 from accelsim.result import LevelResult, Result
 from accelsim.units import format_bits
@@ -17,15 +18,20 @@ _DEEPEST = 40
 def print_nest(console: Console, result: Result) -> None:
     """Print each level with what it keeps, and below it its loops; loops of bound 1 are left out."""
     depth = 0
-    last = last_passes(result.mapping, result.bounds)
-    for level, mapped, passes in zip(result.levels, result.mapping.levels, last, strict=True):
+    last = iter(last_passes(result.mapping, result.bounds))
+    for level, (_, nodes) in zip(result.levels, level_nodes(result.mapping), strict=True):
         console.print()
         _print_head(console, result, level)
-        for line in _loops(mapped, passes):
-            style = "cyan" if line.startswith("par_for") else ""
-            text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
-            console.print(text.append(line, style=style), no_wrap=True, overflow="ellipsis")
-            depth += 1
+        for node in nodes:
+            if len(nodes) > 1:
+                kept = [t.tensor for t in result.tensors if t.level == level.level and t.tensor in node.keep]
+                text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
+                console.print(text.append(f"{level.level} keeps {', '.join(kept) or 'nothing'} here", style="dim"))
+            for line in _loops(node, next(last)):
+                style = "cyan" if line.startswith("par_for") else ""
+                text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
+                console.print(text.append(line, style=style), no_wrap=True, overflow="ellipsis")
+                depth += 1
     console.print()
     console.print(
         Text(result.compute, style="bold").append(

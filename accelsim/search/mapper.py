@@ -20,6 +20,7 @@ from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.nodes import arrange, arrangements
 from accelsim.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.diagnose import diagnose
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
@@ -68,6 +69,7 @@ def map_einsum(
     method: str = "auto",
     top: int = 1,
     within: float | None = None,
+    uneven: bool = False,
     budget: Budget | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -92,6 +94,9 @@ def map_einsum(
     within : float, optional
         Exact search: list all mappings whose objective is at most 1 + `within` times the best one, up to `top` of
         them or, where `top` is 1, 1000.
+    uneven : bool
+        Exact search: let the tensors of a level stand at different loops (`accelsim.nodes`). A level whose temporal
+        block the constraints speak of stays even.
     budget : Budget, optional
         Default: 5 seconds for a random search, none for the others.
     seed : int
@@ -129,7 +134,15 @@ def map_einsum(
             raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
         from accelsim.search.exact.mapper import map_exactly
 
-        return map_exactly(space, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress)
+        if uneven and (top > 1 or within is not None):
+            raise AccelsimError("only even mappings are listed; ask for the best uneven one alone")
+        spaces = [space]
+        if uneven:
+            nodes = arrangements(architecture, einsum, space.constraints)
+            spaces = [MapSpace(encode(arrange(architecture, each), einsum), constraints) for each in nodes]
+        return map_exactly(spaces, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress)
+    if uneven:
+        raise AccelsimError("only an exact search finds uneven mappings")
     if top > 1 or within is not None:
         raise AccelsimError("only an exact search lists the best mappings or those within a share of the best")
     exhaustive = method == "exhaustive"

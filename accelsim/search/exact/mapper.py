@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,11 @@ from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
-from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.evaluate import evaluate
+from accelsim.nodes import fold
 from accelsim.result import Certificate, FrontResult, Result, SearchResult
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.branch_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WITHIN, WORDS, Found
+from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WITHIN, WORDS, Found
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
@@ -63,31 +65,32 @@ class _Watch:
 
 
 def map_exactly(
-    space: MapSpace,
+    spaces: Sequence[MapSpace],
     goal: Objective,
     *,
-    top: int,
-    within: float | None,
+    top: int = 1,
+    within: float | None = None,
     budget: Budget | None,
     workers: int,
     on_progress: OnProgress | None,
 ) -> SearchResult:
-    """Find the best mappings of a map space; see `accelsim.map_einsum`."""
+    """Find the best mappings of a map space, or the best one of several spaces; see `accelsim.map_einsum`.
+
+    `top` and `within` list mappings of the one space that there is then.
+    """
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     power = (goal.energy, goal.cycles)
-    several = top > 1 or within is not None
-    solver = Solver(space, cycles=goal.cycles > 0, workers=workers)
-    outcome = solver.search(power=power, deadline=watch.deadline, on_poll=watch.tell)
-    if not outcome.found.many[0]:
-        raise NoValidMapping("\n".join([_none_valid(outcome, space), *_why(space)]))
-    certificate = _certificate(outcome)
-    if certificate.proved and goal.energy == 0.0:
-        outcome = _least_energy(solver, outcome, watch)
-    best = [_result(space, outcome.found, 0)]
+    solved = _best_of(spaces, power, workers, watch)
+    if solved.best is None:
+        raise NoValidMapping("\n".join([_none_valid(solved, spaces), *_why(spaces[0])]))
+    certificate = solved.certificate
+    best, stop = solved.best, solved.stop
+    if certificate.proved and goal.energy == 0.0:  # of all mappings with the fewest cycles the one of least energy
+        best = _best_of(spaces, (1.0, 0.0), workers, watch, best.cycles, solved.solver).best or best
+    ranked: tuple[Result, ...] = (best,)
     counted = None
-    stop = outcome.stop
-    if several and stop == "exhausted":
-        more = Solver(space, cycles=goal.cycles > 0, every=True, workers=workers)
+    if (top > 1 or within is not None) and stop == "exhausted":
+        more = Solver(spaces[0], cycles=goal.cycles > 0, every=True, workers=workers)
         room = top if top > 1 else LISTED
         if within is None:
             found = more.search(power=power, room=room, deadline=watch.deadline, on_poll=watch.tell)
@@ -99,33 +102,81 @@ def map_exactly(
             counted = (within, int(found.found.tally[2]))
         stop = found.stop
         _refuse_mismatch(found)
-        best = [_result(space, found.found, i) for i in range(int(found.found.many[0]))] or best
+        ranked = tuple(_result(spaces[0], found.found, i) for i in range(int(found.found.many[0]))) or ranked
     return SearchResult(
-        best=best[0],
+        best=ranked[0],
         objective=goal.name,
         method="exact",
         stop=stop,
         seed=0,
-        space_size=space.size,
+        space_size=sum(space.size for space in spaces),
         seconds=time.monotonic() - watch.started,
         certificate=certificate,
-        ranked=tuple(best),
+        ranked=ranked,
         within=counted,
+        uneven=len(spaces) > 1,
     )
 
 
-def _least_energy(solver: Solver, fastest: Outcome, watch: _Watch) -> Outcome:
-    """Of all mappings with the fewest cycles, the one of least energy; the fastest found if time runs out."""
-    solver.limit_cycles(int(fastest.found.column[0, CYCLES]))
-    found = solver.search(power=(1.0, 0.0), deadline=watch.deadline, on_poll=watch.tell)
-    _refuse_mismatch(found)
-    return found if found.found.many[0] else fastest
+@dataclass(slots=True)
+class _Solved:
+    """What the searches of some spaces found and proved together."""
+
+    best: Result | None = None
+    value: float = math.inf
+    bound: float = math.inf
+    nodes: int = 0
+    leaves: int = 0
+    table_bytes: int = 0
+    stop: str = "exhausted"
+    seconds: float = 0.0
+    solver: Solver | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """What is proved about the best mapping."""
+        return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
-def _certificate(outcome: Outcome) -> Certificate:
-    _refuse_mismatch(outcome)
-    value = float(outcome.found.value[0])
-    return Certificate(value, min(outcome.bound, value), outcome.nodes, outcome.leaves, outcome.table_bytes)
+def _best_of(
+    spaces: Sequence[MapSpace],
+    power: tuple[float, float],
+    workers: int,
+    watch: _Watch,
+    most_cycles: int | None = None,
+    solver: Solver | None = None,
+) -> _Solved:
+    """Find the best mapping of some spaces; each is searched for what is better than the best of those before.
+
+    `solver` is that of the one space, if it was searched before.
+    """
+    solved = _Solved()
+    for space in spaces:
+        if solved.stop != "exhausted":
+            solved.bound = min(solved.bound, _floor(space, power))
+            continue
+        if solver is None or len(spaces) > 1:
+            solver = Solver(space, cycles=power[1] > 0, workers=workers)
+        if most_cycles is not None:
+            solver.limit_cycles(most_cycles)
+        outcome = solver.search(power=power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+        _refuse_mismatch(outcome)
+        if outcome.found.many[0] and outcome.found.value[0] < solved.value:
+            solved.best, solved.value = _result(space, outcome.found, 0), float(outcome.found.value[0])
+        solved.bound = min(solved.bound, outcome.bound)
+        solved.nodes += outcome.nodes
+        solved.leaves += outcome.leaves
+        solved.table_bytes = max(solved.table_bytes, outcome.table_bytes)
+        solved.stop, solved.seconds = outcome.stop, solved.seconds + outcome.seconds
+    solved.solver = solver
+    return solved
+
+
+def _floor(space: MapSpace, power: tuple[float, float]) -> float:
+    """Value that no mapping falls below: energy of the multiply-accumulates alone, all units busy all the time."""
+    c, machine = space.encoded.constants, space.encoded.architecture
+    macs = space.encoded.einsum.macs
+    return float((macs * c.mac[0]) ** power[0] * (macs * int(c.mac_cycles[0]) / machine.macs) ** power[1])
 
 
 def _refuse_mismatch(outcome: Outcome) -> None:
@@ -135,7 +186,8 @@ def _refuse_mismatch(outcome: Outcome) -> None:
 
 def _result(space: MapSpace, found: Found, i: int) -> Result:
     """Evaluate a mapping that was found with the cost model; a difference is an error of ours."""
-    result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.best, i))
+    mapping = decode_mapping(space.encoded, found.best, i)
+    result = evaluate(space.encoded.architecture, space.encoded.einsum, fold(mapping))
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
     energy, cycles = float(found.column[i, ENERGY]), int(found.column[i, CYCLES])
     if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):
@@ -146,9 +198,10 @@ def _result(space: MapSpace, found: Found, i: int) -> Result:
     return result
 
 
-def _none_valid(outcome: Outcome, space: MapSpace) -> str:
+def _none_valid(outcome: Outcome | _Solved, spaces: Sequence[MapSpace]) -> str:
     if outcome.stop == "exhausted":
-        return f"none of the {space.size:.3g} mappings of the map space is valid (proved: {outcome.nodes} nodes)"
+        size = sum(space.size for space in spaces)
+        return f"none of the {size:.3g} mappings of the map space is valid (proved: {outcome.nodes} nodes)"
     return f"no valid mapping found in {outcome.seconds:.3g} s; give it more time"
 
 
@@ -234,7 +287,7 @@ def map_front(
     found = outcome.found
     _refuse_mismatch(outcome)
     if not found.many[0]:
-        raise NoValidMapping("\n".join([_none_valid(outcome, space), *_why(space)]))
+        raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *_why(space)]))
     rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
     return FrontResult(
         columns=columns,

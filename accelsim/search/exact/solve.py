@@ -1,6 +1,6 @@
 """Solve a map space: tables, rounds of branch and bound with a growing limit, and the certificate.
 
-Axis letters as in branch_kernel.
+Axis letters as in node_kernel.
 """
 
 from __future__ import annotations
@@ -18,19 +18,10 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.exact.bounds import Bounds, least_energies, make_bounds, outer_port_cycles
-from accelsim.search.exact.branch_kernel import (
-    ANY,
-    BEST,
-    FRONT,
-    WITHIN,
-    Found,
-    Goal,
-    Guide,
-    Path,
-    explore,
-    root_bounds,
-)
+from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.candidates import Places, candidate_orders
+from accelsim.search.exact.found_kernel import ANY, BEST, FRONT, WITHIN, Found, Goal
+from accelsim.search.exact.node_kernel import Guide, Path
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_grid, make_options
 
@@ -41,7 +32,7 @@ FIRST_WAVE, PIECES = 8, 8
 
 The pieces of a wave start from the best of the waves before, so the result does not depend on the number of workers."""
 SMALL = 256
-"""A map space of at most so many tile shapes is looked through in one go, faster than threads start."""
+"""A map space of at most so many tile shapes is looked through in one go."""
 POLL_SECONDS = 0.05
 DIVE_SECONDS = 0.1
 """How long a first mapping near the bound is looked for, where time is short."""
@@ -87,6 +78,27 @@ def make_found(space: MapSpace, room: int) -> Found:
         best=empty_batch(space.encoded, room),
         tally=np.zeros(5, np.int64),
         open=np.full(1, np.inf),
+    )
+
+
+def make_goal(
+    kind: int,
+    power: tuple[float, float],
+    columns: tuple[int, ...],
+    level: int,
+    *,
+    floor: tuple[float, float] = (0.0, 0.0),
+    energy_only: bool = False,
+) -> Goal:
+    """What is asked for, without a limit yet; see `Goal`."""
+    return Goal(
+        kind=np.array([kind], np.int64),
+        power=np.array(power),
+        columns=np.array(columns, np.int64),
+        level=np.array([level], np.int64),
+        limit=np.array([math.inf]),
+        energy_only=np.array([energy_only]),
+        floor=np.array(floor),
     )
 
 
@@ -164,8 +176,6 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
         every_orders=every_orders,
         partner=np.array(structure.partner, np.int64),
         window=np.array([structure.window], np.int64),
-        loose=np.array([structure.loose]),
-        pj=bounds.pj,
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
         start=np.array([_certain_energy(grid)]),
@@ -276,10 +286,8 @@ class Solver:
     workers : int
     """
 
-    def __init__(
-        self, space: MapSpace, *, cycles: bool = False, every: bool = False, workers: int = 1, spreads: int = SPREADS
-    ) -> None:
-        spreads = spreads if cycles else 1
+    def __init__(self, space: MapSpace, *, cycles: bool = False, every: bool = False, workers: int = 1) -> None:
+        spreads = SPREADS if cycles else 1
         self.space, self.workers = space, workers
         self.grid = make_grid(space)
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid))
@@ -318,6 +326,7 @@ class Solver:
             status=np.zeros(1, np.int64),
             cycles=np.zeros(1, np.int64),
             pj=np.zeros(1),
+            column=np.zeros(4),
         )
 
     def search(
@@ -344,7 +353,7 @@ class Solver:
         room : int
             How many mappings to keep.
         limit : float
-            WITHIN: the largest value that counts.
+            The largest value that counts.
         columns : tuple of int
             FRONT: what counts.
         level : int
@@ -358,15 +367,10 @@ class Solver:
         self.stop[0] = 0
         encoded = self.space.encoded
         c, shapes = encoded.constants, self.grid.shapes
-        goal = Goal(
-            np.array([kind], np.int64),
-            np.array(power),
-            np.array(columns, np.int64),
-            np.array([level], np.int64),
-            np.array([math.inf]),
-            np.array([kind != FRONT and power[1] == 0.0 and not self._cycles_limited()]),
-            np.array(floor),
-        )
+        goal = make_goal(
+            kind, power, columns, level, floor=floor,
+            energy_only=kind != FRONT and power[1] == 0.0 and not self._cycles_limited(),
+        )  # fmt: skip
         total = make_found(self.space, room)
         if seeds is not None:
             _merge(goal, total, seeds)
@@ -376,19 +380,7 @@ class Solver:
         begin, values = begin[:many][order], values[:many][order]
         least = float(values[0]) if many else math.inf
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, self.bounds.values.nbytes)
-        rounds = (
-            [math.inf]
-            if kind == FRONT
-            else [limit]
-            if kind == WITHIN
-            else [least * (1 + g) for g in GROWTH]
-            if least > 0
-            else [math.inf]
-        )
-        if kind == BEST and limit < math.inf:
-            rounds = [min(r, limit) for r in rounds if r < limit] + [limit]
-        if shapes.total <= SMALL and kind == BEST and limit == math.inf:
-            rounds = [math.inf]
+        rounds = self._rounds(kind, least, limit)
         if kind == BEST and many and not total.many[0] and deadline is not None:
             self._find_any(goal, total, begin, values)
         for up_to in rounds:
@@ -417,6 +409,17 @@ class Solver:
         outcome.seconds = time.monotonic() - started
         return outcome
 
+    def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
+        """Limits of the rounds of a search."""
+        if kind == FRONT:
+            return [math.inf]
+        if kind == WITHIN:
+            return [limit]
+        if self.grid.shapes.total <= SMALL or least <= 0:
+            return [limit]
+        rounds = [least * (1 + growth) for growth in GROWTH]
+        return [up_to for up_to in rounds if up_to < limit] + [limit]
+
     @staticmethod
     def _teller(
         on_poll: Callable[[Found, float], None] | None, total: Found, outcome: Outcome
@@ -433,15 +436,7 @@ class Solver:
 
     def join(self, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
         """Put together what two searches found, without what is dominated."""
-        goal = Goal(
-            np.array([FRONT], np.int64),
-            np.array((1.0, 1.0)),
-            np.array(columns, np.int64),
-            np.array([level], np.int64),
-            np.array([math.inf]),
-            np.array([False]),
-            np.zeros(2),
-        )
+        goal = make_goal(FRONT, (1.0, 1.0), columns, level)
         joined = make_found(self.space, int(first.many[0] + second.many[0]))
         _merge(goal, joined, first)
         _merge(goal, joined, second)
@@ -472,10 +467,8 @@ class Solver:
         on_poll: Callable[[], None] | None,
     ) -> str:
         """Look through some root shapes; returns why it ended early, or nothing."""
-        first, stop, size = 0, "", FIRST_WAVE
-        if self.grid.shapes.total <= SMALL:
-            self._explore(goal, total, begin, values)
-            return ""
+        first, stop = 0, ""
+        size = len(begin) if self.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
                 last = min(first + size, len(begin))

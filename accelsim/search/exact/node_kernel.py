@@ -1,0 +1,475 @@
+"""A node of the search: loops, spatial bounds and tiles of the outer levels, and exactly what these cost; compiled.
+
+The loops, spatial bounds and tiles of the levels outside a boundary determine all traffic into it, so a node carries
+the exact cost of everything outside. Axis letters: L = levels (outermost first), D = dimensions, T = tensors,
+N = divisors, Q = statuses, B = spreads, S = shapes, O = options, P = pieces.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.model.detail import (
+    BEFORE,
+    DOWN,
+    INSIDE,
+    LOOPS,
+    PARTS_APART,
+    SPREAD,
+    STEPS,
+    TILE,
+    UP,
+    USED,
+    VISITS,
+    Detail,
+)
+from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.jit import inline, jit
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles, words_into
+from accelsim.model.windows import seen_windows
+from accelsim.search.exact.found_kernel import SURE
+from accelsim.search.exact.orders import HELD, NONE, SLIDE, STILL, WAIT
+from accelsim.search.exact.shapes import Shapes
+
+ROOT = np.int64(0)
+"""The outermost level; functions would compile anew for each plain integer."""
+ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE = range(7)
+
+
+class Guide(NamedTuple):
+    """The map space and its cost-to-go tables.
+
+    in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; port : float64[*], the same in
+    cycles of the outermost level's port instead of energy, empty if that has no limit; around, inside : int64[L],
+    where those of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads :
+    int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if there is
+    none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status :
+    int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
+    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1]; option_x,
+    option_y, option_index : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*, S]; by_tile :
+    bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of :
+    int64[L, S + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D + 2],
+    dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
+    : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; loose : bool[1]; pj
+    : float64[L, T, 4]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
+    needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level that
+    may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave.
+    """
+
+    in_time: Bools
+    values: Floats
+    port: Floats
+    around: Ints
+    inside: Ints
+    edges: Floats
+    spreads: Ints
+    context: Ints
+    least: Floats
+    status: Ints
+    statuses: Ints
+    still: Ints
+    option_first: Ints
+    option_x: Ints
+    option_y: Ints
+    option_index: Ints
+    keep_first: Ints
+    keeps: Bools
+    fits: Bools
+    by_tile: Bools
+    group_first: Ints
+    tiles: Ints
+    option_of: Ints
+    order_first: Ints
+    orders: Ints
+    every_first: Ints
+    every_orders: Ints
+    partner: Ints
+    window: Ints
+    macs: Floats
+    most_cycles: Ints
+    start: Floats
+    needed: Ints
+    deepest: Ints
+    least_inside: Floats
+
+
+class Path(NamedTuple):
+    """The node that is looked at, level by level.
+
+    mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;
+    parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L], words
+    at each level so far; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
+    int64[L + 1], words held; cursor : int64[L, 7], what is next at each level; context :
+    int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; piece : int64[T, P];
+    piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping;
+    column : float64[4], what counts of it or at least of all its completions.
+    """
+
+    mapping: Batch
+    tile: Ints
+    mid: Ints
+    parent: Ints
+    share: Floats
+    energy: Floats
+    read: Ints
+    written: Ints
+    fills: Ints
+    moved: Ints
+    charged: Floats
+    held: Ints
+    cursor: Ints
+    context: Ints
+    weight: Floats
+    mix: Ints
+    mix_weight: Floats
+    piece: Ints
+    piece_end: Floats
+    pieces: Ints
+    status: Ints
+    cycles: Ints
+    pj: Floats
+    column: Floats
+
+
+@jit
+def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int) -> int:
+    """Cycles that the ports of the levels outside a boundary need at least.
+
+    Traffic into levels inside is not known yet; of a tensor that none of these keeps, the compute units ask for a word
+    each cycle, and of others each word is asked for once.
+    """
+    levels, cycles = c.fanout.shape[0], 0
+    for lv in range(min(level + 1, levels)):
+        if not c.limited[lv]:
+            continue
+        read, written = path.read[level, lv], path.written[level, lv]
+        for t in range(c.whole.shape[0]):
+            parent = path.parent[level, t]
+            if level == levels or c.nodes[parent, 0] != lv:
+                continue
+            words = g.needed[t] if lv == 0 else 0
+            if g.deepest[t] <= level:
+                share = path.share[level, t] * g.least_inside[level, t]
+                asked = g.macs[0] / float(s.level[lv, USED]) * share
+                words = max(words, int(asked * (1.0 - SURE)))
+            words *= min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
+            if t == c.output[0]:
+                written += words
+            else:
+                read += words
+        cycles = max(cycles, port_cycles(c, lv, read, written, cycles, False))
+    return cycles
+
+
+@inline
+def known_port_cycles(c: Constants, path: Path, level: int) -> float:
+    """Cycles of the outermost level's port for the traffic known so far; as `outer_port_cycles` picks the port."""
+    read, written = float(path.read[level, 0]), float(path.written[level, 0])
+    if c.bandwidth[0, 0, 0] > 0:
+        return (read + written) * float(c.bandwidth[0, 0, 1]) / float(c.bandwidth[0, 0, 0])
+    if c.bandwidth[0, 1, 0] > 0:
+        return read * float(c.bandwidth[0, 1, 1]) / float(c.bandwidth[0, 1, 0])
+    return written * float(c.bandwidth[0, 2, 1]) / float(c.bandwidth[0, 2, 0])
+
+
+@jit
+def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, within: int) -> int:
+    """Statuses that the loops outside a network give the tensors, and their shares; returns how many sets there are.
+
+    Numbers are those of the table around the network of `level`, or (`within`) at the tiles of the next level.
+    """
+    temporal, order = path.mapping.temporal[0], path.mapping.order[0]
+    tensors, dims = c.relevant.shape
+    for t in range(tensors):
+        windowed = t == g.window[0]
+        inside, passes, found = 1.0, 1.0, False
+        rank, back, step, done, n = 0, 0, 0, False, 0
+        end = 0.0
+        for lv in range(level, -1, -1):
+            for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+                d = order[lv, j]
+                bound = float(temporal[lv, d])
+                if not found:
+                    if not c.relevant[t, d]:
+                        inside *= bound
+                        continue
+                    found = True
+                    if not windowed or g.partner[d] < 0:
+                        done = True
+                        break
+                    end = 1.0 - 1.0 / inside
+                    if inside > 1.0:
+                        path.piece[t, n], path.piece_end[t, n] = STILL, end
+                        n += 1
+                    rank = c.rank[t, d]
+                    step = c.factor[t, d] * shapes.size[d, path.mid[lv, d]]
+                    back = (temporal[lv, d] - 1) * step
+                    passes = 1.0 / (inside * bound)
+                    end = 1.0 - passes
+                    path.piece[t, n], path.piece_end[t, n] = SLIDE + d, end
+                    n += 1
+                    continue
+                share = passes * (1.0 - 1.0 / bound)
+                status = NONE
+                if c.relevant[t, d]:
+                    if c.rank[t, d] != rank:
+                        done = True
+                        break
+                    far = c.factor[t, d] * shapes.size[d, path.mid[lv, d]]
+                    if far == back or far - back == step:
+                        status = HELD
+                    elif far > back:
+                        status = WAIT
+                    back += (temporal[lv, d] - 1) * far
+                if status != NONE and n < path.piece.shape[1] - 1:
+                    end += share
+                    path.piece[t, n], path.piece_end[t, n] = status, end
+                    n += 1
+                passes /= bound
+            if done:
+                break
+        if n == 0 and inside > 1.0:
+            path.piece[t, 0], path.piece_end[t, 0] = STILL, 1.0 - 1.0 / inside
+            n = 1
+        path.piece[t, n], path.piece_end[t, n] = NONE, 1.0
+        path.pieces[t] = 0
+    start, sets = 0.0, 0
+    radix = SLIDE + dims
+    while start < 1.0:
+        end, code = 1.0, 0
+        for t in range(tensors):
+            end = min(end, path.piece_end[t, path.pieces[t]])
+            code = code * radix + path.piece[t, path.pieces[t]]
+        if end > start:
+            path.mix[sets], path.mix_weight[sets] = g.status[within, level + within, code], end - start
+            sets += 1
+        for t in range(tensors):
+            while path.piece_end[t, path.pieces[t]] <= end and path.piece_end[t, path.pieces[t]] < 1.0:
+                path.pieces[t] += 1
+        start = end
+    return sets
+
+
+@jit
+def place(c: Constants, g: Guide, path: Path, level: int) -> None:
+    """Contexts at a boundary and their weights, from parents and shares of reads."""
+    tensors, levels = c.whole.shape[0], c.fanout.shape[0]
+    for way in range(path.context.shape[1]):
+        weight, code = 1.0, 0
+        for t in range(tensors):
+            parent = path.parent[level, t]
+            least = g.least[level, parent, t]
+            lower = 0.0
+            if least < 1.0:
+                lower = (1.0 - path.share[level, t]) / (1.0 - least)
+            low = way >> t & 1
+            weight *= lower if low else 1.0 - lower
+            code = (code * levels + parent) * 2 + low
+        path.weight[level, way] = weight
+        path.context[level, way] = g.context[level, code] if weight > 0.0 else 0
+
+
+@inline
+def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, action: int) -> float:
+    """Energy of moving so many elements at each instance of a level."""
+    accesses = float(-(-words * part // c.block[lv])) * float(s.level[lv, USED])
+    return float(accesses * c.energy[lv, t, action])
+
+
+@jit
+def flow(c: Constants, g: Guide, path: Path, s: Detail, child: int) -> bool:
+    """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit."""
+    levels, tensors = c.fanout.shape[0], c.whole.shape[0]
+    m = path.mapping
+    temporal, order, keep = m.temporal[0], m.order[0], m.keep[0]
+    energy = path.energy[child - 1]
+    for lv in range(levels):
+        path.read[child, lv], path.written[child, lv] = path.read[child - 1, lv], path.written[child - 1, lv]
+    for t in range(tensors):
+        above = path.parent[child - 1, t]
+        if child < levels and not keep[child, t]:
+            continue
+        words = s.level[levels, STEPS] if child == levels else words_into(c, temporal, order, s, child, t)
+        down = words
+        if t != c.output[0]:
+            for lv in range(child - 1, above - 1, -1):
+                energy += float(down) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
+                down *= s.at[lv, t, DOWN]
+            part = c.word_parts[above, t, 0]
+            energy += _charge(c, s, above, t, down, part, BY_READ)
+            path.read[child, c.nodes[above, 0]] += down * part
+            if child < levels:
+                part = c.word_parts[child, t, 0]
+                energy += _charge(c, s, child, t, words, part, BY_WRITE)
+                path.written[child, c.nodes[child, 0]] += words * part
+            continue
+        up = words
+        if c.windowed[t]:
+            seen = seen_windows(c, temporal, s, child, child, t)
+        else:
+            seen = s.level[child, VISITS] * (1 if child == levels else s.at[child, t, TILE])
+        down = up - seen
+        path.fills[child, t], path.moved[child, t] = down, up
+        for lv in range(child - 1, above - 1, -1):
+            energy += float(down + up) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
+            down *= s.at[lv, t, DOWN]
+            up *= s.at[lv, t, UP]
+            for d in range(c.relevant.shape[1]):
+                seen *= s.place[lv, d, SPREAD] if c.relevant[t, d] else 1
+        if c.windowed[t]:
+            seen = seen_windows(c, temporal, s, child, above, t)
+        reads = up - seen
+        partial = int(reads > 0 or s.level[above, PARTS_APART] > 1)
+        part = c.word_parts[above, t, partial]
+        fills = path.fills[above, t] if above > 0 else 0
+        if above > 0 and c.drain[above]:
+            reads += path.moved[above, t]
+        energy += _charge(c, s, above, t, reads, part, BY_READ) + _charge(c, s, above, t, up, part, BY_UPDATE)
+        if above > 0:
+            energy += _charge(c, s, above, t, fills, part, BY_WRITE) - path.charged[above, t]
+        path.read[child, c.nodes[above, 0]] += reads * part
+        path.written[child, c.nodes[above, 0]] += (fills + up) * part
+        if child < levels:
+            part = min(c.word_parts[child, t, 0], c.word_parts[child, t, 1])
+            path.charged[child, t] = _charge(c, s, child, t, path.fills[child, t], part, BY_WRITE)
+            if c.drain[child]:  # not rounded up: drained words share accesses with the reads that are not known yet
+                drained = float(path.moved[child, t] * part) / float(c.block[child])
+                path.charged[child, t] += drained * float(s.level[child, USED]) * c.energy[child, t, BY_READ]
+            energy += path.charged[child, t]
+        if c.two_widths[0] and partial and c.capacity[above] != UNLIMITED:
+            held = 0
+            for u in range(tensors):
+                if keep[above, u]:
+                    held += s.at[above, u, TILE] * c.word_parts[above, u, partial if u == t else 0]
+            if held > c.capacity[above]:
+                return False
+    path.energy[child] = energy
+    return True
+
+
+@inline
+def _first_size(shapes: Shapes, g: Guide, level: int, d: int, outer: int, start: int) -> int:
+    """Next divisor index, from `start`, that a temporal loop may multiply up to `outer`; -1 if there is none."""
+    for i in range(start, outer + 1):
+        over = shapes.over[d, outer, i]
+        if over >= 0 and g.in_time[level, d, over]:
+            return i
+    return -1
+
+
+@inline
+def next_mid(shapes: Shapes, g: Guide, path: Path, level: int, begin: bool) -> bool:
+    """Go to the next tile shape around the network of a level."""
+    dims = shapes.sizes.shape[0]
+    if begin:
+        for d in range(dims):
+            path.mid[level, d] = _first_size(shapes, g, level, d, path.tile[level, d], 0)
+            if path.mid[level, d] < 0:
+                return False
+        return True
+    for d in range(dims):
+        i = _first_size(shapes, g, level, d, path.tile[level, d], path.mid[level, d] + 1)
+        if i >= 0:
+            path.mid[level, d] = i
+            return True
+        path.mid[level, d] = _first_size(shapes, g, level, d, path.tile[level, d], 0)
+    return False
+
+
+@jit
+def lay_block(
+    c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, row: int, orders: Ints
+) -> bool:
+    """Put the loops of a temporal block in order; False if the order asks for loops to carry on, which do not."""
+    dims = shapes.sizes.shape[0]
+    m = path.mapping
+    inner, outer = orders[row, dims], orders[row, dims + 1]
+    if inner >= 0:
+        t = g.window[0]
+        step = c.factor[t, inner] * shapes.size[inner, path.mid[level, inner]]
+        far = c.factor[t, outer] * shapes.size[outer, path.mid[level, outer]]
+        if far < (m.temporal[0, level, inner] - 1) * step:
+            return False
+    product, visits, loops = s.level[level, STEPS], s.level[level, VISITS], 0
+    for j in range(dims):
+        d = orders[row, j]
+        m.order[0, level, j] = d
+        bound = m.temporal[0, level, d]
+        if bound > 1:
+            s.place[level, j, BEFORE] = product
+            loops += 1
+            product *= bound
+            visits *= bound if c.relevant[c.output[0], d] else 1
+    s.level[level, LOOPS] = loops
+    s.level[level + 1, STEPS] = product
+    s.level[level + 1, VISITS] = visits
+    return True
+
+
+@inline
+def lay_bounds(shapes: Shapes, path: Path, level: int) -> int:
+    """Set the bounds of a temporal block; returns which dimensions have a loop, as bits."""
+    mask = 0
+    for d in range(shapes.sizes.shape[0]):
+        bound = shapes.size[d, path.tile[level, d]] // shapes.size[d, path.mid[level, d]]
+        path.mapping.temporal[0, level, d] = bound
+        if bound > 1:
+            mask |= 1 << d
+    return mask
+
+
+@inline
+def shape_of(shapes: Shapes, digits: Ints) -> int:
+    """Shape number of divisor indices."""
+    shape = 0
+    for d in range(digits.shape[0]):
+        shape += digits[d] * shapes.stride[d]
+    return shape
+
+
+@jit
+def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, option: int) -> bool:
+    """Spread over the network below a level; False if the shape cannot."""
+    dims, levels = shapes.sizes.shape[0], c.fanout.shape[0]
+    m = path.mapping
+    for d in range(dims):
+        index = shapes.over[d, path.mid[level, d], g.option_index[option, d]]
+        if index < 0 or (level == levels - 1 and index > 0):
+            return False
+        path.tile[level + 1, d] = index
+    used, apart = s.level[level, USED], s.level[level, PARTS_APART]
+    for d in range(dims):
+        m.x[0, level, d], m.y[0, level, d] = g.option_x[option, d], g.option_y[option, d]
+        spread = m.x[0, level, d] * m.y[0, level, d]
+        s.place[level, d, SPREAD] = spread
+        s.place[level + 1, d, INSIDE] = shapes.size[d, path.tile[level + 1, d]]
+        used *= spread
+        apart *= spread if c.reduces[d] else 1
+    wider = used > s.level[level, USED]
+    s.level[level + 1, USED], s.level[level + 1, PARTS_APART] = used, apart
+    for t in range(c.whole.shape[0]):
+        s.at[level, t, DOWN], s.at[level, t, UP] = 1, 1
+        if wider:
+            x, y = m.x[0], m.y[0]
+            s.at[level, t, DOWN] = distinct(c, s, x, y, level, t, c.multicast[level, 0], c.multicast[level, 1])
+            if t == c.output[0]:
+                s.at[level, t, UP] = distinct(c, s, x, y, level, t, c.reduction[level, 0], c.reduction[level, 1])
+    return True
+
+
+@jit
+def begin_root(c: Constants, g: Guide, path: Path, s: Detail) -> None:
+    """Set up the outermost tile, which is everything."""
+    levels, tensors = c.fanout.shape[0], c.whole.shape[0]
+    path.energy[0] = g.start[0]
+    for lv in range(levels):
+        path.read[0, lv], path.written[0, lv] = 0, 0
+    path.held[0] = 0
+    for t in range(tensors):
+        path.parent[0, t], path.share[0, t] = 0, 1.0
+        path.mapping.keep[0, 0, t] = True
+        s.at[0, t, TILE] = c.whole[t]
+        path.held[0] += c.whole[t] * c.word_parts[0, t, 0]
+    place(c, g, path, ROOT)
