@@ -12,8 +12,9 @@ from typing import Any
 from accelsim.architecture import Architecture
 from accelsim.errors import AccelsimError
 from accelsim.mapping import Mapping as LoopNest
+from accelsim.mapping import last_passes
 from accelsim.model.evaluate import evaluate
-from accelsim.model.oracle import Box, OracleCounts, Step, execute, nest_loops, walk_tile
+from accelsim.model.oracle import Box, OracleCounts, Step, execute, walk_tile
 from accelsim.result import Result
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, Tensor
@@ -72,10 +73,11 @@ class TileWalk:
         The next level outwards that keeps the tensor.
     ranks : tuple of str
         Short names of the tensor's ranks.
-    loops : tuple of (str, int, str)
-        Temporal loops outside the tile, outermost first: dimension, bound, level.
+    loops : tuple of (str, int, int, str)
+        Temporal loops outside the tile, outermost first: dimension, bound, iterations of the last pass, level.
     instances : int
-        Instances of the level in use; the steps are those of the first one, the others move as many words.
+        Instances of the level in use; the steps are those of the first one. The others move as many words, or
+        fewer where loops leave remainders.
     steps : tuple of TileStep
         The first ones, up to a limit.
     count : int
@@ -94,7 +96,7 @@ class TileWalk:
     ranks: tuple[str, ...]
     output: bool
     tile_words: int
-    loops: tuple[tuple[str, int, str], ...]
+    loops: tuple[tuple[str, int, int, str], ...]
     instances: int
     parents: int
     below: int
@@ -182,7 +184,7 @@ def explain(
     return Explanation(
         result=result,
         ranks={t.name: tuple(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
-        walks=tuple(_walk(mapping, t, index, counts, steps) for index, t in tiles),
+        walks=tuple(_walk(einsum, mapping, t, index, counts, steps) for index, t in tiles),
         compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
@@ -250,19 +252,19 @@ def _parent(mapping: LoopNest, tensor: Tensor, index: int) -> int:
     return max(i for i in range(index) if tensor.name in mapping.levels[i].keep)
 
 
-def _walk(mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, most: int) -> TileWalk:
+def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, most: int) -> TileWalk:
     """Walk the tile of one tensor at one level."""
     parent = _parent(mapping, tensor, index)
     names = [level.level for level in mapping.levels]
     told: list[TileStep] = []
     count = first = 0
-    for last in _steps(mapping, tensor, index):
+    for last in _steps(einsum, mapping, tensor, index):
         count += 1
         first += last.first
         if len(told) < most:
             told.append(last)
-    above, here = counts.levels[parent][tensor.name], counts.levels[index][tensor.name]
-    outside = [loop for loop in nest_loops(mapping) if loop.level < index and not loop.axis]
+    above_counts, here = counts.levels[parent][tensor.name], counts.levels[index][tensor.name]
+    passes = last_passes(mapping, einsum.dims)
     return TileWalk(
         level=names[index],
         tensor=tensor.name,
@@ -270,7 +272,11 @@ def _walk(mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, m
         ranks=rank_names(tensor),
         output=tensor.output,
         tile_words=here.tile,
-        loops=tuple((loop.dim, loop.bound, names[loop.level]) for loop in outside),
+        loops=tuple(
+            (loop.dim, loop.bound, most, names[above])
+            for above in range(index)
+            for loop, most in zip(mapping.levels[above].temporal, passes[above][0], strict=True)
+        ),
         instances=counts.used[index],
         parents=counts.used[parent],
         below=counts.used[index] // counts.used[parent],
@@ -279,8 +285,8 @@ def _walk(mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, m
         fills=last.fills,
         first=first,
         updates=last.updates,
-        parent_reads=above.reads,
-        parent_updates=above.updates,
+        parent_reads=above_counts.reads,
+        parent_updates=above_counts.updates,
     )
 
 
@@ -299,7 +305,7 @@ def _compute_walk(mapping: LoopNest, tensor: Tensor, counts: OracleCounts) -> Co
     )
 
 
-def _steps(mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
+def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
     """Steps of the first instance of a level, each with its reason."""
     ranks = rank_names(tensor)
     remembered: Vector | None = None
@@ -307,7 +313,7 @@ def _steps(mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
     seen: set[Vector] = set()
     fills = updates = 0
     instance = None
-    for number, step in enumerate(walk_tile(mapping, tensor, index), 1):
+    for number, step in enumerate(walk_tile(einsum, mapping, tensor, index), 1):
         instance = step.instance if instance is None else instance
         if step.instance != instance:
             return
@@ -397,7 +403,7 @@ def _walk_json(walk: TileWalk) -> dict[str, Any]:
     for step in walk.steps:
         boxes = {"before": _box_json(walk.ranks, step.before), "after": _box_json(walk.ranks, step.after)}
         rows.append({**asdict(step), "indices": list(step.indices), **boxes})
-    loops = [{"dim": dim, "bound": bound, "level": level} for dim, bound, level in walk.loops]
+    loops = [{"dim": dim, "bound": bound, "last_pass": last, "level": level} for dim, bound, last, level in walk.loops]
     return {**asdict(walk), "ranks": list(walk.ranks), "loops": loops, "steps": rows}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping as StringMap
 from collections.abc import Sequence
@@ -10,13 +11,12 @@ from os import PathLike
 
 from accelsim import library
 from accelsim.architecture import Architecture
-from accelsim.errors import Mark
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, formed, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss
-from accelsim.workload import Einsum
+from accelsim.workload import Einsum, shared_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,14 @@ class LevelMapping:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One mapping of an Einsum onto an architecture, outermost level first."""
+    """One mapping of an Einsum onto an architecture, outermost level first.
+
+    The loops over a dimension multiply to its bound, or, for those in `imperfect`, to more: then the last pass of some
+    loops is shorter (a remainder).
+    """
 
     levels: tuple[LevelMapping, ...]
+    imperfect: frozenset[str] = frozenset()
 
 
 _LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")
@@ -76,7 +81,10 @@ _LEVEL: Keys = {
     "temporal": _LOOPS,
     "spatial": Key(node_of(keys_form(_SPATIAL))),
 }
-_TOP: Keys = {"levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True)}
+_TOP: Keys = {
+    "imperfect": Key(fields.set_of(fields.identifier)),
+    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
+}
 MAPPING_FORM: Form = keys_form(_TOP)
 """What may stand under `mapping`, as JSON Schema."""
 
@@ -134,12 +142,15 @@ def read_mapping(
         if node is not None and not isinstance(node, BadNode):
             problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
         return None
+    imperfect: frozenset[str] = top.value("imperfect", frozenset())
     read = [_level(Fields(item, problems, _LEVEL)) for item in node.items]
     if len(problems) == before and architecture is not None and einsum is not None:
         _check_levels(node, read, architecture, problems)
-        _check_loops(node, read, einsum, problems)
+        if imperfect:
+            _check_imperfect(top.entries["imperfect"], imperfect, einsum, problems)
+        _check_loops(node, read, imperfect, einsum, problems)
         read = _check_keep(node, read, architecture, einsum, problems)
-    return Mapping(tuple(read)) if len(problems) == before else None
+    return Mapping(tuple(read), imperfect) if len(problems) == before else None
 
 
 def _level(level: Fields) -> LevelMapping:
@@ -201,27 +212,127 @@ def _at(node: ListNode, index: int, *keys: str) -> Node:
     return at
 
 
-def _check_loops(node: ListNode, read: Sequence[LevelMapping], einsum: Einsum, problems: Problems) -> None:
-    """Report loops over unknown dimensions, and dimensions whose loops do not multiply to their bound."""
-    products = dict.fromkeys(einsum.dims, 1)
-    places: dict[str, Mark] = {}
+def overlong_loops(loops: Sequence[Loop], bound: int) -> list[tuple[int, int]]:
+    """Loops over one dimension that are longer than they can ever get, and how far they get.
+
+    Parameters
+    ----------
+    loops : sequence of Loop
+        All loops over the dimension, outermost first.
+    bound : int
+        Bound of the dimension.
+
+    Returns
+    -------
+    list of (int, int)
+        Index of the loop and the most iterations that it makes: those that begin inside the bound.
+
+    Examples
+    --------
+    >>> overlong_loops([Loop("K", 3), Loop("K", 4)], 7)  # the third pass over 4 would begin at 8
+    [(0, 2)]
+    """
+    found, span = [], 1
+    for index in range(len(loops) - 1, -1, -1):
+        most = -(-bound // span)
+        if loops[index].bound > most:
+            found.append((index, most))
+        span *= loops[index].bound
+    return found[::-1]
+
+
+def leaves_remainder(mapping: Mapping, bounds: StringMap[str, int]) -> bool:
+    """Whether the loops over some dimension cover more than its bound."""
+    covered = dict.fromkeys(bounds, 1)
+    for level in mapping.levels:
+        for loop in (*level.temporal, *level.x, *level.y):
+            covered[loop.dim] *= loop.bound
+    return any(covered[dim] > bound for dim, bound in bounds.items())
+
+
+def last_passes(mapping: Mapping, bounds: StringMap[str, int]) -> list[tuple[tuple[int, ...], ...]]:
+    """Iterations of each loop in its last pass: fewer than its bound where it leaves a remainder.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    bounds : mapping of str to int
+        Bound of each dimension.
+
+    Returns
+    -------
+    list of (tuple of int, tuple of int, tuple of int)
+        For each level those of its temporal loops, and of its loops over x and over y.
+
+    Examples
+    --------
+    >>> last_passes(Mapping((LevelMapping("DRAM", (Loop("K", 2),)), LevelMapping("RF", (Loop("K", 4),)))), {"K": 7})
+    [((2,), (), ()), ((3,), (), ())]
+    """
+    spans = dict.fromkeys(bounds, 1)
+    found = []
+    for level in reversed(mapping.levels):
+        passes = []
+        for loops in (level.y, level.x, level.temporal):
+            last = []
+            for loop in reversed(loops):
+                last.append((bounds[loop.dim] - 1) // spans[loop.dim] % loop.bound + 1)
+                spans[loop.dim] *= loop.bound
+            passes.append(tuple(reversed(last)))
+        found.append(tuple(reversed(passes)))
+    return found[::-1]
+
+
+def _check_imperfect(node: Node, imperfect: frozenset[str], einsum: Einsum, problems: Problems) -> None:
+    """Report imperfect dimensions that the Einsum has not, or that can leave no remainder in it."""
+    for dim in sorted(imperfect):
+        if dim not in einsum.dims:
+            hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
+            problems.add(node, f"'{dim}' is no dimension of {einsum.name}", hint)
+            continue
+        rank = shared_rank(einsum, dim)
+        if rank is not None:
+            what = f"{dim} cannot be imperfect: it shares the rank {rank}"
+            problems.add(node, what, f"leave {dim} out here, and round its bound up in the workload (padding)")
+
+
+def _check_loops(
+    node: ListNode, read: Sequence[LevelMapping], imperfect: frozenset[str], einsum: Einsum, problems: Problems
+) -> None:
+    """Report loops over unknown dimensions, and dimensions whose loops do not multiply to their bound or cover it."""
+    found: dict[str, list[tuple[Loop, Node]]] = {dim: [] for dim in einsum.dims}
     for i, level in enumerate(read):
         blocks = ((level.temporal, ("temporal",)), (level.x, ("spatial", "x")), (level.y, ("spatial", "y")))
         for loops, keys in blocks:
             block = _at(node, i, *keys)
             for j, loop in enumerate(loops):
                 where = block.items[j] if isinstance(block, ListNode) else block
-                if loop.dim in products:
-                    products[loop.dim] *= loop.bound
-                    places.setdefault(loop.dim, where.mark)
+                if loop.dim in found:
+                    found[loop.dim].append((loop, where))
                     continue
-                hint = near_miss(loop.dim, products) or f"dimensions: {listed(products)}"
+                hint = near_miss(loop.dim, found) or f"dimensions: {listed(found)}"
                 problems.add(where, f"'{loop.dim}' is no dimension of {einsum.name}", hint)
     for dim, bound in einsum.dims.items():
-        if products[dim] != bound:
-            shown = products[dim] if products[dim] < 10**18 else "more than 10^18"
+        product = math.prod(loop.bound for loop, _ in found[dim])
+        if dim in imperfect and product >= bound:
+            for index, most in overlong_loops([loop for loop, _ in found[dim]], bound):
+                loop, where = found[dim][index]
+                times = "time" if most == 1 else "times"
+                what = f"the loop {loop} runs {most} {times} at most: {dim} is {bound} in {einsum.name}"
+                problems.add(where, what, f"write {dim}={most}" if most > 1 else "leave it out")
+        elif product != bound:
+            shown = product if product < 10**18 else "more than 10^18"
             what = f"the loops over {dim} multiply to {shown}, but {dim} is {bound} in {einsum.name}"
-            problems.add(BadNode(places.get(dim, node.mark), node.path), what)
+            place = found[dim][0][1].mark if found[dim] else node.mark
+            problems.add(BadNode(place, node.path), what, _remainder_hint(einsum, dim) if product > bound else "")
+
+
+def _remainder_hint(einsum: Einsum, dim: str) -> str:
+    """Say what lets loops cover more than the bound of a dimension."""
+    rank = shared_rank(einsum, dim)
+    if rank is None:
+        return f"`imperfect: [{dim}]` allows a remainder"
+    return f"round the bound up in the workload (padding); it shares the rank {rank}, which allows no remainder"
 
 
 def _places(read: Sequence[LevelMapping], index: int) -> tuple[list[LevelMapping], frozenset[str]]:
@@ -285,7 +396,10 @@ def dump_mapping(mapping: Mapping) -> str:
           temporal: [K=4]
           spatial: {x: [C=2]}
     """
-    lines = ["mapping:", "  levels:"]
+    lines = ["mapping:"]
+    if mapping.imperfect:
+        lines.append(f"  imperfect: [{', '.join(sorted(mapping.imperfect))}]")
+    lines.append("  levels:")
     for i, level in enumerate(mapping.levels):
         lines.append(f"    - level: {level.level}")
         if i > 0:

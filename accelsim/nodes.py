@@ -86,7 +86,7 @@ def fold(mapping: Mapping) -> Mapping:
             if node is nodes[-1] or any(loop.bound > 1 for loop in node.temporal):
                 folded.append(replace(node, keep=kept))
                 kept = frozenset()
-    return Mapping(tuple(folded))
+    return replace(mapping, levels=tuple(folded))
 
 
 def arrangements(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> list[Arrangement]:

@@ -85,11 +85,12 @@ def provenance_json(provenance: Provenance) -> dict[str, Any]:
 def result_json(result: Result) -> dict[str, Any]:
     """Everything about one mapping, as plain values.
 
-    Counts are words of one instance, energies [pJ] of all instances.
+    Counts are words of one instance, the busiest one; totals and energies [pJ] are of all instances.
     """
     return {
         "architecture": result.architecture,
         "layer": result.workload,
+        "bounds": dict(result.bounds),
         "valid": result.valid,
         "violations": [str(violation) for violation in result.violations],
         "macs": result.macs,
@@ -120,6 +121,7 @@ def result_json(result: Result) -> dict[str, Any]:
         ],
         "energy": [dict(row) for row in result.energy_rows()],
         "cycles_by_component": [dict(row) for row in result.cycle_rows()],
+        "imperfect": sorted(result.mapping.imperfect),
         "mapping": mapping_json(result.mapping),
     }
 
@@ -185,6 +187,7 @@ def _point_json(result: Result) -> dict[str, Any]:
         "cycles": result.cycles,
         "edp_pj_cycles": result.edp,
         "utilization": result.utilization,
+        "imperfect": sorted(result.mapping.imperfect),
         "mapping": mapping_json(result.mapping),
     }
 

@@ -1,6 +1,6 @@
 """Form of result.json as JSON Schema (draft 2020-12): what `accelsim.output` writes, each key once and none optional.
 
-Energies are in pJ, counts in words of one instance.
+Energies are in pJ, counts in words of one instance (the busiest one), totals of all.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ _MAPPING = _rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), 
 _RESULT = _record(
     architecture=_TEXT,
     layer=_TEXT,
+    bounds={"type": "object", "additionalProperties": _SOME},
     valid=_TRUTH,
     violations=_rows(_TEXT),
     macs=_SOME,
@@ -85,6 +86,9 @@ _RESULT = _record(
             reads=_COUNT,
             fills=_COUNT,
             updates=_COUNT,
+            total_reads=_COUNT,
+            total_fills=_COUNT,
+            total_updates=_COUNT,
             partial=_TRUTH,
             read_pj=_NUMBER,
             write_pj=_NUMBER,
@@ -100,6 +104,7 @@ _RESULT = _record(
             distinct=_SOME,
             distinct_up=_COUNT,
             transfers=_COUNT,
+            total_transfers=_COUNT,
             energy_pj=_NUMBER,
             multicast=_NUMBER,
             spatial_reduction=_NUMBER,
@@ -107,6 +112,7 @@ _RESULT = _record(
     ),
     energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
     cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
+    imperfect=_rows(_TEXT),
     mapping=_MAPPING,
 )
 _BUDGET = _record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER))
@@ -115,6 +121,7 @@ _POINT: Form = {
     "cycles": _SOME,
     "edp_pj_cycles": _NUMBER,
     "utilization": _NUMBER,
+    "imperfect": _rows(_TEXT),
     "mapping": _MAPPING,
 }
 _CERTIFICATE = _record(

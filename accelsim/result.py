@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.errors import AccelsimError
-from accelsim.mapping import Mapping
+from accelsim.mapping import Mapping, leaves_remainder
 
 
 def to_pandas(rows: list[Dict[str, Any]]) -> Any:
@@ -43,7 +43,8 @@ class Violation:
 class TensorAtLevel:
     """Counts of one tensor at one level that keeps it.
 
-    Counts are in words (elements of the tensor) of one instance; energies are of all instances in use together.
+    Counts are in words (elements of the tensor) of one instance: all count alike, or, where loops leave remainders, of
+    the busiest. Totals and energies are of all instances in use together.
 
     Attributes
     ----------
@@ -52,6 +53,8 @@ class TensorAtLevel:
     reads, fills, updates : int
         Words read for the level below (and to drain, where the machine charges it), written from above, written from
         below.
+    total_reads, total_fills, total_updates : int
+        The same of all instances together.
     partial : bool
         The words are partial sums: some arrive more than once, or other instances hold parts of the same sums.
     read_pj, write_pj, update_pj : float
@@ -65,6 +68,9 @@ class TensorAtLevel:
     reads: int
     fills: int
     updates: int
+    total_reads: int
+    total_fills: int
+    total_updates: int
     partial: bool
     read_pj: float
     write_pj: float
@@ -89,7 +95,9 @@ class TensorOnNetwork:
     distinct_up : int
         The same upwards: partial sums that arrive after spatial reduction; 0 for a tensor that is not written.
     transfers : int
-        Words in or out of one child.
+        Words in or out of one child; of the busiest where loops leave remainders.
+    total_transfers : int
+        Words in or out of all children of all instances.
     """
 
     level: str
@@ -98,6 +106,7 @@ class TensorOnNetwork:
     distinct: int
     distinct_up: int
     transfers: int
+    total_transfers: int
     energy_pj: float
 
     @property
@@ -135,6 +144,8 @@ class Result:
 
     Attributes
     ----------
+    bounds : mapping of str to int
+        Bound of each dimension of the layer.
     violations : tuple of Violation
         What makes the mapping invalid, in words; empty if it is valid. Counts are given either way.
     energy_pj : float
@@ -145,6 +156,7 @@ class Result:
 
     architecture: str
     workload: str
+    bounds: Dict[str, int]
     mapping: Mapping
     violations: tuple[Violation, ...]
     macs: int
@@ -165,6 +177,11 @@ class Result:
     def valid(self) -> bool:
         """Whether fanouts and capacities hold."""
         return not self.violations
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the loops over some dimension cover more than its bound, so that instances count differently."""
+        return leaves_remainder(self.mapping, self.bounds)
 
     @property
     def edp(self) -> float:
@@ -261,6 +278,9 @@ class Result:
                 "reads": t.reads,
                 "fills": t.fills,
                 "updates": t.updates,
+                "total_reads": t.total_reads,
+                "total_fills": t.total_fills,
+                "total_updates": t.total_updates,
                 "multicast": networks[t.level, t.tensor].multicast,
                 "spatial_reduction": networks[t.level, t.tensor].spatial_reduction,
                 "energy_pj": t.energy_pj,

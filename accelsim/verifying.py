@@ -86,8 +86,8 @@ class _Task:
     on_progress: OnProgress | None
 
     def cost(self, recorded: Any) -> Result:
-        """Evaluate a mapping as result.json holds it."""
-        return evaluate(self.architecture, self.einsum, read_mapping_json(recorded))
+        """Evaluate the mapping of a result or a point, as result.json holds it."""
+        return evaluate(self.architecture, self.einsum, read_mapping_json(recorded["mapping"], recorded["imperfect"]))
 
     def breaks(self, result: Result) -> list[str]:
         """Rules that a mapping breaks, those of the constraints included."""
@@ -99,8 +99,8 @@ class _Task:
         return broken + list(map(str, self.constraints.broken_by(result.mapping))) + low
 
 
-def read_mapping_json(levels: Any) -> LoopNest:
-    """Mapping that `accelsim.output.mapping_json` wrote.
+def read_mapping_json(levels: Any, imperfect: Any = ()) -> LoopNest:
+    """Mapping that `accelsim.output.mapping_json` wrote, with the dimensions whose loops may cover more than the bound.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def read_mapping_json(levels: Any) -> LoopNest:
         If it is none.
     """
     try:
-        return LoopNest(tuple(_level(level) for level in levels))
+        return LoopNest(tuple(_level(level) for level in levels), frozenset(imperfect))
     except (KeyError, TypeError, ValueError) as error:
         raise AccelsimError(f"the mapping in the file cannot be read: {error}") from None
 
@@ -121,7 +121,7 @@ def _level(level: Mapping[str, Any]) -> LevelMapping:
 def _check_result(task: _Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     """Evaluate the best mapping, compare every number, and walk its nest."""
     try:
-        result = task.cost(recorded["mapping"])
+        result = task.cost(recorded)
     except ValueError as error:
         yield Check("mapping", "valid" if recorded["valid"] else "invalid", str(error), False)
         return
@@ -203,7 +203,7 @@ def _check_points(task: _Task, rows: list[Mapping[str, Any]], more: Any) -> Chec
     wrong = []
     for number, row in enumerate(rows, 1):
         try:
-            cost = task.cost(row["mapping"])
+            cost = task.cost(row)
         except ValueError:
             wrong.append(str(number))
             continue

@@ -89,6 +89,25 @@ class Einsum:
         return next(tensor for tensor in self.tensors if tensor.output)
 
 
+def shared_rank(einsum: Einsum, dim: str) -> str | None:
+    """Tensor and rank in which a dimension is added to another one of bound > 1, so that it can leave no remainder.
+
+    Examples
+    --------
+    >>> pool = (Tensor("Inputs", ((("C", 1),), (("P", 2), ("R", 1)))), Tensor("Outputs", ((("C", 1),),), output=True))
+    >>> einsum = Einsum("pool", {"C": 7, "P": 5, "R": 3}, pool)
+    >>> shared_rank(einsum, "P"), shared_rank(einsum, "C")
+    ('2*P + R of Inputs', None)
+    """
+    for tensor in einsum.tensors:
+        for rank in tensor.ranks:
+            terms = [(d, factor) for d, factor in rank if einsum.dims[d] > 1]
+            if len(terms) > 1 and dim in dict(terms):
+                text = " + ".join(d if factor == 1 else f"{factor}*{d}" for d, factor in terms)
+                return f"{text} of {tensor.name}"
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Named layers, each an Einsum."""

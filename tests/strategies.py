@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from fractions import Fraction
 
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.energy import EnergyEntry, EnergyTable
 from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.workload import ROLES, Einsum, Tensor
+from accelsim.workload import ROLES, Einsum, Tensor, shared_rank
 
 DIMS = "ABCDEF"
 
@@ -132,3 +134,105 @@ def cases(draw, macs: int = 96, max_levels: int = 5):
         kept = [tensor.name for tensor in einsum.tensors if index == 0 or draw(st.integers(0, 3)) > 0]
         mapped.append(LevelMapping(f"L{index}", tuple(time), tuple(blocks["x"]), tuple(blocks["y"]), frozenset(kept)))
     return machine, einsum, Mapping(tuple(mapped))
+
+
+_BLOCKS = ("time", "x", "y")
+
+
+def ragged_case(rng: random.Random, iterations: int = 200) -> tuple[Architecture, Einsum, Mapping]:
+    """A machine, an Einsum and a mapping whose loops cover more than the bounds in most cases."""
+    levels, dims = rng.choice([1, 2, 2, 3, 3, 4]), DIMS[: rng.choice([1, 2, 2, 3, 3, 4])]
+    while True:
+        bounds = {dim: rng.choice([2, 3, 3, 4, 5, 5, 6, 7, 7]) for dim in dims}
+        einsum = _ragged_einsum(rng, bounds)
+        blocks = {(level, where): [] for level in range(levels) for where in _BLOCKS}
+        spans = [_spread_loops(rng, dim, bounds[dim], shared_rank(einsum, dim) is None, blocks) for dim in dims]
+        if math.prod(spans) <= iterations:
+            break
+    mapped = []
+    for level in range(levels):
+        for where in _BLOCKS:
+            rng.shuffle(blocks[level, where])
+        kept = frozenset(tensor.name for tensor in einsum.tensors if level == 0 or rng.random() < 0.75)
+        loops = (tuple(blocks[level, where]) for where in _BLOCKS)
+        mapped.append(LevelMapping(f"L{level}", *loops, kept))
+    imperfect = {dim for dim, span in zip(dims, spans, strict=True) if span > bounds[dim]}
+    return _ragged_machine(rng, mapped), einsum, Mapping(tuple(mapped), frozenset(imperfect))
+
+
+def _spread_loops(rng: random.Random, dim: str, bound: int, ragged: bool, blocks) -> int:
+    """Draw the loops over a dimension, none longer than it gets; returns what they multiply to.
+
+    Small factors between a loop outside and one inside are likely: the last pass then often has a single iteration.
+    """
+    places = [place for place in blocks if place[1] == "time" or rng.random() < 0.5]
+    order = [places[i] for i in sorted(rng.sample(range(len(places)), min(len(places), rng.choice([1, 2, 3, 4, 5]))))]
+    span = 1
+    for place in reversed(order):
+        most = -(-bound // span)
+        sizes = [size for size in (1, 2, 2, 2, 3, 4, most) if size <= most and (ragged or bound % (span * size) == 0)]
+        size = most if place == order[0] else rng.choice(sizes)
+        span *= size
+        if size > 1:
+            blocks[place].append(Loop(dim, size))
+    return span
+
+
+def _ragged_einsum(rng: random.Random, bounds: dict[str, int]) -> Einsum:
+    """An Einsum with 1 to 3 tensors; sometimes two dimensions share a rank."""
+    count = rng.choice([1, 2, 2, 3])
+    window = rng.sample(list(bounds), 2) if len(bounds) > 2 and rng.random() < 0.4 else []
+    tensors, unused = [], set(bounds)
+    for t in range(count):
+        used = [dim for dim in bounds if rng.random() < 0.6 or (t == count - 1 and dim in unused)]
+        unused.difference_update(used)
+        terms = {dim: (dim, rng.choice([1, 1, 1, 2, 3])) for dim in used}
+        together = bool(window) and set(window) <= set(used) and rng.random() < 0.8
+        ranks = [(terms[dim],) for dim in used if not (together and dim in window)]
+        if together:
+            ranks.append((terms[window[0]], terms[window[1]]))
+        rng.shuffle(ranks)
+        bits, psum_bits = rng.choice([(8, 16), (16, 16), (16, 32), (8, 32)])
+        role = "Outputs" if t == 0 else rng.choice(["Weights", "Inputs"])
+        tensors.append(Tensor(f"T{t}", tuple(ranks), role, bits, psum_bits if t == 0 else bits, output=t == 0))
+    return Einsum("ragged", bounds, tuple(tensors))
+
+
+def _ragged_machine(rng: random.Random, mapped: list[LevelMapping]) -> Architecture:
+    """A machine for a mapping, with fanouts and capacities that hold it in most cases."""
+    levels = []
+    for index, level in enumerate(mapped):
+        x, y = (
+            Axis(
+                max(1, math.prod(loop.bound for loop in loops) + rng.choice([0] * 15 + [-1])),
+                multicast=rng.random() < 0.6,
+                spatial_reduction=rng.random() < 0.6,
+            )
+            for loops in (level.x, level.y)
+        )
+        apart, sizes = rng.random() < 0.3, (1, 60) if rng.random() < 0.2 else (200, 4000)
+        rates = [rng.choice([None, Fraction(1, 3), Fraction(2), Fraction(7, 2), Fraction(8)]) for _ in range(3)]
+        levels.append(
+            Level(
+                f"L{index}",
+                "SRAM",
+                word_bits=rng.choice([8, 16]),
+                block_size=rng.choice([1, 2, 3, 4]),
+                size_words=None if index == 0 or apart else rng.randint(*sizes),
+                partition_words={role: rng.randint(*sizes) for role in ROLES} if index and apart else None,
+                multiple_buffering=rng.choice([1, 1, 2]),
+                bandwidth=rates[0],
+                read_bandwidth=rates[1],
+                write_bandwidth=rates[2],
+                x=x,
+                y=y,
+                drain_reads=rng.random() < 0.4,
+            )
+        )
+    table = energy_table([level.name for level in levels], lambda: round(rng.uniform(0.01, 100), 3))
+    return Architecture("random", tuple(levels), Compute("MAC", "mac", rng.choice([1, 1, 2])), table)
+
+
+def ragged_cases() -> st.SearchStrategy[tuple[Architecture, Einsum, Mapping]]:
+    """Cases of `ragged_case`."""
+    return st.randoms(use_true_random=True).map(ragged_case)

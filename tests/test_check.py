@@ -129,7 +129,7 @@ mapping_levels.yaml:7:14: levels[2].level: level 'DRAM' is given twice, with oth
     "mapping_loops": r"""
 mapping_loops.yaml:4:18: levels: the loops over M multiply to 4, but M is 8 in layer
 mapping_loops.yaml:4:23: levels[0].temporal[1]: 'P' is no dimension of layer; dimensions: M, N, K
-mapping_loops.yaml:7:26: levels: the loops over N multiply to 8, but N is 4 in layer
+mapping_loops.yaml:7:26: levels: the loops over N multiply to 8, but N is 4 in layer; `imperfect: [N]` allows a remainder
 """,
     "no_such_table": r"""
 no_such_table.yaml:3:17: energy_table: cmos_45mn: no such file, and none of that name is shipped with accelsim; did you mean 'cmos_45nm'?

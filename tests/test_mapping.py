@@ -105,6 +105,52 @@ def test_load_mapping__refuses(load, old, new, message):
     assert message in str(error.value)
 
 
+RAGGED = GOOD.replace("  levels:", "  imperfect: [K, M]\n  levels:", 1).replace("[M=2, K=3]", "[M=3, K=2]")
+RAGGED = RAGGED.replace("x: [M=4], y: [K=2]", "x: [M=3], y: [K=5]")  # M: 3 x 3 over 8; K: 2 x 5 over 6
+
+
+def test_load_mapping__reads_imperfect_dimensions_and_dump_writes_them(load):
+    assert load(RAGGED).imperfect == frozenset("KM")
+    assert dump_mapping(load(RAGGED)) == RAGGED
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[K, M]", "[K]", "m.yaml:5:18: levels: the loops over M multiply to 9, but M is 8 in layer; `imperfect: [M]`"),
+        ("[K, M]", "[K, M, L]", "m.yaml:2:14: imperfect: 'L' is no dimension of layer; dimensions: M, N, K"),
+        ("M=3, K=2", "M=2, K=2", "levels: the loops over M multiply to 6, but M is 8 in layer\n"),
+        (
+            "M=3, K=2",
+            "M=4, K=2",
+            "m.yaml:5:18: levels[0].temporal[0]: the loop M=4 runs 3 times at most: M is 8 in layer; write M=3",
+        ),
+        ("y: [K=5]", "y: [K=6]", "the loop K=2 runs 1 time at most: K is 6 in layer; leave it out"),
+    ],
+)
+def test_load_mapping__refuses_imperfect_loops(load, old, new, message):
+    with pytest.raises(SpecError) as error:
+        load(RAGGED.replace(old, new))
+    assert message in f"{error.value}\n"
+
+
+def test_load_mapping__refuses_a_remainder_in_a_window(tmp_path):
+    layer = load_workload("conv1d").layers[0]
+    machine = load_architecture("two_level")
+    path = tmp_path / "m.yaml"
+    text = "mapping:\n  imperfect: [P]\n  levels:\n    - level: DRAM\n      temporal: [P=3]\n"
+    keep = "      keep: [Weights, Inputs, Outputs]\n"
+    path.write_text(text + f"    - level: BUF\n{keep}      temporal: [P=3, R=3]\n")
+
+    with pytest.raises(SpecError) as error:
+        load_mapping(path, machine, layer)
+    assert "m.yaml:2:14: imperfect: P cannot be imperfect: it shares the rank P + R of Inputs; " in str(error.value)
+    assert "round its bound up in the workload (padding)" in str(error.value)
+    path.write_text(path.read_text().replace("  imperfect: [P]\n", ""))
+    with pytest.raises(SpecError, match=r"multiply to 9, but P is 8 in conv1d; round the bound up in the workload"):
+        load_mapping(path, machine, layer)
+
+
 def test_load_mapping__wants_the_levels_in_order(load):
     blocks = GOOD.split("    - ")
     with pytest.raises(

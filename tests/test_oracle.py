@@ -236,7 +236,7 @@ def test_fails__name_what_is_exceeded():
 def test_walk_tile__shows_each_step_and_empties_the_tile_at_the_end():
     """I[p + r], `for P in 3` over R = 2: {0, 1}, then 2 for 0, then 3 for 1, then {2, 3} leave."""
     _, einsum, mapping = case(WINDOW, (P,), "P=3", "R=2")
-    steps = list(walk_tile(mapping, einsum.tensors[0], 1))
+    steps = list(walk_tile(einsum, mapping, einsum.tensors[0], 1))
 
     assert [sorted(at for (at,) in step.entering) for step in steps] == [[0, 1], [2], [3], []]
     assert [sorted(at for (at,) in step.leaving) for step in steps] == [[], [0], [1], [2, 3]]

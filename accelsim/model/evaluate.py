@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 
 from accelsim.architecture import Architecture, Level
-from accelsim.mapping import Mapping
+from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops
 from accelsim.model.encode import Encoded, encode, encode_mappings
+from accelsim.model.ragged import Parts, ragged_parts
 from accelsim.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
-from accelsim.workload import ROLES, Einsum
+from accelsim.workload import ROLES, Einsum, shared_rank
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
@@ -25,8 +25,9 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     einsum : Einsum
         One layer of a workload.
     mapping : Mapping
-        Its loops must multiply to the bounds of the Einsum; fanout and capacity may be exceeded, `violations` then
-        tells. A level that stands in it several times, each time with other tensors, is mapped unevenly.
+        Its loops must multiply to the bounds of the Einsum, or cover those that it names imperfect; fanout and capacity
+        may be exceeded, `violations` then tells. A level that stands in it several times, each time with other tensors,
+        is mapped unevenly.
 
     Returns
     -------
@@ -45,89 +46,116 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     """Evaluate one mapping on an encoded machine and Einsum; see `evaluate`."""
-    from accelsim.model.detail import make_detail
-    from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
-
-    architecture, einsum, tensors = encoded.architecture, encoded.einsum, encoded.tensors
+    architecture, einsum = encoded.architecture, encoded.einsum
     _refuse_misfit(architecture, einsum, mapping)
-    s = make_detail(encoded)
-    batch = encode_mappings(encoded, [mapping])
-    status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
-    evaluate_many(encoded.constants, batch, s, True, status, energy, cycles)
-    levels: list[LevelResult] = []
-    at_level: list[TensorAtLevel] = []
-    on_network: list[TensorOnNetwork] = []
-    for first, end in itertools.pairwise(first_nodes(architecture.levels)):
-        level, used_words = architecture.levels[end - 1], 0
-        for index, t in itertools.product(range(first, end), range(len(tensors))):
-            if batch.keep[0, index, t]:
-                tensor, partial = tensors[t], bool(s.partial[index, t])
-                used_words += int(s.tile[index, t] * encoded.constants.word_parts[index, t, int(partial)])
-                at_level.append(
-                    TensorAtLevel(
-                        level=level.name,
-                        tensor=tensor.name,
-                        tile_words=int(s.tile[index, t]),
-                        word_bits=tensor.psum_bits if partial else tensor.bits,
-                        reads=int(s.reads[index, t]),
-                        fills=int(s.fills[index, t]),
-                        updates=int(s.updates[index, t]),
-                        partial=partial,
-                        read_pj=float(s.energy[index, t, BY_READ]),
-                        write_pj=float(s.energy[index, t, BY_WRITE]),
-                        update_pj=float(s.energy[index, t, BY_UPDATE]),
-                    )
-                )
-        on_network += [
-            TensorOnNetwork(
-                level=level.name,
-                tensor=tensor.name,
-                children=int(s.used[end] // s.used[end - 1]),
-                distinct=int(s.groups[end - 1, t, 0]),
-                distinct_up=int(s.groups[end - 1, t, 1]) if tensor.output else 0,
-                transfers=int(s.transfers[end - 1, t]),
-                energy_pj=float(s.energy[end - 1, t, BY_TRANSFER]),
-            )
-            for t, tensor in enumerate(tensors)
-        ]
+    ragged = leaves_remainder(mapping, einsum.dims)
+    parts = ragged_parts(encoded, mapping) if ragged else _whole_parts(encoded, mapping)
+    levels = []
+    for index, first in enumerate(first_nodes(architecture.levels)[:-1]):
+        level = architecture.levels[first]
         partitions = level.partition_words
         capacity = level.size_words if partitions is None else sum(partitions.values())
+        kept = [t for t in parts.at_level if t.level == level.name]
         levels.append(
             LevelResult(
                 level=level.name,
                 instances=architecture.instances(first),
-                used_instances=int(s.used[first]),
-                used_words=used_words,
+                used_instances=parts.used[index],
+                used_words=sum(t.tile_words * -(-t.word_bits // level.word_bits) for t in kept),
                 capacity_words=None if capacity is None else capacity // level.multiple_buffering,
                 word_bits=level.word_bits,
-                cycles=int(s.cycles[first]),
-                leak_pj=float(s.leak[first]),
+                cycles=parts.cycles_of[index],
+                leak_pj=parts.leak_pj[index],
             )
         )
-    steps = int(s.steps[-1])
     return Result(
         architecture=architecture.name,
         workload=einsum.name,
+        bounds=dict(einsum.dims),
         mapping=mapping,
-        violations=_violations(encoded, mapping, at_level),
+        violations=_violations(encoded, mapping, parts.at_level),
         macs=einsum.macs,
         compute=architecture.compute.name,
         compute_instances=architecture.macs,
-        compute_used=int(s.used[-1]),
-        compute_cycles=steps * architecture.compute.cycles_per_mac,
+        compute_used=parts.used[-1],
+        compute_cycles=parts.steps * architecture.compute.cycles_per_mac,
         cycles_per_mac=architecture.compute.cycles_per_mac,
         compute_pj=einsum.macs * float(encoded.constants.mac[0]),
-        energy_pj=float(energy[0]),
-        cycles=int(cycles[0]),
+        energy_pj=parts.energy_pj,
+        cycles=parts.cycles,
         clock_hz=architecture.clock_hz,
         levels=tuple(levels),
-        tensors=tuple(at_level),
-        networks=tuple(on_network),
+        tensors=tuple(parts.at_level),
+        networks=tuple(parts.on_network),
+    )
+
+
+def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
+    """Count a mapping whose loops leave no remainder."""
+    from accelsim.model.detail import make_detail
+    from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
+
+    s = make_detail(encoded)
+    batch = encode_mappings(encoded, [mapping])
+    status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
+    evaluate_many(encoded.constants, batch, s, True, status, energy, cycles)
+    first = first_nodes(encoded.architecture.levels)
+    at_level, on_network = [], []
+    for index, level in enumerate(encoded.architecture.levels):
+        for t, tensor in enumerate(encoded.tensors):
+            if not batch.keep[0, index, t]:
+                continue
+            used, partial = int(s.used[index]), bool(s.partial[index, t])
+            reads, fills, updates = (int(words[index, t]) for words in (s.reads, s.fills, s.updates))
+            at_level.append(
+                TensorAtLevel(
+                    level=level.name,
+                    tensor=tensor.name,
+                    tile_words=int(s.tile[index, t]),
+                    word_bits=tensor.psum_bits if partial else tensor.bits,
+                    reads=reads,
+                    fills=fills,
+                    updates=updates,
+                    total_reads=reads * used,
+                    total_fills=fills * used,
+                    total_updates=updates * used,
+                    partial=partial,
+                    read_pj=float(s.energy[index, t, BY_READ]),
+                    write_pj=float(s.energy[index, t, BY_WRITE]),
+                    update_pj=float(s.energy[index, t, BY_UPDATE]),
+                )
+            )
+    for below in first[1:]:
+        network = below - 1
+        for t, tensor in enumerate(encoded.tensors):
+            transfers = int(s.transfers[network, t])
+            on_network.append(
+                TensorOnNetwork(
+                    level=encoded.architecture.levels[network].name,
+                    tensor=tensor.name,
+                    children=int(s.used[below] // s.used[network]),
+                    distinct=int(s.groups[network, t, 0]),
+                    distinct_up=int(s.groups[network, t, 1]) if tensor.output else 0,
+                    transfers=transfers,
+                    total_transfers=transfers * int(s.used[below]),
+                    energy_pj=float(s.energy[network, t, BY_TRANSFER]),
+                )
+            )
+    return Parts(
+        used=[int(s.used[node]) for node in first],
+        steps=int(s.steps[-1]),
+        at_level=at_level,
+        on_network=on_network,
+        cycles_of=[int(s.cycles[node]) for node in first[:-1]],
+        leak_pj=[float(s.leak[node]) for node in first[:-1]],
+        energy_pj=float(energy[0]),
+        cycles=int(cycles[0]),
     )
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
     product = dict.fromkeys(einsum.dims, 1)
+    loops: dict[str, list[Loop]] = {dim: [] for dim in einsum.dims}
     for level in mapping.levels:
         if len({loop.dim for loop in level.temporal}) < len(level.temporal):
             raise ValueError(f"level {level.level}: a dimension may have one temporal loop in a level")
@@ -135,9 +163,11 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
             if loop.dim not in product:
                 raise ValueError(f"level {level.level}: {einsum.name} has no dimension {loop.dim}")
             product[loop.dim] *= loop.bound
+            loops[loop.dim].append(loop)
     for dim, bound in einsum.dims.items():
-        if product[dim] != bound:
+        if product[dim] < bound or (product[dim] > bound and dim not in mapping.imperfect):
             raise ValueError(f"loops over {dim} multiply to {product[dim]}, not to its bound {bound}")
+        _refuse_remainder(einsum, dim, loops[dim], product[dim])
     names = {tensor.name for tensor in einsum.tensors}
     for level in mapping.levels:
         if level.keep - names:
@@ -158,6 +188,18 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
 def _physical(architecture: Architecture) -> list[Level]:
     """Each level once: its last node, which has its fanout."""
     return [architecture.levels[end - 1] for end in first_nodes(architecture.levels)[1:]]
+
+
+def _refuse_remainder(einsum: Einsum, dim: str, loops: list[Loop], product: int) -> None:
+    """Refuse loops that cover more than a bound where no remainder is possible, or that are longer than they get."""
+    bound = einsum.dims[dim]
+    if product == bound:
+        return
+    rank = shared_rank(einsum, dim)
+    if rank is not None:
+        raise ValueError(f"{dim} can leave no remainder: it shares the rank {rank}; pad its bound instead")
+    for index, most in overlong_loops(loops, bound):
+        raise ValueError(f"loop {loops[index]} is longer than it gets, {most}: {dim} is {bound}")
 
 
 def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel]) -> tuple[Violation, ...]:

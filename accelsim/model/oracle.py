@@ -1,17 +1,19 @@
 """Oracle: executes the loop nest and counts, slowly on purpose.
 
 Nothing here is a formula. Loops are stepped one by one, tiles are boxes found by visiting the iterations inside them,
-words are points in Python sets, and every instance of every level is simulated. The kernel is held against these
-counts.
+words are points in Python sets, and every instance of every level is simulated. Iterations at or beyond the bound of a
+dimension do not happen: they touch nothing, and an instance that has no others in a step is idle in it. The formulas of
+kernel.py and ragged.py are held against these counts.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from accelsim.architecture import Architecture, Level
+from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
 from accelsim.nodes import arrange_for
 from accelsim.workload import Einsum, Tensor
@@ -19,6 +21,8 @@ from accelsim.workload import Einsum, Tensor
 Point = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
 Coordinate = tuple[int, ...]
+Place = tuple[int, ...]
+"""Position along each dimension of the Einsum, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +49,54 @@ class Step:
 
 @dataclass(slots=True)
 class TensorCounts:
-    """Counts of one tensor at one level, in words; per instance where the name does not say otherwise."""
+    """Counts of one tensor at one level, in words: by instance, of the busiest one, and in total over all of them.
+
+    `tile` is the largest tile. `drained` is the part of the reads that drains words to the level above.
+    """
 
     tile: int = 0
-    reads: int = 0
-    fills: int = 0
-    updates: int = 0
+    read: dict[Coordinate, int] = field(default_factory=dict)
+    filled: dict[Coordinate, int] = field(default_factory=dict)
+    updated: dict[Coordinate, int] = field(default_factory=dict)
+    drained: dict[Coordinate, int] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> int:
+        """Words read from the instance that is read most."""
+        return max(self.read.values(), default=0)
+
+    @property
+    def fills(self) -> int:
+        """Words filled into the instance that is filled most."""
+        return max(self.filled.values(), default=0)
+
+    @property
+    def updates(self) -> int:
+        """Words updated in the instance that is updated most."""
+        return max(self.updated.values(), default=0)
+
+    @property
+    def total_reads(self) -> int:
+        """Words read from all instances."""
+        return sum(self.read.values())
+
+    @property
+    def total_fills(self) -> int:
+        """Words filled into all instances."""
+        return sum(self.filled.values())
+
+    @property
+    def total_updates(self) -> int:
+        """Words updated in all instances."""
+        return sum(self.updated.values())
 
 
 @dataclass(slots=True)
 class OracleCounts:
     """All that the oracle counts for one mapping.
 
-    `levels[l][tensor]` holds the counts of every level that keeps the tensor; `steps` is the number of steps that the
-    compute units make; `used[l]` the instances used at each level (last: compute units); `transfers[l][tensor]` the
+    `levels[l][tensor]` holds the counts of every level that keeps the tensor; `steps` is the number of steps in which
+    a compute unit acts; `used[l]` the instances used at each level (last: compute units); `transfers[l][tensor]` the
     words that cross the network below level l, in total over its children, down and up.
     """
 
@@ -79,12 +117,17 @@ def nest_loops(mapping: Mapping) -> list[NestLoop]:
     return loops
 
 
-def _point(tensor: Tensor, loops: list[NestLoop], indices: tuple[int, ...]) -> Point:
-    """Coordinates of the word that one iteration of the nest touches."""
-    place: dict[str, int] = {}
+def _place(einsum: Einsum, loops: list[NestLoop], indices: tuple[int, ...]) -> Place:
+    """Position of one iteration of the nest along each dimension."""
+    place = dict.fromkeys(einsum.dims, 0)
     for loop, index in zip(loops, indices, strict=True):
-        place[loop.dim] = place.get(loop.dim, 0) * loop.bound + index
-    return tuple(sum(factor * place.get(dim, 0) for dim, factor in rank) for rank in tensor.ranks)
+        place[loop.dim] = place[loop.dim] * loop.bound + index
+    return tuple(place.values())
+
+
+def _happens(einsum: Einsum, place: Place) -> bool:
+    """Whether an iteration lies inside the bounds."""
+    return all(at < bound for at, bound in zip(place, einsum.dims.values(), strict=True))
 
 
 def _points(box: Box) -> frozenset[Point]:
@@ -94,15 +137,16 @@ def _points(box: Box) -> frozenset[Point]:
 class _Tile:
     """The tile of one tensor at one level: the nest split into what is outside and what is inside it."""
 
-    def __init__(self, tensor: Tensor, loops: list[NestLoop], level: int) -> None:
-        self.tensor, self.loops = tensor, loops
+    def __init__(self, einsum: Einsum, tensor: Tensor, loops: list[NestLoop], level: int) -> None:
+        self.einsum, self.loops = einsum, loops
+        index = {dim: d for d, dim in enumerate(einsum.dims)}
+        self.ranks = [[(index[dim], factor) for dim, factor in rank] for rank in tensor.ranks]
         self.outside = [loop.level < level for loop in loops]
         inside = [range(1) if out else range(loop.bound) for out, loop in zip(self.outside, loops, strict=True)]
-        touched = [_point(tensor, loops, indices) for indices in itertools.product(*inside)]
-        self.shape = [(min(along), max(along)) for along in zip(*touched, strict=True)]
+        self.offsets = [_place(einsum, loops, indices) for indices in itertools.product(*inside)]
         self.time = [k for k, loop in enumerate(loops) if self.outside[k] and not loop.axis]
         self.space = [k for k, loop in enumerate(loops) if self.outside[k] and loop.axis]
-        self._boxes: dict[Point, tuple[Box, frozenset[Point]]] = {}
+        self._boxes: dict[Place, tuple[Box, frozenset[Point]] | None] = {}
 
     def steps(self) -> Iterator[tuple[int, ...]]:
         """Indices of the temporal loops outside the tile, in the order of execution."""
@@ -112,104 +156,104 @@ class _Tile:
         """Coordinates of all instances in use: the indices of the spatial loops outside the tile."""
         return list(itertools.product(*(range(self.loops[k].bound) for k in self.space)))
 
-    def box(self, step: tuple[int, ...], instance: Coordinate) -> tuple[Point, Box, frozenset[Point]]:
-        """Origin, box and words of the tile of one instance at one step."""
+    def box(self, step: tuple[int, ...], instance: Coordinate) -> tuple[Box, frozenset[Point]] | None:
+        """Box and words of the tile of one instance at one step; None if no iteration inside it happens."""
         indices = [0] * len(self.loops)
         for k, index in zip(self.time + self.space, step + instance, strict=True):
             indices[k] = index
-        origin = _point(self.tensor, self.loops, tuple(indices))
+        origin = _place(self.einsum, self.loops, tuple(indices))
         if origin not in self._boxes:
-            box = tuple((at + low, at + high) for at, (low, high) in zip(origin, self.shape, strict=True))
-            self._boxes[origin] = (box, _points(box))
-        return origin, *self._boxes[origin]
+            self._boxes[origin] = self._touched(origin)
+        return self._boxes[origin]
+
+    def _touched(self, origin: Place) -> tuple[Box, frozenset[Point]] | None:
+        """Visit the iterations inside the tile that happen."""
+        places = [tuple(map(sum, zip(origin, offset, strict=True))) for offset in self.offsets]
+        points = [
+            tuple(sum(factor * place[d] for d, factor in rank) for rank in self.ranks)
+            for place in places
+            if _happens(self.einsum, place)
+        ]
+        if not points:
+            return None
+        box = tuple((min(along), max(along)) for along in zip(*points, strict=True))
+        return box, _points(box)
 
 
-def walk_tile(mapping: Mapping, tensor: Tensor, level: int) -> Iterator[Step]:
+def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> Iterator[Step]:
     """Step through the loops outside a tile and tell, for each instance, which words enter and leave it.
 
     `level == len(mapping.levels)` walks the compute units, which ask for their word in each step. A last step of each
-    instance, with empty `indices`, empties the tile. MODEL: a step that moves the box takes only the new part where the
-    box moves along one rank and no other step vector is remembered; otherwise the whole box.
+    instance, with empty `indices`, empties the tile; steps in which an instance is idle are left out. MODEL: a step
+    that moves the box takes only the new part where the box moves along one rank and no other step vector is
+    remembered; otherwise the whole box.
     """
-    tile = _Tile(tensor, nest_loops(mapping), level)
+    tile = _Tile(einsum, tensor, nest_loops(mapping), level)
     compute = level == len(mapping.levels)
     for instance in tile.instances():
-        now: tuple[Point, Box, frozenset[Point]] | None = None
+        now: tuple[Box, frozenset[Point]] | None = None
         remembered: Point | None = None
         for step in tile.steps():
-            was, now = now, tile.box(step, instance)
-            if was is None:
-                yield Step(step, instance, now[1], now[2], frozenset(), None)
+            found = tile.box(step, instance)
+            if found is None:
                 continue
-            vector = tuple(b - a for a, b in zip(was[0], now[0], strict=True))
-            entering, leaving = now[2], was[2]
+            was, now = now, found
+            if was is None:
+                yield Step(step, instance, now[0], now[1], frozenset(), None)
+                continue
+            vector = tuple(b - a for (a, _), (b, _) in zip(was[0], now[0], strict=True))
+            entering, leaving = now[1], was[1]
             if compute:
-                yield Step(step, instance, now[1], entering, leaving, was[1])
+                yield Step(step, instance, now[0], entering, leaving, was[0])
                 continue
             if not any(vector):
-                yield Step(step, instance, now[1], frozenset(), frozenset(), None)
+                yield Step(step, instance, now[0], frozenset(), frozenset(), None)
                 continue
             if remembered is None or remembered == vector:
                 remembered = vector
-                if sum(a != b for a, b in zip(was[1], now[1], strict=True)) == 1:
+                if sum(a != b for a, b in zip(was[0], now[0], strict=True)) == 1:
                     entering, leaving = entering - leaving, leaving - entering
             else:
                 remembered = None
-            yield Step(step, instance, now[1], entering, leaving, was[1])
+            yield Step(step, instance, now[0], entering, leaving, was[0])
         if now is not None:
-            yield Step((), instance, now[1], frozenset(), now[2], now[1])
+            yield Step((), instance, now[0], frozenset(), now[1], now[0])
 
 
-def _shared(
-    mapping: Mapping, tensor: Tensor, network: int, shares: dict[str, bool]
-) -> dict[tuple[int, ...], dict[Coordinate, Coordinate]]:
-    """For each step, which child of the network stands for each child that shares its words.
+class _Sharing:
+    """Which instances share words on their way from a parent to the tiles of a child, in each step.
 
-    Children of one parent instance share if their boxes are equal and every axis on which their coordinates differ
-    shares.
+    Children of one instance above a network share if their boxes are equal and every axis on which their coordinates
+    differ shares; where levels between are bypassed, that is asked network by network.
     """
-    tile = _Tile(tensor, nest_loops(mapping), network + 1)
-    own = [tile.loops[k] for k in tile.space]
-    stands: dict[tuple[int, ...], dict[Coordinate, Coordinate]] = {}
-    for step in tile.steps():
-        groups: dict[object, Coordinate] = {}
-        stands[step] = {}
-        for instance in tile.instances():
+
+    def __init__(
+        self, architecture: Architecture, einsum: Einsum, mapping: Mapping, tensor: Tensor, parent: int, child: int
+    ) -> None:
+        self.architecture, self.parent, self.child = architecture, parent, child
+        self.loops = nest_loops(mapping)
+        self.tiles = [_Tile(einsum, tensor, self.loops, network + 1) for network in range(child)]
+
+    def keys(self, step: tuple[int, ...], instance: Coordinate, kind: str) -> dict[int, tuple[Coordinate, Hashable]]:
+        """For each level from the parent to the child, what all that share words on the networks inside it have alike.
+
+        The first part is the instance of that level.
+        """
+        keys: dict[int, tuple[Coordinate, Hashable]] = {self.child: (instance, ())}
+        alike: Hashable = ()
+        for network in range(self.child - 1, self.parent - 1, -1):
+            tile, level = self.tiles[network], self.architecture.levels[network]
+            shares = {"x": getattr(level.x, kind), "y": getattr(level.y, kind)}
             apart = tuple(
                 index
-                for loop, index in zip(own, instance, strict=True)
-                if loop.level < network or not shares[loop.axis]
+                for k, index in zip(tile.space, instance, strict=False)
+                if self.loops[k].level == network and not shares[self.loops[k].axis]
             )
-            key = (apart, tile.box(step, instance)[1])
-            stands[step][instance] = groups.setdefault(key, instance)
-    return stands
-
-
-def _network_shares(level: Level, kind: str) -> dict[str, bool]:
-    return {"x": getattr(level.x, kind), "y": getattr(level.y, kind)}
-
-
-def _representatives(
-    mapping: Mapping, architecture: Architecture, tensor: Tensor, parent: int, child: int, kind: str
-) -> dict[int, set[Coordinate]]:
-    """Instances of each level between parent and child whose words are moved, for each network, in any step.
-
-    Sharing is decided network by network; which instances stand for their group is the same in every step, which is
-    checked.
-    """
-    chosen: dict[int, set[Coordinate]] = {}
-    for network in range(parent, child):
-        stands = _shared(mapping, tensor, network, _network_shares(architecture.levels[network], kind))
-        first = next(iter(stands.values()))
-        if any(other != first for other in stands.values()):
-            raise RuntimeError("groups of children with equal boxes changed from step to step")
-        chosen[network] = set(first.values())
-    return chosen
-
-
-def _passes(chosen: dict[int, set[Coordinate]], widths: list[int], instance: Coordinate, outermost: int) -> bool:
-    """Whether no other child stands for this one on any network from `outermost` inwards."""
-    return all(instance[: widths[network + 1]] in who for network, who in chosen.items() if network >= outermost)
+            held = tile.box(step[: len(tile.time)], instance[: len(tile.space)])
+            alike = (apart, held and held[0], alike)
+            above = sum(self.loops[k].level < network for k in tile.space)
+            keys[network] = (instance[:above], alike)
+        return keys
 
 
 def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> OracleCounts:
@@ -223,90 +267,95 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     Returns
     -------
     OracleCounts
-        Words, per instance (all instances are simulated and found alike), with what breaks the mapping's validity in
-        `fails`.
-
-    Raises
-    ------
-    RuntimeError
-        If two instances of a level count differently, which no perfect mapping can cause.
+        Words, by instance, with what breaks the mapping's validity in `fails`.
     """
     architecture = arrange_for(architecture, mapping)
     loops = nest_loops(mapping)
     levels = len(mapping.levels)
-    widths = [sum(bool(loop.axis) and loop.level < index for loop in loops) for index in range(levels + 1)]
-    used = [len(_Tile(einsum.output, loops, index).instances()) for index in range(levels + 1)]
+    used = [len(_Tile(einsum, einsum.output, loops, index).instances()) for index in range(levels + 1)]
     counts: list[dict[str, TensorCounts]] = [{} for _ in range(levels)]
     transfers: list[dict[str, int]] = [{tensor.name: 0 for tensor in einsum.tensors} for _ in range(levels)]
     for tensor in einsum.tensors:
         keeps = [index for index in range(levels) if tensor.name in mapping.levels[index].keep]
         for index in keeps:
-            counts[index][tensor.name] = TensorCounts(tile=len(next(walk_tile(mapping, tensor, index)).entering))
+            none = dict.fromkeys(_Tile(einsum, tensor, loops, index).instances(), 0)
+            largest = max(len(step.entering) for step in walk_tile(einsum, mapping, tensor, index))
+            counts[index][tensor.name] = TensorCounts(largest, {**none}, {**none}, {**none}, {**none})
         for parent, child in itertools.pairwise([*keeps, levels]):
-            _count_link(architecture, mapping, tensor, parent, child, widths, counts, transfers)
-    steps = sum(1 for _ in itertools.product(*(range(loop.bound) for loop in loops if not loop.axis)))
-    result = OracleCounts(steps, used, counts, transfers)
+            _count_link(architecture, einsum, mapping, tensor, parent, child, counts, transfers)
+    result = OracleCounts(_count_steps(einsum, loops), used, counts, transfers)
     result.fails = _fails(architecture, einsum, mapping, result)
     return result
 
 
+def _count_steps(einsum: Einsum, loops: list[NestLoop]) -> int:
+    """Steps of the temporal loops in which some compute unit acts."""
+    acting = set()
+    for indices in itertools.product(*(range(loop.bound) for loop in loops)):
+        if _happens(einsum, _place(einsum, loops, indices)):
+            acting.add(tuple(index for loop, index in zip(loops, indices, strict=True) if not loop.axis))
+    return len(acting)
+
+
+def _in_time(steps: Iterable[Step]) -> list[list[Step]]:
+    """Steps of all instances, those of one time together; the end, when all tiles are emptied, is one time."""
+    times: dict[tuple[bool, tuple[int, ...]], list[Step]] = {}
+    for step in steps:
+        ends = not step.indices and not step.entering
+        times.setdefault((ends, step.indices), []).append(step)
+    return [times[time] for time in sorted(times)]
+
+
 def _count_link(
     architecture: Architecture,
+    einsum: Einsum,
     mapping: Mapping,
     tensor: Tensor,
     parent: int,
     child: int,
-    widths: list[int],
     counts: list[dict[str, TensorCounts]],
     transfers: list[dict[str, int]],
 ) -> None:
-    """Walk the tiles of `child` and book what they make its parent and itself do."""
-    down = _representatives(mapping, architecture, tensor, parent, child, "multicast")
-    up = _representatives(mapping, architecture, tensor, parent, child, "spatial_reduction")
-    reads: dict[Coordinate, int] = {}
-    updates: dict[Coordinate, int] = {}
-    fills: dict[Coordinate, int] = {}
-    drains: dict[Coordinate, int] = {}
-    seen_above: dict[Coordinate, set[Point]] = {}
-    seen_here: dict[Coordinate, set[Point]] = {}
-    for step in walk_tile(mapping, tensor, child):
-        above = step.instance[: widths[parent]]
-        for book in (reads, updates):
-            book.setdefault(above, 0)
-        if not tensor.output:
-            fills[step.instance] = fills.get(step.instance, 0) + len(step.entering)
-            if _passes(down, widths, step.instance, parent):
-                reads[above] += len(step.entering)
-            for network in range(parent, child):
-                if _passes(down, widths, step.instance, network + 1):
-                    transfers[network][tensor.name] += len(step.entering)
-            continue
-        here = seen_here.setdefault(step.instance, set())
-        returning = len(step.entering & here)
-        here |= step.entering
-        fills[step.instance] = fills.get(step.instance, 0) + returning
-        drains[step.instance] = drains.get(step.instance, 0) + len(step.leaving)
-        if _passes(up, widths, step.instance, parent):
-            updates[above] += len(step.leaving)
-            words = seen_above.setdefault(above, set())
-            reads[above] += len(step.leaving & words)
-            words |= step.leaving
-        for network in range(parent, child):
-            if _passes(up, widths, step.instance, network + 1):
-                transfers[network][tensor.name] += len(step.leaving)
-            if _passes(down, widths, step.instance, network + 1):
-                transfers[network][tensor.name] += returning
-    for book in (reads, updates, fills, drains):
-        if len(set(book.values())) > 1:
-            raise RuntimeError(
-                f"instances of {tensor.name} at one level count differently: {sorted(set(book.values()))}"
-            )
-    counts[parent][tensor.name].reads += next(iter(reads.values()))
-    counts[parent][tensor.name].updates += next(iter(updates.values()))
-    if child < len(mapping.levels):
-        counts[child][tensor.name].fills += next(iter(fills.values()))
-        if tensor.output and architecture.levels[child].drain_reads:
-            counts[child][tensor.name].reads += next(iter(drains.values()))
+    """Walk the tiles of `child` and book what they make its parent and itself do.
+
+    All that share words in a step take one read, or make one update, of the words that any of them moves.
+    """
+    sharing = _Sharing(architecture, einsum, mapping, tensor, parent, child)
+    above = counts[parent][tensor.name]
+    here = counts[child][tensor.name] if child < len(mapping.levels) else None
+    held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
+    seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    for steps in _in_time(walk_tile(einsum, mapping, tensor, child)):
+        down: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
+        up: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
+        for step in steps:
+            coming = step.entering
+            if tensor.output:
+                coming &= seen_here[step.instance]
+                seen_here[step.instance] |= step.entering
+                for level, key in held.get(step.instance, {}).items():
+                    up[level, key] |= step.leaving
+            if step.entering:
+                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")
+                for level, key in sharing.keys(step.indices, step.instance, "multicast").items():
+                    down[level, key] |= coming
+            if here is not None:
+                here.filled[step.instance] += len(coming)
+                if tensor.output and architecture.levels[child].drain_reads:
+                    here.read[step.instance] += len(step.leaving)
+                    here.drained[step.instance] += len(step.leaving)
+        for (level, _), words in itertools.chain(down.items(), up.items()):
+            if level > parent:
+                transfers[level - 1][tensor.name] += len(words)
+        for (level, (instance, _)), words in down.items():
+            if level == parent and not tensor.output:
+                above.read[instance] += len(words)
+        for (level, (instance, _)), words in up.items():
+            if level == parent:
+                above.updated[instance] += len(words)
+                above.read[instance] += len(words & seen_above[instance])
+                seen_above[instance] |= words
 
 
 def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result: OracleCounts) -> list[str]:
@@ -328,8 +377,8 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
             if tensor.name not in counts:
                 continue
             count = counts[tensor.name]
-            drained = _drains(architecture, mapping, tensor, index) if tensor.output else 0
-            partial = tensor.output and (count.reads - drained > 0 or _sums_meet_outside(mapping, tensor, level.name))
+            read_back = any(words > count.drained[at] for at, words in count.read.items())
+            partial = tensor.output and (read_back or _sums_meet_outside(mapping, tensor, level.name))
             bits = tensor.psum_bits if partial else tensor.bits
             held[tensor.role] = held.get(tensor.role, 0) + count.tile * -(-bits // level.word_bits)
         if index + 1 < len(mapping.levels) and mapping.levels[index + 1].level == mapped.level:
@@ -352,12 +401,3 @@ def _sums_meet_outside(mapping: Mapping, tensor: Tensor, name: str) -> bool:
         rank[0][0] for rank in ([term for term in rank if term[0] in looped] for rank in tensor.ranks) if len(rank) == 1
     }
     return any(loop.axis and loop.level < index and loop.bound > 1 and loop.dim not in alone for loop in loops)
-
-
-def _drains(architecture: Architecture, mapping: Mapping, tensor: Tensor, index: int) -> int:
-    """Drain reads that were booked at a level [words per instance]."""
-    if index == 0 or not architecture.levels[index].drain_reads:
-        return 0
-    steps = list(walk_tile(mapping, tensor, index))
-    first = steps[0].instance
-    return sum(len(step.leaving) for step in steps if step.instance == first)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelsim.explain import ComputeWalk, Explanation, TileStep, TileWalk
-from accelsim.report.nest import print_nest
+from accelsim.report.nest import loop_range, print_nest
 from accelsim.report.text import count, energy, print_table, table, title
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
@@ -52,13 +52,13 @@ def _print_key(console: Console) -> None:
 def _print_walk(console: Console, walk: TileWalk, ranks: Mapping[str, str]) -> None:
     """Print the steps of one tile."""
     title(console, f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks))
-    outside = ", ".join(f"for {dim} in [0:{bound})" for dim, bound, _ in walk.loops) or "none"
+    outside = ", ".join(f"for {dim} in {loop_range(bound, last)}" for dim, bound, last, _ in walk.loops) or "none"
     console.print(f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {outside}.")
     if walk.instances > 1:
         console.print(f"{walk.instances:,} {walk.level} are in use; these are the steps of the first one.")
     console.print()
     counted = ("first", "fills", "updates") if walk.output else ("fills",)
-    loops = [dim for dim, _, _ in walk.loops]
+    loops = [dim for dim, *_ in walk.loops]
     heads = ["step", *loops, "box", "in", "out", *counted, "why"]
     box = len(loops) + 1
     rows = [[*_indices(step, len(loops)), _box(walk.ranks, step), *_numbers(step, walk.output)] for step in walk.steps]

@@ -83,7 +83,8 @@ def print_headline(console: Console, result: Result, search: SearchResult | None
 
 def _print_movement(console: Console, result: Result, architecture: Architecture, einsum: Einsum) -> None:
     """Print counts by level and tensor; a tensor that passes a level by has a row where its words are shared below."""
-    title(console, "Data movement", "words of one instance; energy of all xN in use")
+    one = "the busiest" if result.ragged else "one"
+    title(console, "Data movement", f"words of {one} instance; energy of all xN in use")
     scale, unit = energy_scale(result.energy_pj)
     heads = ("\ntile", "share of\nspace", "\nreads", "\nfills", "\nupdates", "multi-\ncast", "reduc-\ntion")
     made = table("\nlevel", *heads, f"energy\n[{unit}]")

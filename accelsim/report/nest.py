@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from accelsim.mapping import LevelMapping
+from accelsim.mapping import LevelMapping, last_passes
 from accelsim.nodes import level_nodes
 from accelsim.report.text import count, letters, percent
 from accelsim.result import LevelResult, Result
@@ -18,6 +18,7 @@ _DEEPEST = 40
 def print_nest(console: Console, result: Result) -> None:
     """Print each level with what it keeps, and below it its loops; loops of bound 1 are left out."""
     depth = 0
+    last = iter(last_passes(result.mapping, result.bounds))
     for level, (_, nodes) in zip(result.levels, level_nodes(result.mapping), strict=True):
         console.print()
         _print_head(console, result, level)
@@ -26,7 +27,7 @@ def print_nest(console: Console, result: Result) -> None:
                 kept = [t.tensor for t in result.tensors if t.level == level.level and t.tensor in node.keep]
                 text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
                 console.print(text.append(f"{level.level} keeps {', '.join(kept) or 'nothing'} here", style="dim"))
-            for line in _loops(node):
+            for line in _loops(node, next(last)):
                 style = "cyan" if line.startswith("par_for") else ""
                 text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
                 console.print(text.append(line, style=style), no_wrap=True, overflow="ellipsis")
@@ -39,16 +40,26 @@ def print_nest(console: Console, result: Result) -> None:
     )
 
 
-def _loops(mapped: LevelMapping) -> list[str]:
+def loop_range(bound: int, last: int) -> str:
+    """Range of a loop, with the iterations of its last pass where these are fewer.
+
+    Examples
+    --------
+    >>> loop_range(4, 4), loop_range(4, 3)
+    ('[0:4)', '[0:4,3)')
+    """
+    return f"[0:{bound})" if last == bound else f"[0:{bound},{last})"
+
+
+def _loops(mapped: LevelMapping, passes: tuple[tuple[int, ...], ...]) -> list[str]:
     """Loops of one level, outermost first: in time, then over x and y."""
-    temporal = [f"for {loop.dim} in [0:{loop.bound})" for loop in mapped.temporal if loop.bound > 1]
-    spatial = [
-        f"par_for {loop.dim} in [0:{loop.bound}) on {axis}"
-        for axis, loops in (("x", mapped.x), ("y", mapped.y))
-        for loop in loops
+    blocks = (("for", "", mapped.temporal), ("par_for", " on x", mapped.x), ("par_for", " on y", mapped.y))
+    return [
+        f"{word} {loop.dim} in {loop_range(loop.bound, last)}{axis}"
+        for (word, axis, loops), block in zip(blocks, passes, strict=True)
+        for loop, last in zip(loops, block, strict=True)
         if loop.bound > 1
     ]
-    return temporal + spatial
 
 
 def _instances(used: int, instances: int) -> str:
@@ -80,16 +91,25 @@ def _print_head(console: Console, result: Result, level: LevelResult) -> None:
 def nest_line(result: Result) -> str:
     """Loop nest on one line: levels outermost first, each with the tensors that it keeps and its loops above 1.
 
-    The loops of a level stand in order, outermost first; x(...) and y(...) hold those over its fanout.
+    The loops of a level stand in order, outermost first; x(...) and y(...) hold those over its fanout. `K=4,3` makes 3
+    iterations in its last pass.
     """
     letter = letters(list(dict.fromkeys(network.tensor for network in result.networks)))
-    return " | ".join(_level_line(mapped, letter) for mapped in result.mapping.levels)
+    last = last_passes(result.mapping, result.bounds)
+    return " | ".join(
+        _level_line(mapped, passes, letter) for mapped, passes in zip(result.mapping.levels, last, strict=True)
+    )
 
 
-def _level_line(mapped: LevelMapping, letter: dict[str, str]) -> str:
+def _level_line(mapped: LevelMapping, passes: tuple[tuple[int, ...], ...], letter: dict[str, str]) -> str:
     kept = "".join(short for name, short in letter.items() if name in mapped.keep)
-    parts = [f"{mapped.level}[{kept}]", *(f"{loop.dim}={loop.bound}" for loop in mapped.temporal if loop.bound > 1)]
-    for axis, loops in (("x", mapped.x), ("y", mapped.y)):
-        spread = [f"{loop.dim}={loop.bound}" for loop in loops if loop.bound > 1]
-        parts += [f"{axis}({' '.join(spread)})"] if spread else []
-    return " ".join(parts)
+    time, *space = (
+        [
+            f"{loop}" if last == loop.bound else f"{loop},{last}"
+            for loop, last in zip(loops, block, strict=True)
+            if loop.bound > 1
+        ]
+        for loops, block in zip((mapped.temporal, mapped.x, mapped.y), passes, strict=True)
+    )
+    spread = [f"{axis}({' '.join(loops)})" for axis, loops in zip("xy", space, strict=True) if loops]
+    return " ".join([f"{mapped.level}[{kept}]", *time, *spread])

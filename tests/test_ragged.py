@@ -1,0 +1,249 @@
+"""Mappings that leave remainders: the formulas against the oracle, and cases worked by hand."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from rich.console import Console
+
+from accelsim.architecture import Architecture
+from accelsim.explain import explain
+from accelsim.mapping import Mapping, leaves_remainder
+from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
+from accelsim.model.oracle import OracleCounts, execute
+from accelsim.model.ragged import Parts, evaluate_ragged, ragged_parts
+from accelsim.output import mapping_json, result_json
+from accelsim.report.nest import nest_line, print_nest
+from accelsim.result import Result
+from accelsim.verifying import read_mapping_json
+from accelsim.workload import Einsum
+from tests.strategies import cases, ragged_cases
+from tests.test_oracle import WINDOW, case
+
+C, K, M, N = (((dim, 1),) for dim in "CKMN")
+CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "2500"))
+
+
+def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, einsum: Einsum) -> None:
+    """Compare every count with the walked one, and every energy with the accesses of each instance."""
+    assert (parts.steps, parts.used) == (walked.steps, walked.used)
+    index = {level.name: lv for lv, level in enumerate(machine.levels)}
+    tensors = {tensor.name: tensor for tensor in einsum.tensors}
+    assert len(parts.at_level) == sum(map(len, walked.levels))
+    for t in parts.at_level:
+        level = machine.levels[index[t.level]]
+        count = walked.levels[index[t.level]][t.tensor]
+        where = (t.level, t.tensor)
+        assert t.tile_words == count.tile, where
+        assert (t.reads, t.fills, t.updates) == (count.reads, count.fills, count.updates), where
+        totals = (count.total_reads, count.total_fills, count.total_updates)
+        assert (t.total_reads, t.total_fills, t.total_updates) == totals, where
+        width = -(-t.word_bits // level.word_bits)
+        first = (0,) * len(next(iter(count.read)))
+        for words, action, energy_pj in (
+            (count.read, "read", t.read_pj),
+            (count.filled, "write", t.write_pj),
+            (count.updated, "update", t.update_pj),
+        ):
+            assert words[first] == max(words.values()), "the first instance is the busiest"
+            accesses = sum(-(-each * width // level.block_size) for each in words.values())
+            entry = machine.energy.energy_pj(level.name, tensors[t.tensor].role, action)
+            assert math.isclose(energy_pj, accesses * entry, rel_tol=1e-12, abs_tol=0), (where, action)
+    transfer_pj = []
+    for n in parts.on_network:
+        crossed = walked.transfers[index[n.level]][n.tensor]
+        children = walked.used[index[n.level] + 1]
+        assert n.total_transfers == crossed, (n.level, n.tensor)
+        assert n.transfers <= crossed <= n.transfers * children
+        transfer_pj.append(crossed * machine.energy.energy_pj(f"{n.level} network", "*", "transfer"))
+    assert parts.cycles == max(check_cycles(parts, walked, machine), walked.steps * machine.compute.cycles_per_mac)
+    leaks = [machine.energy.energy_pj(level.name, "*", "leak") for level in machine.levels]
+    leak_pj = [leak * parts.cycles * used for leak, used in zip(leaks, walked.used, strict=False)]
+    compute_pj = einsum.macs * machine.energy.energy_pj("MAC", "*", "compute")
+    total_pj = math.fsum([*(t.energy_pj for t in parts.at_level), *transfer_pj, *leak_pj, compute_pj])
+    assert math.isclose(parts.energy_pj, total_pj, rel_tol=1e-12)
+
+
+def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture) -> int:
+    """Compare the cycles of each level with those that each port of each instance needs; returns the most."""
+    for level, counts, cycles in zip(machine.levels, walked.levels, parts.cycles_of, strict=True):
+        width = {t.tensor: -(-t.word_bits // level.word_bits) for t in parts.at_level if t.level == level.name}
+        needed = [0]
+        for instance in next(iter(counts.values())).read if counts else ():
+            read = sum(count.read[instance] * width[name] for name, count in counts.items())
+            written = sum(
+                (count.filled[instance] + count.updated[instance]) * width[name] for name, count in counts.items()
+            )
+            ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
+            needed += [math.ceil(words / rate) for rate, words in ports if rate is not None]
+        assert cycles == max(needed), level.name
+    return max(parts.cycles_of)
+
+
+@settings(max_examples=CASES)
+@given(ragged_cases())
+def test_ragged__equals_the_executed_nest(case):
+    machine, einsum, mapping = case
+    encoded = encode(machine, einsum)
+    walked = execute(machine, einsum, mapping)
+    parts = ragged_parts(encoded, mapping)
+
+    check_counts(parts, walked, machine, einsum)
+    fits, energy_pj, cycles = evaluate_ragged(encoded, mapping)
+    assert fits == (not walked.fails)
+    assert (energy_pj, cycles) == ((parts.energy_pj, parts.cycles) if fits else (math.inf, 0))
+
+
+def padded(einsum: Einsum, mapping: Mapping) -> Einsum:
+    """The Einsum whose bounds are what the loops multiply to."""
+    bounds = dict.fromkeys(einsum.dims, 1)
+    for level in mapping.levels:
+        for loop in (*level.temporal, *level.x, *level.y):
+            bounds[loop.dim] *= loop.bound
+    return replace(einsum, dims=bounds)
+
+
+@given(ragged_cases())
+def test_ragged__never_costs_more_than_the_same_loops_on_padded_bounds(case):
+    machine, einsum, mapping = case
+    less = ragged_parts(encode(machine, einsum), mapping)
+    more = ragged_parts(encode(machine, padded(einsum, mapping)), mapping)
+
+    assert less.energy_pj <= more.energy_pj * (1 + 1e-12)
+    assert less.cycles <= more.cycles
+
+
+@given(cases())
+def test_ragged__equals_the_kernel_without_remainders(case):
+    machine, einsum, mapping = case
+    result, parts = evaluate(*case), ragged_parts(encode(machine, einsum), mapping)
+
+    assert not leaves_remainder(mapping, einsum.dims)
+    assert (parts.steps, parts.used[-1], parts.cycles) == (
+        result.compute_cycles // result.cycles_per_mac,
+        result.compute_used,
+        result.cycles,
+    )
+    assert parts.energy_pj == pytest.approx(result.energy_pj, rel=1e-12)
+    for mine, kernel in ((parts.at_level, result.tensors), (parts.on_network, result.networks)):
+        for one, other in zip(mine, kernel, strict=True):
+            energies = {
+                name: 0.0 for name in ("read_pj", "write_pj", "update_pj", "energy_pj") if name in one.__slots__
+            }
+            assert replace(one, **energies) == replace(other, **energies)
+
+
+def hand(inputs, output, bounds: dict[str, int], *nest: str, **changes: object):
+    """A case of `tests.test_oracle.case` with bounds that its loops may exceed: result, and counts of the oracle."""
+    machine, einsum, mapping = case(inputs, output, *nest, **changes)
+    einsum = replace(einsum, dims={**einsum.dims, **bounds})
+    mapping = replace(mapping, imperfect=frozenset(bounds))
+    walked = execute(machine, einsum, mapping)
+    check_counts(ragged_parts(encode(machine, einsum), mapping), walked, machine, einsum)
+    return evaluate(machine, einsum, mapping), walked
+
+
+def at(result: Result, level: str, tensor: str):
+    """Tile, reads, fills and updates of the busiest instance, and the totals."""
+    t = next(t for t in result.tensors if (t.level, t.tensor) == (level, tensor))
+    return (t.tile_words, t.reads, t.fills, t.updates), (t.total_reads, t.total_fills, t.total_updates)
+
+
+def test_remainder__is_a_smaller_last_tile():
+    """K = 7 as `for K in 2` over tiles of 4: 4 + 3 = 7 words enter L1, 7 steps. Padded to 8 it would be 8 of each."""
+    result, walked = hand((K,), (K,), {"K": 7}, "K=2", "K=4")
+
+    assert at(result, "L1", "I") == ((4, 7, 7, 0), (7, 7, 0))
+    assert at(result, "L0", "O") == ((7, 0, 0, 7), (0, 0, 7))
+    assert (result.compute_cycles, result.macs, walked.steps) == (7, 7, 7)
+
+
+def test_remainder__leaves_instances_idle():
+    """M = 10 in 3 steps of 4 on x: instances 0 and 1 act in 3 steps, 2 and 3 in 2; 10 words in all.
+
+    Each instance reads 3, 3, 2, 2 words for its MAC: accesses of 2 words are 2 + 2 + 1 + 1 = 6.
+    """
+    result, _ = hand((M,), (M,), {"M": 10}, "M=3|M=4", "", block_size=2)
+
+    assert at(result, "L1", "I") == ((1, 3, 3, 0), (10, 10, 0))
+    assert at(result, "L0", "I") == ((10, 10, 0, 0), (10, 0, 0))
+    assert next(t for t in result.tensors if (t.level, t.tensor) == ("L1", "I")).read_pj == 6.0
+    assert (result.compute_used, result.compute_cycles) == (4, 3)
+    assert result.utilization == 10 / (3 * result.compute_instances)
+
+
+def test_remainder__of_one_iteration_leaves_the_tile_in_place():
+    """I[c], C = 3 as `for C in 2: for N in 2: for C in 2`: 0 1, 0 1, then 2, and for the second N still 2: 5 words."""
+    result, _ = hand((C,), (C, N), {"C": 3}, "C=2 N=2", "C=2", "")
+
+    assert at(result, "L2", "I") == ((1, 6, 5, 0), (6, 5, 0))
+
+
+def test_remainder__keeps_the_halo_where_the_last_pass_does_not_move_across():
+    """I[c, p + r], `for C in 2: for P in 3: for C in 2` over R = 3, C = 3.
+
+    The first pass of C alternates between two channels: 6 whole boxes of 3 words. The last one stays at its channel and
+    keeps the halo: 3 + 1 + 1.
+    """
+    result, _ = hand((C, *WINDOW), ((("P", 1),),), {"C": 3}, "C=2 P=3", "C=2", "R=3")
+
+    assert at(result, "L2", "I")[0] == (3, 27, 6 * 3 + 5, 0)
+
+
+@pytest.mark.parametrize(("adds", "updates"), [(True, 4), (False, 6)])
+def test_remainder__of_a_reduction_over_instances(adds, updates):
+    """O[m], C = 3 as `for C in 2: for M in 2` with C = 2 on x: the second instance has no C in the second pass.
+
+    The first one's tile leaves 4 times; the second's twice, each time with the first one's, or at the end, and the two
+    are added up where the network does so.
+    """
+    machine, einsum, mapping = case((M, C), (M,), "C=2 M=2|C=2", "")
+    axis = replace(machine.levels[0].x, spatial_reduction=adds)
+    machine = replace(machine, levels=(replace(machine.levels[0], x=axis), machine.levels[1]))
+    einsum, mapping = replace(einsum, dims={**einsum.dims, "C": 3}), replace(mapping, imperfect=frozenset("C"))
+    result = evaluate(machine, einsum, mapping)
+
+    check_counts(ragged_parts(encode(machine, einsum), mapping), execute(machine, einsum, mapping), machine, einsum)
+    assert at(result, "L0", "O")[1] == (updates - 2, 0, updates)
+    assert at(result, "L1", "O") == ((1, 2, 2, 4), (2, 2, 6))
+
+
+def test_evaluate__refuses_loops_that_do_not_fit():
+    machine, einsum, mapping = case((C, *WINDOW), ((("P", 1),),), "C=2 P=3", "C=2", "R=3")
+    ragged = replace(mapping, imperfect=frozenset("CP"))
+    with pytest.raises(ValueError, match="loops over C multiply to 4, not to its bound 3"):
+        evaluate(machine, replace(einsum, dims={**einsum.dims, "C": 3}), mapping)
+    with pytest.raises(ValueError, match=r"loops over C multiply to 4, not to its bound 5"):
+        evaluate(machine, replace(einsum, dims={**einsum.dims, "C": 5}), ragged)
+    with pytest.raises(ValueError, match=r"loop C=2 is longer than it gets, 1: C is 2"):
+        evaluate(machine, replace(einsum, dims={**einsum.dims, "C": 2}), ragged)
+    with pytest.raises(ValueError, match=r"P can leave no remainder: it shares the rank P \+ R of I; pad its bound"):
+        evaluate(machine, replace(einsum, dims={**einsum.dims, "P": 2}), ragged)
+
+
+def test_explain__and_drawings_show_the_last_pass():
+    machine, einsum, mapping = case((M,), (M,), "M=3|M=4", "")
+    einsum, mapping = replace(einsum, dims={"M": 10}), replace(mapping, imperfect=frozenset("M"))
+    explained = explain(machine, einsum, mapping)
+    console = Console(file=io.StringIO(), width=80)
+    print_nest(console, explained.result)
+
+    assert explained.same
+    assert "par_for M in [0:4,2) on x" in console.file.getvalue()
+    assert "| for M in [0:3)" in console.file.getvalue()
+    assert nest_line(explained.result) == "L0[IO] M=3 x(M=4,2) | L1[IO]"
+
+
+def test_json__reads_back_with_the_imperfect_dimensions():
+    machine, einsum, mapping = case((M,), (M,), "M=3|M=4", "")
+    einsum, mapping = replace(einsum, dims={"M": 10}), replace(mapping, imperfect=frozenset("M"))
+    written = result_json(evaluate(machine, einsum, mapping))
+
+    assert read_mapping_json(written["mapping"], written["imperfect"]) == mapping
+    assert read_mapping_json(mapping_json(mapping)).imperfect == frozenset()
