@@ -450,6 +450,8 @@ class SearchResult:
     uneven : bool
         Uneven mappings were looked for too; `space_size` then counts each once for every order of storage nodes that
         it can be written in.
+    imperfect : tuple of str
+        Dimensions whose loops might leave remainders.
     """
 
     best: Result
@@ -464,6 +466,7 @@ class SearchResult:
     within: tuple[float, int] | None = None
     sample: Sample | None = None
     uneven: bool = False
+    imperfect: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

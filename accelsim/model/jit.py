@@ -19,6 +19,7 @@ _KERNELS = (
     "search/kernel.py",
     "search/exact/bounds_kernel.py",
     "search/exact/found_kernel.py",
+    "search/exact/remainders_kernel.py",
     "search/exact/node_kernel.py",
     "search/exact/branch_kernel.py",
 )

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass
@@ -24,7 +24,8 @@ from accelsim.nodes import arrange, arrangements
 from accelsim.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.diagnose import diagnose
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
-from accelsim.workload import Einsum
+from accelsim.units import listed, near_miss
+from accelsim.workload import Einsum, shared_rank
 
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
@@ -70,6 +71,7 @@ def map_einsum(
     top: int = 1,
     within: float | None = None,
     uneven: bool = False,
+    imperfect: str | Sequence[str] = (),
     budget: Budget | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -97,6 +99,9 @@ def map_einsum(
     uneven : bool
         Exact search: let the tensors of a level stand at different loops (`accelsim.nodes`). A level whose temporal
         block the constraints speak of stays even.
+    imperfect : sequence of str, or "all"
+        Exact search: dimensions whose loops may leave remainders (docs/exact.md); "all" is every dimension that no
+        tensor adds to another one.
     budget : Budget, optional
         Default: 5 seconds for a random search, none for the others.
     seed : int
@@ -120,7 +125,8 @@ def map_einsum(
     """
     goal = Objective.parse(objective)
     encoded = encode(architecture, einsum)
-    space = MapSpace(encoded, constraints)
+    ragged = imperfect_dims(einsum, imperfect)
+    space = MapSpace(encoded, constraints, ragged)
     if method not in ("auto", "exact", "exhaustive", "random"):
         raise AccelsimError(f"search '{method}' is unknown; write auto, exact, exhaustive or random")
     if top < 1:
@@ -134,15 +140,14 @@ def map_einsum(
             raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
         from accelsim.search.exact.mapper import map_exactly
 
-        if uneven and (top > 1 or within is not None):
-            raise AccelsimError("only even mappings are listed; ask for the best uneven one alone")
+        if (uneven or imperfect) and (top > 1 or within is not None):
+            raise AccelsimError("only even mappings without remainders are listed; ask for the best other one alone")
         spaces = [space]
-        if uneven:
-            nodes = arrangements(architecture, einsum, space.constraints)
-            spaces = [MapSpace(encode(arrange(architecture, each), einsum), constraints) for each in nodes]
+        for each in arrangements(architecture, einsum, space.constraints)[1:] if uneven else ():
+            spaces.append(MapSpace(encode(arrange(architecture, each), einsum), constraints, ragged))
         return map_exactly(spaces, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress)
-    if uneven:
-        raise AccelsimError("only an exact search finds uneven mappings")
+    if uneven or imperfect:
+        raise AccelsimError("only an exact search finds uneven mappings, or some that leave remainders")
     if top > 1 or within is not None:
         raise AccelsimError("only an exact search lists the best mappings or those within a share of the best")
     exhaustive = method == "exhaustive"
@@ -155,6 +160,33 @@ def map_einsum(
     if budget is None:
         budget = Budget() if exhaustive else Budget(seconds=5.0)
     return _Run(encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
+
+
+def imperfect_dims(einsum: Einsum, asked: str | Sequence[str]) -> frozenset[str]:
+    """Dimensions whose loops may leave remainders.
+
+    Raises
+    ------
+    AccelsimError
+        If a dimension is unknown, or is added to another one in a rank of some tensor.
+
+    Examples
+    --------
+    >>> from accelsim import load_workload
+    >>> sorted(imperfect_dims(load_workload("conv").layers[0], "all"))
+    ['C', 'K']
+    """
+    if asked == "all":
+        return frozenset(dim for dim, bound in einsum.dims.items() if bound > 1 and not shared_rank(einsum, dim))
+    names = [asked] if isinstance(asked, str) else list(asked)
+    for dim in names:
+        if dim not in einsum.dims:
+            hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
+            raise AccelsimError(f"'{dim}' is no dimension of {einsum.name}; {hint}")
+        rank = shared_rank(einsum, dim)
+        if rank:
+            raise AccelsimError(f"{dim} cannot leave remainders: it stands in the rank {rank}; pad its bound instead")
+    return frozenset(names)
 
 
 class _Run:

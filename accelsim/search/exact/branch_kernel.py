@@ -1,6 +1,6 @@
 """Branch and bound over mappings from the outside in, guided by the cost-to-go tables; compiled.
 
-A node's cost of everything outside is exact, and the tables bound the rest from below. Axis letters as in node_kernel.
+A node's cost of everything outside is exact, and the tables bound the rest from below. Axis letters as in node.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import DOWN, PARTIAL, READS, TILE, UP, USED, Detail
-from accelsim.model.encode import UNLIMITED, Constants, Floats, Ints
+from accelsim.model.encode import UNLIMITED, Batch, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
@@ -26,6 +26,7 @@ from accelsim.search.exact.found_kernel import (
     enter,
     value_of,
 )
+from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.node_kernel import (
     BEGUN,
     CHOICE,
@@ -35,8 +36,6 @@ from accelsim.search.exact.node_kernel import (
     ORDER,
     ORDER_END,
     ROOT,
-    Guide,
-    Path,
     begin_root,
     flow,
     known_port_cycles,
@@ -48,8 +47,8 @@ from accelsim.search.exact.node_kernel import (
     place,
     shape_of,
     spread_over,
-    steps_of_all,
 )
+from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
 
 TIME, SPACE = 0, 1
@@ -276,12 +275,14 @@ def next_spread(
 
 
 @jit
-def _settle(c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, full: Detail) -> None:
+def _settle(
+    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
+) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
     m, levels = path.mapping, c.fanout.shape[0]
     found.tally[1] += 1
-    if shapes.remainders[0]:
-        _settle_at_least(c, g, goal, found, path, full)
+    if shapes.remainders[0] and _leaves_remainders(c, m):
+        _settle_remainders(c, shapes, g, goal, found, path, s, full)
         return
     evaluate_many(c, m, full, False, path.status, path.pj, path.cycles)
     energy, cycles = path.pj[0], path.cycles[0]
@@ -291,7 +292,7 @@ def _settle(c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, pa
     for lv in range(levels):
         without_leak -= c.leak[lv] * float(cycles) * float(full.level[lv, USED])
     parts = path.energy[levels] - g.start[0] + g.macs[0] * c.mac[0]
-    if abs(without_leak - parts) > 1e-9 * abs(energy):
+    if abs(without_leak - parts) > 1e-9 * abs(energy) and not shapes.remainders[0]:
         found.tally[3] += 1
     words, held = 0, 0
     for t in range(c.whole.shape[0]):
@@ -307,17 +308,30 @@ def _settle(c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, pa
 
 
 @jit
-def _settle_at_least(c: Constants, g: Guide, goal: Goal, found: Found, path: Path, s: Detail) -> None:
-    """Enter a complete mapping that leaves remainders, by what it costs at least."""
-    m, levels = path.mapping, c.fanout.shape[0]
-    if fit(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], s, False) != VALID:
+def _settle_remainders(
+    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
+) -> None:
+    """Enter a complete mapping that leaves remainders, by what it costs at least, if its tiles fit."""
+    m = path.mapping
+    if fit(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, False) != VALID:
         return
-    cycles = max(steps_of_all(c, path) * c.mac_cycles[0], least_port_cycles(c, g, path, s, levels))
+    energy, cycles = cost_remainders(c, shapes, path, s)
     if cycles > g.most_cycles[0]:
         return
-    path.column[ENERGY], path.column[CYCLES] = path.energy[levels], float(cycles)
+    path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = 0.0, 0.0
     enter(goal, found, m, path.column)
+
+
+@jit
+def _leaves_remainders(c: Constants, m: Batch) -> bool:
+    for d in range(c.bounds.shape[0]):
+        product = 1
+        for lv in range(c.fanout.shape[0]):
+            product *= m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
+        if product != c.bounds[d]:
+            return True
+    return False
 
 
 @jit
@@ -397,7 +411,7 @@ def explore(
             elif not next_spread(c, shapes, g, goal, found, path, s, level):
                 phase = TIME
             elif level == levels - 1:
-                _settle(c, shapes, g, goal, found, path, full)
+                _settle(c, shapes, g, goal, found, path, s, full)
             else:
                 level += 1
                 phase = TIME

@@ -6,20 +6,21 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from accelsim.architecture import Architecture
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate
 from accelsim.nodes import fold
 from accelsim.result import Certificate, FrontResult, Result, SearchResult
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WITHIN, WORDS, Found
+from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
@@ -29,6 +30,8 @@ LISTED = 1000
 """Mappings within a share of the best that are listed unless more are asked for."""
 POINTS = 10_000
 """Room for points of a front."""
+ROOMS = (16, 128, 1024)
+"""Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
 
 @dataclass(slots=True)
@@ -115,6 +118,7 @@ def map_exactly(
         ranked=ranked,
         within=counted,
         uneven=len(spaces) > 1,
+        imperfect=tuple(sorted(spaces[0].imperfect)),
     )
 
 
@@ -132,9 +136,18 @@ class _Solved:
     seconds: float = 0.0
     solver: Solver | None = None
 
+    def add(self, outcome: Outcome) -> None:
+        """Add up the work of a search."""
+        self.nodes += outcome.nodes
+        self.leaves += outcome.leaves
+        self.table_bytes = max(self.table_bytes, outcome.table_bytes)
+        self.stop, self.seconds = outcome.stop, self.seconds + outcome.seconds
+
     @property
     def certificate(self) -> Certificate:
         """What is proved about the best mapping."""
+        if self.bound >= self.value * (1 - SURE):
+            return Certificate(self.value, self.value, self.nodes, self.leaves, self.table_bytes)
         return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
@@ -159,17 +172,52 @@ def _best_of(
             solver = Solver(space, cycles=power[1] > 0, workers=workers)
         if most_cycles is not None:
             solver.limit_cycles(most_cycles)
-        outcome = solver.search(power=power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
-        _refuse_mismatch(outcome)
-        if outcome.found.many[0] and outcome.found.value[0] < solved.value:
-            solved.best, solved.value = _result(space, outcome.found, 0), float(outcome.found.value[0])
-        solved.bound = min(solved.bound, outcome.bound)
-        solved.nodes += outcome.nodes
-        solved.leaves += outcome.leaves
-        solved.table_bytes = max(solved.table_bytes, outcome.table_bytes)
-        solved.stop, solved.seconds = outcome.stop, solved.seconds + outcome.seconds
+        seek = _seek_remainders if space.imperfect else _seek
+        seek(space, solver, power, watch, most_cycles, solved)
     solved.solver = solver
     return solved
+
+
+def _seek(
+    space: MapSpace,
+    solver: Solver,
+    power: tuple[float, float],
+    watch: _Watch,
+    most_cycles: int | None,
+    solved: _Solved,
+) -> None:
+    """Look in one space for what is better than the best so far."""
+    outcome = solver.search(power=power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+    _refuse_mismatch(outcome)
+    if outcome.found.many[0] and outcome.found.value[0] < solved.value:
+        solved.best, solved.value = _result(space, outcome.found, 0), float(outcome.found.value[0])
+    solved.bound = min(solved.bound, outcome.bound)
+    solved.add(outcome)
+
+
+def _seek_remainders(
+    space: MapSpace,
+    solver: Solver,
+    power: tuple[float, float],
+    watch: _Watch,
+    most_cycles: int | None,
+    solved: _Solved,
+) -> None:
+    """As `_seek`: list mappings by what they cost at least, and evaluate them until no other one can be better."""
+    goal = Objective("", *power)
+    for room in ROOMS:
+        outcome = solver.search(power=power, room=room, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+        solved.add(outcome)
+        for i in range(int(outcome.found.many[0])):
+            result = evaluate(space.encoded.architecture, space.encoded.einsum, _mapping(space, outcome.found, i))
+            value = goal.value(result.energy_pj, result.cycles)
+            if value < float(outcome.found.value[i]) * (1 - 1e-9):
+                raise RuntimeError(f"a mapping costs {value!r}, less than the {outcome.found.value[i]!r} it must")
+            if result.valid and value < solved.value and (most_cycles is None or result.cycles <= most_cycles):
+                solved.best, solved.value = result, value
+        if outcome.stop != "exhausted" or outcome.bound >= solved.value * (1 - SURE):
+            break
+    solved.bound = min(solved.bound, outcome.bound)
 
 
 def _floor(space: MapSpace, power: tuple[float, float]) -> float:
@@ -184,10 +232,18 @@ def _refuse_mismatch(outcome: Outcome) -> None:
         raise RuntimeError(f"{outcome.mismatches} mappings cost something else than the sum of their parts")
 
 
+def _mapping(space: MapSpace, found: Found, i: int) -> Mapping:
+    """A mapping that was found, in its simplest form."""
+    mapping = fold(decode_mapping(space.encoded, found.best, i))
+    loops = [loop for level in mapping.levels for loop in (*level.temporal, *level.x, *level.y)]
+    bounds = space.encoded.einsum.dims
+    more = (d for d in bounds if math.prod(loop.bound for loop in loops if loop.dim == d) > bounds[d])
+    return replace(mapping, imperfect=frozenset(more))
+
+
 def _result(space: MapSpace, found: Found, i: int) -> Result:
     """Evaluate a mapping that was found with the cost model; a difference is an error of ours."""
-    mapping = decode_mapping(space.encoded, found.best, i)
-    result = evaluate(space.encoded.architecture, space.encoded.einsum, fold(mapping))
+    result = evaluate(space.encoded.architecture, space.encoded.einsum, _mapping(space, found, i))
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
     energy, cycles = float(found.column[i, ENERGY]), int(found.column[i, CYCLES])
     if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):

@@ -147,13 +147,13 @@ def make_shapes(space: MapSpace) -> Shapes:
         if not ragged.any():
             words[t] = box[t] * float(encoded.einsum.macs) / volume.reshape(-1)
             continue
-        entering = np.full([1] * dims, float(c.whole[t]))
+        entering = extents.astype(np.float64)
         for d in range(dims):
             many = _along(passing[d, : count[d]], d, dims).astype(np.float64)
-            if not c.relevant[t, d]:
+            if not ragged[d] or not c.relevant[t, d]:
                 entering = entering * many
-            elif ragged[d]:  # docs/exact.md: a last pass of one step may leave a tile where it is
-                entering = entering * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
+            else:  # docs/exact.md: a last pass of one step may leave a tile where it is
+                entering = entering * (bounds[d] / axes[d]) * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
         words[t] = np.broadcast_to(entering, count).reshape(-1)
     many_factors = np.array([len(found) for found in factors], np.int64)
     return Shapes(

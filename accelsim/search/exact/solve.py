@@ -1,6 +1,6 @@
 """Solve a map space: tables, rounds of branch and bound with a growing limit, and the certificate.
 
-Axis letters as in node_kernel.
+Axis letters as in node.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from accelsim.search.exact.bounds import Bounds, least_energies, make_bounds, ou
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.candidates import Places, candidate_orders
 from accelsim.search.exact.found_kernel import ANY, BEST, FRONT, WITHIN, Found, Goal
-from accelsim.search.exact.node_kernel import Guide, Path
+from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_grid, make_options
 
@@ -328,6 +328,8 @@ class Solver:
             cycles=np.zeros(1, np.int64),
             pj=np.zeros(1),
             column=np.zeros(4),
+            free=np.zeros((levels, dims), np.bool_),
+            span=np.ones((levels + 1, dims), np.int64),
         )
 
     def search(

@@ -1,0 +1,110 @@
+"""What a node of the search is made of, as arrays for the kernels.
+
+Axis letters: L = levels (outermost first), D = dimensions, T = tensors, N = sizes, F = factors, Q = statuses,
+B = spreads, S = shapes, O = options, P = pieces.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from accelsim.model.encode import Batch, Bools, Floats, Ints
+
+
+class Guide(NamedTuple):
+    """The map space and its cost-to-go tables.
+
+    in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; port : float64[*], the same in
+    cycles of the outermost level's port instead of energy, empty if that has no limit; around, inside : int64[L],
+    where those of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads :
+    int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if there is
+    none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status
+    : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
+    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1];
+    option_x, option_y, option_factor : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
+    S]; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles :
+    int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D +
+    1]; orders : int64[*, D + 2], dimensions outermost first, then a pair of loops that must carry on; every_first :
+    int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
+    window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
+    needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
+    that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave.
+    """
+
+    in_time: Bools
+    values: Floats
+    port: Floats
+    around: Ints
+    inside: Ints
+    edges: Floats
+    spreads: Ints
+    context: Ints
+    least: Floats
+    status: Ints
+    statuses: Ints
+    still: Ints
+    option_first: Ints
+    option_x: Ints
+    option_y: Ints
+    option_factor: Ints
+    keep_first: Ints
+    keeps: Bools
+    fits: Bools
+    by_tile: Bools
+    group_first: Ints
+    tiles: Ints
+    option_of: Ints
+    order_first: Ints
+    orders: Ints
+    every_first: Ints
+    every_orders: Ints
+    partner: Ints
+    window: Ints
+    macs: Floats
+    most_cycles: Ints
+    start: Floats
+    needed: Ints
+    deepest: Ints
+    least_inside: Floats
+
+
+class Path(NamedTuple):
+    """The node that is looked at, level by level.
+
+    mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;
+    parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L], words
+    at each level so far; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
+    int64[L + 1], words held; cursor : int64[L, 7], what is next at each level; context :
+    int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; piece : int64[T, P];
+    piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping;
+    column : float64[4], what counts of it or at least of all its completions;
+    free : bool[L, D], temporal loops that are stepped through, where words are counted with remainders; span :
+    int64[L + 1, D], what the loops from a level inwards cover.
+    """
+
+    mapping: Batch
+    tile: Ints
+    mid: Ints
+    parent: Ints
+    share: Floats
+    energy: Floats
+    read: Ints
+    written: Ints
+    fills: Ints
+    moved: Ints
+    charged: Floats
+    held: Ints
+    cursor: Ints
+    context: Ints
+    weight: Floats
+    mix: Ints
+    mix_weight: Floats
+    piece: Ints
+    piece_end: Floats
+    pieces: Ints
+    status: Ints
+    cycles: Ints
+    pj: Floats
+    column: Floats
+    free: Bools
+    span: Ints

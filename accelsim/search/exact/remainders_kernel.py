@@ -1,0 +1,432 @@
+"""What loops that leave remainders move: at least, for a node, and exactly, for a whole mapping; compiled.
+
+Words are counted over all instances together, in closed form: a product of one sum for each dimension, because whether
+an iteration happens is decided for each dimension by itself. docs/model.md (remainders) and docs/exact.md derive it.
+Axis letters as in node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, SPREAD, TILE, UP, USED, Detail
+from accelsim.model.encode import Constants
+from accelsim.model.jit import inline, jit
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles, words_into
+from accelsim.search.exact.found_kernel import SURE
+from accelsim.search.exact.node import Path
+from accelsim.search.exact.shapes import Shapes
+
+OWN, SHARED_DOWN, SHARED_UP = np.int64(0), np.int64(1), np.int64(2)
+"""Which children count: each for itself, or one for all that share a read, or an update."""
+ALL, BUSIEST = np.int64(0), np.int64(1)
+"""Which instances count. (Functions would compile anew for each plain integer.)"""
+
+
+@jit
+def flow_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int) -> None:
+    """As `flow`, where loops leave remainders: at least what all instances together move (docs/exact.md)."""
+    levels, tensors = c.fanout.shape[0], c.whole.shape[0]
+    output, keep = c.output[0], path.mapping.keep[0]
+    energy = path.energy[child - 1]
+    for lv in range(levels):
+        path.read[child, lv], path.written[child, lv] = path.read[child - 1, lv], path.written[child - 1, lv]
+    for t in range(tensors):
+        above = path.parent[child - 1, t]
+        if child < levels and not keep[child, t]:
+            continue
+        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, path, s, child, t)
+        if t != output:
+            down = words
+            for lv in range(child - 1, above - 1, -1):
+                energy += down * c.energy[lv, t, BY_TRANSFER]
+                down *= _share(s, lv, t, DOWN)
+            energy += _charge_at_least(c, path, s, child, above, t, down, BY_READ, BUSIEST)
+            if child < levels:
+                energy += _charge_at_least(c, path, s, child, child, t, words, BY_WRITE, BUSIEST)
+            continue
+        seen = words if c.windowed[t] else _seen(c, s, child, t)
+        up, down = words, max(0.0, words - seen)
+        path.fills[child, t], path.moved[child, t] = int(down), int(up)
+        for lv in range(child - 1, above - 1, -1):
+            energy += (down + up) * c.energy[lv, t, BY_TRANSFER]
+            down *= _share(s, lv, t, DOWN)
+            up *= _share(s, lv, t, UP)
+        reads = 0.0 if c.windowed[t] else max(0.0, up - _seen(c, s, above, t))
+        fills = 0.0
+        if above > 0:
+            fills = float(path.fills[above, t])
+            reads += float(path.moved[above, t]) if c.drain[above] else 0.0
+            energy -= path.charged[above, t]
+        energy += _charge_at_least(c, path, s, child, above, t, reads, BY_READ, BUSIEST)
+        energy += _charge_at_least(c, path, s, child, above, t, up, BY_UPDATE, BUSIEST)
+        energy += _charge_at_least(c, path, s, child, above, t, fills, BY_WRITE, BUSIEST)
+        if child < levels:
+            path.charged[child, t] = _charge_at_least(
+                c, path, s, child, child, t, float(path.fills[child, t]), BY_WRITE, False
+            )
+            if c.drain[child]:
+                path.charged[child, t] += _charge_at_least(
+                    c, path, s, child, child, t, float(path.moved[child, t]), BY_READ, False
+                )
+            energy += path.charged[child, t]
+    path.energy[child] = energy
+
+
+@inline
+def _share(s: Detail, lv: int, t: int, way: int) -> float:
+    """Share of the children of a network whose words are distinct."""
+    return float(s.at[lv, t, way] * s.level[lv, USED]) / float(s.level[lv + 1, USED])
+
+
+@inline
+def _charge_at_least(
+    c: Constants, path: Path, s: Detail, child: int, lv: int, t: int, words: float, action: int, ports: bool
+) -> float:
+    """Energy of moving so many elements at all instances of a level; with `ports` they pass those of an average one."""
+    part = float(min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1]))
+    if ports:
+        each, node = int(words / float(s.level[lv, USED]) * part * (1.0 - SURE)), c.nodes[lv, 0]
+        if action == BY_READ:
+            path.read[child, node] += each
+        else:
+            path.written[child, node] += each
+    return float(words * part / float(c.block[lv]) * c.energy[lv, t, action])
+
+
+@jit
+def _seen(c: Constants, s: Detail, level: int, t: int) -> float:
+    """Different words that all instances of a level hold in the course of time, one instance after the other."""
+    seen = float(c.whole[t])
+    for lv in range(level):
+        for d in range(c.relevant.shape[1]):
+            seen *= 1.0 if c.relevant[t, d] else float(s.place[lv, d, SPREAD])
+    return seen
+
+
+@jit
+def _words_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, t: int) -> float:
+    """Words that enter all tiles of a tensor at a level at least.
+
+    Words of perfect loops, with the loops over dimensions that leave remainders replaced by what these really do.
+    """
+    m = path.mapping
+    words = words_into(c, m.temporal[0], m.order[0], s, child, t)
+    most = _without_continuing(c, s, path, child, t) if c.windowed[t] else words
+    share = 1.0
+    for d in range(c.relevant.shape[1]):
+        if not shapes.ragged[d]:
+            continue
+        looped, stay = 1, 1
+        moves = False
+        for lv in range(child - 1, -1, -1):
+            looped *= s.place[lv, d, SPREAD]
+            for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+                e = m.order[0, lv, j]
+                moves |= c.relevant[t, e]
+                if e == d:
+                    looped *= m.temporal[0, lv, d] if moves else 1
+                    stay *= 1 if moves else m.temporal[0, lv, d]
+        many = shapes.passes[d, path.tile[child, d]]
+        if not c.relevant[t, d]:
+            share *= float(max(1, -(-many // stay))) / float(looped)
+            continue
+        share *= float(c.bounds[d]) / float(looped * shapes.size[d, path.tile[child, d]])
+        if many >= 3 and _may_rest(shapes, path, child, d):
+            share *= 1.0 - 1.0 / float(many)
+    used = float(s.level[child, USED])
+    return max(0.0, float(most) * used * share - float(most - words) * used)
+
+
+@jit
+def _without_continuing(c: Constants, s: Detail, path: Path, child: int, t: int) -> int:
+    """Words into a windowed tile if no outer loop carries on where an inner one ends."""
+    temporal, order = path.mapping.temporal[0], path.mapping.order[0]
+    words = s.at[child, t, TILE]
+    for lv in range(child - 1, -1, -1):
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d = order[lv, j]
+            if c.relevant[t, d]:
+                extent = 1
+                for e in range(c.relevant.shape[1]):
+                    if c.relevant[t, e] and c.rank[t, e] == c.rank[t, d]:
+                        extent += c.factor[t, e] * (s.place[child, e, INSIDE] - 1)
+                step = c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD]
+                new = words // extent * min(extent, step)
+                return int(s.place[lv, j, BEFORE] * (words + (temporal[lv, d] - 1) * new))
+    return int(words)
+
+
+@jit
+def _may_rest(shapes: Shapes, path: Path, child: int, d: int) -> bool:
+    """Whether the innermost temporal loop over a dimension outside a tile makes a last pass of one step."""
+    for lv in range(child - 1, -1, -1):
+        outer, inner = shapes.passes[d, path.tile[lv, d]], shapes.passes[d, path.mid[lv, d]]
+        bound = path.mapping.temporal[0, lv, d]
+        if bound > 1:
+            return bool(outer > 1 and inner - (outer - 1) * bound == 1)
+    return False
+
+
+@jit
+def _steps_of_all(c: Constants, path: Path) -> int:
+    """Steps of the temporal loops of a whole mapping; passes that only the idle would make are not made."""
+    m = path.mapping
+    levels, total = c.fanout.shape[0], 1
+    for d in range(c.bounds.shape[0]):
+        span, inside = 1, 1  # what all loops cover, and steps of the temporal ones
+        for lv in range(levels):
+            span *= m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
+            inside *= m.temporal[0, lv, d]
+        steps, rest = 1, c.bounds[d]
+        for lv in range(levels):
+            bound = m.temporal[0, lv, d]
+            span //= bound
+            inside //= bound
+            full = (rest - 1) // span
+            steps += full * inside
+            rest -= full * span
+            span //= m.x[0, lv, d] * m.y[0, lv, d]
+            rest = min(rest, span)
+        total *= steps
+    return total
+
+
+@jit
+def _tiles(
+    c: Constants, path: Path, d: int, child: int, t: int, above: int, way: int, which: int, bound: int
+) -> tuple[int, int]:
+    """Tiles of a level along a dimension, and what they cover, in all steps of the free loops and all instances.
+
+    Parameters
+    ----------
+    above : int
+        Instances of this level are all counted, or the busiest one alone (`which`); below it each group that shares
+        a word counts once, as `way` says.
+    bound : int
+        Of the dimension, or less: then tiles that begin further out are not counted.
+    """
+    if bound <= 0:
+        return 0, 0
+    m = path.mapping
+    free = 1
+    for lv in range(child):
+        on_x, on_y = _counted(c, lv, d, t, above, way, which)
+        free *= (m.temporal[0, lv, d] if path.free[lv, d] else 1) * (m.x[0, lv, d] if on_x else 1)
+        free *= m.y[0, lv, d] if on_y else 1
+    tiles, rest, span = 0, bound, path.span[0, d]
+    for lv in range(child):
+        on_x, on_y = _counted(c, lv, d, t, above, way, which)
+        for block in range(3):
+            loop = (m.temporal[0, lv, d], m.x[0, lv, d], m.y[0, lv, d])[block]
+            if loop == 1:
+                continue
+            span //= loop
+            if (path.free[lv, d], on_x, on_y)[block]:
+                free //= loop
+                full = (rest - 1) // span
+                tiles += full * free
+                rest -= full * span
+            else:
+                rest = min(rest, span)
+    return tiles + 1, tiles * span + rest
+
+
+@inline
+def _counted(c: Constants, lv: int, d: int, t: int, above: int, way: int, which: int) -> tuple[bool, bool]:
+    """Whether instances along x and y of the network below a level count apart."""
+    if lv < above:
+        return which == ALL, which == ALL
+    if way == OWN or c.relevant[t, d]:
+        return True, True
+    shares = c.multicast[lv] if way == SHARED_DOWN else c.reduction[lv]
+    return not shares[0], not shares[1]
+
+
+@jit
+def _words(
+    c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, t: int, above: int, way: int, which: int
+) -> int:
+    """Words that enter tiles of a level, or that the compute units ask for: first boxes, and steps that move one."""
+    levels, dims = c.fanout.shape[0], c.relevant.shape[1]
+    if c.windowed[t]:
+        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, path, s, child, t)
+        for lv in range(above, child if way != OWN else above):
+            words *= _share(s, lv, t, UP if way == SHARED_UP else DOWN)
+        return int(words if which == ALL else words / float(s.level[above, USED]))
+    for lv in range(levels):
+        for d in range(dims):
+            path.free[lv, d] = child == levels
+    total = 1
+    for d in range(dims):
+        tiles, covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
+        total *= covered if c.relevant[t, d] and child < levels else tiles
+    if child == levels:
+        return total
+    for lv in range(child):
+        for j in range(s.level[lv, LOOPS]):
+            total += _words_of_loop(c, path, s, child, t, above, way, which, lv, j)
+            path.free[lv, path.mapping.order[0, lv, j]] = True
+    return total
+
+
+@jit
+def _words_of_loop(
+    c: Constants, path: Path, s: Detail, child: int, t: int, above: int, way: int, which: int, lv: int, j: int
+) -> int:
+    """Words that enter with the steps of one loop; those that leave the box in place bring none."""
+    looped = path.mapping.order[0, lv, j]
+    passes, moving, resting = 1, 1, 1
+    for d in range(c.relevant.shape[1]):
+        tiles, covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
+        if d == looped:
+            path.free[lv, d] = True
+            all_tiles, all_covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
+            path.free[lv, d] = False
+            tiles, covered = all_tiles - tiles, all_covered - covered
+        if not c.relevant[t, d]:
+            passes *= tiles
+            continue
+        moving *= covered
+        step = _least_step(path, s, child, d, lv, j)
+        if step > 0:  # of the tiles, those that have another step of the loops inside
+            more, _ = _tiles(c, path, d, child, t, above, way, which, c.bounds[d] - step)
+            covered -= more * path.span[child, d]
+        resting *= covered
+    return passes * moving if c.relevant[t, looped] else passes * (moving - resting)
+
+
+@inline
+def _least_step(path: Path, s: Detail, child: int, d: int, lv: int, j: int) -> int:
+    """What the innermost temporal loop over a dimension steps, of those inside a loop and outside a tile; 0: none."""
+    m = path.mapping
+    for inner in range(child - 1, lv - 1, -1):
+        if m.temporal[0, inner, d] > 1:
+            inside = inner > lv
+            for k in range(j + 1, s.level[lv, LOOPS] if inner == lv else 0):
+                inside |= m.order[0, lv, k] == d
+            if inside:
+                return int(path.span[inner + 1, d] * m.x[0, inner, d] * m.y[0, inner, d])
+            return 0
+    return 0
+
+
+@inline
+def _step_through(c: Constants, path: Path, t: int) -> None:
+    """Let the loops that move a tensor be stepped through, and no others."""
+    for lv in range(c.fanout.shape[0]):
+        for d in range(c.relevant.shape[1]):
+            path.free[lv, d] = c.relevant[t, d]
+
+
+@jit
+def _copies(c: Constants, path: Path, level: int, t: int, which: int) -> int:
+    """Different words that instances of a level ever hold, of each instance for itself."""
+    words = 1
+    _step_through(c, path, t)
+    for d in range(c.relevant.shape[1]):
+        tiles, covered = _tiles(c, path, d, level, t, level, OWN, which, c.bounds[d])
+        words *= covered if c.relevant[t, d] else tiles
+    return words
+
+
+@inline
+def _book(c: Constants, path: Path, lv: int, t: int, words: int, busiest: int, action: int) -> float:
+    """Energy of moving so many elements; those of the busiest instance pass its ports."""
+    part = min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
+    if action == BY_READ:
+        path.read[c.fanout.shape[0], c.nodes[lv, 0]] += busiest * part
+    else:
+        path.written[c.fanout.shape[0], c.nodes[lv, 0]] += busiest * part
+    return float(words * part) / float(c.block[lv]) * float(c.energy[lv, t, action])
+
+
+@jit
+def cost_remainders(c: Constants, shapes: Shapes, path: Path, s: Detail) -> tuple[float, int]:
+    """Energy [pJ] and cycles of a whole mapping.
+
+    Exact, but for what is known only of single instances: accesses are not rounded up to blocks, and partial sums are
+    taken to be as narrow as finished words; tensors with windows cost what they cost at least.
+    """
+    m, levels = path.mapping, c.fanout.shape[0]
+    for d in range(c.bounds.shape[0]):
+        path.span[levels, d] = 1
+        for lv in range(levels - 1, -1, -1):
+            path.span[lv, d] = path.span[lv + 1, d] * m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
+    for lv in range(levels):
+        path.read[levels, lv], path.written[levels, lv] = 0, 0
+    energy = shapes.macs[0] * float(c.mac[0])
+    for t in range(c.whole.shape[0]):
+        child = levels
+        for lv in range(levels - 1, -1, -1):
+            if m.keep[0, lv, t]:
+                if t == c.output[0]:
+                    energy += _cost_output(c, shapes, path, s, t, lv, child)
+                else:
+                    energy += _cost_input(c, shapes, path, s, t, lv, child)
+                child = lv
+    cycles = _steps_of_all(c, path) * c.mac_cycles[0]
+    for lv in range(levels):
+        if c.limited[lv]:
+            cycles = max(cycles, port_cycles(c, lv, path.read[levels, lv], path.written[levels, lv], cycles, False))
+    for lv in range(levels):
+        energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])
+    return energy, cycles
+
+
+@jit
+def _cost_input(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, above: int, child: int) -> float:
+    """Energy of all words of a tensor between two levels that keep it, downwards only."""
+    levels = c.fanout.shape[0]
+    energy = 0.0
+    words = _words(c, shapes, path, s, child, t, above, SHARED_DOWN, ALL)
+    one = _words(c, shapes, path, s, child, t, above, SHARED_DOWN, BUSIEST)
+    energy += _book(c, path, above, t, words, one, BY_READ)
+    for lv in range(above, child):
+        if c.transfers[lv]:
+            energy += (
+                float(_words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)) * c.energy[lv, t, BY_TRANSFER]
+            )
+    if child < levels:
+        words = _words(c, shapes, path, s, child, t, child, OWN, ALL)
+        energy += _book(c, path, child, t, words, _words(c, shapes, path, s, child, t, child, OWN, BUSIEST), BY_WRITE)
+    return energy
+
+
+@jit
+def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, above: int, child: int) -> float:
+    """Energy of all words of the output between two levels that keep it, upwards and back."""
+    levels = c.fanout.shape[0]
+    energy = 0.0
+    up = _words(c, shapes, path, s, child, t, above, SHARED_UP, ALL)
+    one = _words(c, shapes, path, s, child, t, above, SHARED_UP, BUSIEST)
+    energy += _book(c, path, above, t, up, one, BY_UPDATE)
+    if not c.windowed[t]:
+        up, one = up - _copies(c, path, above, t, ALL), one - _copies(c, path, above, t, BUSIEST)
+        energy += _book(c, path, above, t, up, one, BY_READ)
+    for lv in range(above, child):
+        if c.transfers[lv]:
+            up = _words(c, shapes, path, s, child, t, lv + 1, SHARED_UP, ALL)
+            down = _words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)
+            down -= down if c.windowed[t] else _first_words(c, path, child, t, lv + 1)
+            energy += float(up + down) * float(c.energy[lv, t, BY_TRANSFER])
+    if child < levels:
+        up = _words(c, shapes, path, s, child, t, child, OWN, ALL)
+        one = _words(c, shapes, path, s, child, t, child, OWN, BUSIEST)
+        if c.drain[child]:
+            energy += _book(c, path, child, t, up, one, BY_READ)
+        if not c.windowed[t]:
+            up, one = up - _copies(c, path, child, t, ALL), one - _copies(c, path, child, t, BUSIEST)
+            energy += _book(c, path, child, t, up, one, BY_WRITE)
+    return energy
+
+
+@jit
+def _first_words(c: Constants, path: Path, child: int, t: int, above: int) -> int:
+    """Words that cross a network for the first time, and so do not come down, for groups that share what comes down."""
+    words = 1
+    _step_through(c, path, t)
+    for d in range(c.relevant.shape[1]):
+        tiles, covered = _tiles(c, path, d, child, t, above, SHARED_DOWN, ALL, c.bounds[d])
+        words *= covered if c.relevant[t, d] else tiles
+    return words
