@@ -26,7 +26,7 @@ from accelsim.output import mapping_json, result_json
 from accelsim.report.nest import nest_line, print_nest
 from accelsim.result import Result
 from accelsim.verifying import read_mapping_json
-from accelsim.workload import Einsum
+from accelsim.workload import ROLES, Einsum
 from tests.strategies import cases, ragged_case, ragged_cases
 from tests.test_nodes import cycles_by_hand
 from tests.test_oracle import WINDOW, case
@@ -140,6 +140,52 @@ def test_uneven_and_ragged__results_are_those_of_the_executed_nest():
         looked += 1
         valid += result.valid
     assert 30 < valid < 120
+
+
+def fits(machine: Architecture, einsum: Einsum, mapping: Mapping) -> bool:
+    """Whether a mapping fits, of which the oracle, the result and the batch formula must say the same."""
+    told = {
+        not execute(machine, einsum, mapping).fails,
+        evaluate(machine, einsum, mapping).valid,
+        evaluate_ragged(encode(arrange_for(machine, mapping), einsum), mapping)[0],
+    }
+    assert len(told) == 1
+    return told.pop()
+
+
+def with_room(machine: Architecture, rooms: dict[tuple[str, str], int], apart: bool) -> Architecture:
+    """The machine with large fanouts, and with this room [words] by level and role, in partitions or shared."""
+    levels = []
+    for level in machine.levels:
+        words = {role: rooms.get((level.name, role), 10**6) * level.multiple_buffering for role in ROLES}
+        size = {"size_words": None, "partition_words": words} if apart else {"size_words": sum(words.values())}
+        axes = {"x": replace(level.x, size=1000), "y": replace(level.y, size=1000)}
+        levels.append(replace(level, **{"partition_words": None, **size, **axes}))
+    return replace(machine, levels=tuple(levels))
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["shared", "partitions"])
+def test_uneven_and_ragged__nodes_of_a_level_share_its_capacity(apart):
+    """What a level holds at all of its nodes is just room enough, and a word less is too little."""
+    rng, looked = random.Random(1), 0
+    while looked < 80:
+        machine, einsum, mapping = ragged_case(rng)
+        given = [level.level for level in mapping.levels]
+        uneven = [level for level in machine.levels if given.count(level.name) > 1]
+        if not uneven or not leaves_remainder(mapping, einsum.dims):
+            continue
+        roles = {tensor.name: tensor.role for tensor in einsum.tensors}
+        rooms = {(level.name, role): 0 for level in uneven for role in ROLES}
+        for level, t in itertools.product(uneven, evaluate(machine, einsum, mapping).tensors):
+            if t.level == level.name:
+                rooms[level.name, roles[t.tensor]] += t.tile_words * -(-t.word_bits // level.word_bits)
+        if not any(rooms.values()):
+            continue
+        short = rng.choice([at for at, words in rooms.items() if words])
+
+        assert fits(with_room(machine, rooms, apart), einsum, mapping)
+        assert not fits(with_room(machine, {**rooms, short: rooms[short] - 1}, apart), einsum, mapping)
+        looked += 1
 
 
 def padded(einsum: Einsum, mapping: Mapping) -> Einsum:
