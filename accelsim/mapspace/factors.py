@@ -91,3 +91,47 @@ def count_patterns(bound: int, allowed: Sequence[frozenset[int]], marks: Sequenc
                     after[key] = after.get(key, 0) + count
         counts = after
     return {pattern: counts[rest, pattern] for rest, pattern in sorted(counts) if rest == 1}
+
+
+def passes(bound: int) -> list[int]:
+    """All numbers of passes that tiles of one size can take over a bound, most first.
+
+    >>> passes(7)
+    [7, 4, 3, 2, 1]
+    """
+    return sorted({-(-bound // size) for size in range(1, bound + 1)}, reverse=True)
+
+
+def least_factor(inner: int, outer: int) -> int:
+    """Least bound of a loop that turns so many passes inside into so many outside; 0 if none does.
+
+    With this bound the remainder of the last pass is largest: 7 passes in 2 are 4 and 3.
+
+    >>> least_factor(7, 2), least_factor(7, 5)
+    (4, 0)
+    """
+    factor = -(-inner // outer)
+    return factor if -(-inner // factor) == outer else 0
+
+
+def count_remainders(bound: int, allowed: Sequence[frozenset[int]], marks: Sequence[int]) -> dict[int, int]:
+    """Count the ways to cover a bound by loops that may leave remainders, by pattern; see `count_patterns`.
+
+    Each loop is the shortest one for its numbers of passes. `allowed` and `marks` go from the innermost slot outwards.
+
+    Examples
+    --------
+    >>> count_remainders(3, [frozenset({1, 2, 3}), frozenset({1, 2, 3})], [1, 2])
+    {1: 1, 2: 1, 3: 1}
+    """
+    counts = {(bound, 0): 1}
+    for factors, mark in zip(allowed, marks, strict=True):
+        after: dict[tuple[int, int], int] = {}
+        for (rest, pattern), count in counts.items():
+            for outer in passes(rest):
+                factor = least_factor(rest, outer)
+                if factor in factors:
+                    key = (outer, pattern | mark if factor > 1 else pattern)
+                    after[key] = after.get(key, 0) + count
+        counts = after
+    return {pattern: counts[rest, pattern] for rest, pattern in sorted(counts) if rest == 1}

@@ -20,7 +20,7 @@ import numpy as np
 from accelsim.constraints import Block, Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.mapspace.factors import count_patterns, divisors, factorizations
+from accelsim.mapspace.factors import count_patterns, count_remainders, divisors, factorizations
 from accelsim.model.encode import SAFE, Bools, Encoded, Floats, Ints, decode_mapping, empty_batch
 
 MAX_ROWS = 20_000_000
@@ -72,6 +72,9 @@ class MapSpace:
     encoded : Encoded
         Machine and Einsum.
     constraints : Constraints, optional
+    imperfect : frozenset of str
+        Dimensions whose loops may leave remainders; each loop is then the shortest one for its numbers of passes.
+        Such a space is counted and searched, its mappings have no numbers.
 
     Attributes
     ----------
@@ -87,9 +90,12 @@ class MapSpace:
         If the constraints leave a dimension no factorisation.
     """
 
-    def __init__(self, encoded: Encoded, constraints: Constraints | None = None) -> None:
+    def __init__(
+        self, encoded: Encoded, constraints: Constraints | None = None, imperfect: frozenset[str] = frozenset()
+    ) -> None:
         self.encoded = encoded
         self.constraints = constraints or Constraints()
+        self.imperfect = imperfect
         levels = encoded.architecture.levels
         time = [Slot(index) for index in range(len(levels))]
         space = [
@@ -128,7 +134,14 @@ class MapSpace:
         """How many factorisations of a dimension have each pattern."""
         bound = self.encoded.einsum.dims[dim]
         marks = [1 << slot.level if not slot.axis and self._is_free(slot.level, dim) else 0 for slot in self.slots]
-        found = count_patterns(bound, [self.allowed(slot, dim) for slot in self.slots], marks)
+        if dim in self.imperfect:
+            inner_first = sorted(
+                range(len(self.slots)), key=lambda k: (-self.slots[k].level, -ord(self.slots[k].axis or "a"))
+            )
+            allowed = [self.allowed(self.slots[k], dim) for k in inner_first]
+            found = count_remainders(bound, allowed, [marks[k] for k in inner_first])
+        else:
+            found = count_patterns(bound, [self.allowed(slot, dim) for slot in self.slots], marks)
         if not found:
             asked = [
                 f"{self.encoded.architecture.levels[slot.level].name} {slot.axis or 'temporal'}: {text}"
@@ -172,7 +185,8 @@ class MapSpace:
         bound, level = self.encoded.einsum.dims[dim], self.encoded.architecture.levels[slot.level]
         limit = {"": bound, "x": level.x.size, "y": level.y.size}[slot.axis]
         block = self._block(slot)
-        return frozenset(factor for factor in divisors(bound) if factor <= limit and block.allows(dim, factor))
+        factors = range(1, bound + 1) if dim in self.imperfect else divisors(bound)
+        return frozenset(factor for factor in factors if factor <= limit and block.allows(dim, factor))
 
     def _asked(self, slot: Slot, dim: str) -> list[str]:
         block = self._block(slot)

@@ -107,7 +107,8 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
     held = 0
     for lv in range(levels - 1, -1, -1):
         for d in range(dims):
-            s.place[lv, d, INSIDE] = s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD] * temporal[lv, d]
+            inside = s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD] * temporal[lv, d]
+            s.place[lv, d, INSIDE] = min(inside, c.bounds[d])  # remainders: no tile is larger than the whole
         if lv == c.nodes[lv, 1] - 1:
             held = 0
         for t in range(keep.shape[1]):

@@ -385,7 +385,6 @@ class BoundsMaker:
             seen_above=np.array([math.prod(self.apart[: context[output][0]]) for context in contexts]),
             edges=self.edges[level],
             inner_edges=self.edges[level + 1],
-            macs=np.array([float(self.encoded.einsum.macs)]),
         )
         return spreading, inner
 
@@ -414,29 +413,28 @@ class BoundsMaker:
                         np.minimum(out, table.values[at, 0, b], out=out)
 
     def _steps(self, level: int) -> tuple[Ints, Ints]:
-        """Divisor pairs that a temporal loop may join, and moves that find the least over all inner sizes."""
+        """Pairs of sizes that a temporal loop may join, and moves that find the least over all inner sizes."""
         shapes, allowed = self.shapes, self.grid.in_time[level]
         dims, most = shapes.size.shape
         pairs = np.full((dims, most * most + 1, 2), -1, np.int64)
         moves = np.full((dims, most * most + most + 1, 2), -1, np.int64)
         for d in range(dims):
             count = int(self.most[level][d])
-            joined = [
-                (i, j)
-                for i in range(count)
-                for j in range(i, count)
-                if shapes.over[d, j, i] >= 0 and allowed[d, shapes.over[d, j, i]]
-            ]
-            pairs[d, : len(joined)] = np.array(joined, np.int64).reshape(-1, 2)
+            over = shapes.over[d, :count, :count]
+            joined = np.argwhere((over >= 0) & allowed[d, over]).reshape(-1, 2)[:, ::-1]
+            joined = joined[np.lexsort((joined[:, 1], joined[:, 0]))]
+            pairs[d, : len(joined)] = joined
             found: list[tuple[int, int]] = []
-            if allowed[d, :count].all():  # a divisor's divisors: it is enough to look at the largest of these
-                for j in range(count):
-                    below = [i for i in range(j) if shapes.over[d, j, i] >= 0]
-                    found += [(j, i) for i in below if not any(shapes.over[d, m, i] >= 0 for m in below if m > i)]
+            if allowed[
+                d, : shapes.factors[d]
+            ].all():  # what leads to a size leads on from there: the next ones are enough
+                below = (over >= 0) & ~np.eye(count, dtype=np.bool_)
+                next_ones = below & ~((below.astype(np.int64) @ below.astype(np.int64)) > 0)
+                found = [(int(j), int(i)) for j, i in np.argwhere(next_ones)]
             else:
                 for j in range(count - 1, -1, -1):
                     found += [] if allowed[d, 0] else [(j, -1)]
-                    found += [(j, i) for i, outer in joined if outer == j and i != j]
+                    found += [(j, int(i)) for i, outer in joined if outer == j and i != j]
             moves[d, : len(found)] = np.array(found, np.int64).reshape(-1, 2)
         return pairs, moves
 

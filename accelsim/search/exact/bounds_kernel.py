@@ -38,12 +38,12 @@ def pick_splits(
     Parameters
     ----------
     x, y : int64[*, D]
-        Divisor indices.
+        Bounds.
     x_key, y_key : int64[*, keys]
         The last must be equal for two pairs to be compared, the others multiply and should be large.
     pair : int64[*, 2]
         Written: rows of x and y, -1 for pairs given up again.
-    head, after : int64[S], int64[*]
+    head, after : int64[spread numbers], int64[*]
         Scratch space, -1.
 
     Returns
@@ -57,11 +57,12 @@ def pick_splits(
         for b in range(y.shape[0]):
             spread = 0
             for d in range(dims):
-                index = shapes.times[d, x[a, d], y[b, d]]
+                product = x[a, d] * y[b, d]
+                index = shapes.factor_at[d, product] if product < shapes.factor_at.shape[1] else -1
                 if index < 0:
                     spread = -1
                     break
-                spread += index * shapes.stride[d]
+                spread += index * shapes.factor_stride[d]
             if spread < 0:
                 continue
             if not every:
@@ -154,7 +155,7 @@ def sweep_block(
             rest //= many
             start += low * shapes.stride[d]
             end += high * shapes.stride[d]
-            block.bound[d] = shapes.size[d, high] // shapes.size[d, low]
+            block.bound[d] = shapes.factor[d, shapes.over[d, high, low]]
             if d == block.pair[0]:
                 inner_low, inner_high = low, high
             if d == block.pair[1]:
@@ -253,7 +254,7 @@ class Spreading(NamedTuple):
     step : int64[D], what a step of its dimensions moves the box by for each unit of tile; rank : int64[D]; loose :
     bool[1]; seen_below, seen_above : float64[1], float64[C], largest number of copies of the output at the next
     level's and the parent's instances; edges : float64[B] spreads inside up to this, for the tables of this level;
-    inner_edges : float64[B']; macs : float64[1].
+    inner_edges : float64[B'].
     """
 
     level: Ints
@@ -271,7 +272,6 @@ class Spreading(NamedTuple):
     seen_above: Floats
     edges: Floats
     inner_edges: Floats
-    macs: Floats
 
 
 class NetworkScratch(NamedTuple):
@@ -357,7 +357,7 @@ def sweep_network(
         for o in range(options.spread.shape[0]):
             around = 0
             for d in range(dims):
-                mid[d] = shapes.times[d, tile[d], options.divisor[o, d]]
+                mid[d] = shapes.times[d, tile[d], options.factor[o, d]]
                 if mid[d] < 0 or mid[d] >= most[d]:
                     around = -1
                     break
@@ -365,7 +365,7 @@ def sweep_network(
             if around < 0:
                 continue
             for t in range(tensors):
-                scratch.words[t] = float(shapes.box[t, tiles[at]]) * p.macs[0] / shapes.volume[tiles[at]]
+                scratch.words[t] = shapes.macs[0] if innermost else shapes.words[t, tiles[at]]
                 scratch.share[t, 0], scratch.share[t, 1] = options.down[o, t], options.up[o, t]
                 if options.windowed[o, t]:
                     for d in range(dims):

@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.model.detail import DOWN, PARTIAL, READS, TILE, UP, USED, Detail
 from accelsim.model.encode import UNLIMITED, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import VALID, evaluate_many
+from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
     ANY,
     BEST,
@@ -48,6 +48,7 @@ from accelsim.search.exact.node_kernel import (
     place,
     shape_of,
     spread_over,
+    steps_of_all,
 )
 from accelsim.search.exact.shapes import Shapes
 
@@ -76,7 +77,7 @@ def _bound(
     The table is that of `level`, outside its network or (`inside`) at its tile.
     """
     base = g.inside[level] if inside else g.around[level]
-    spreads, total = g.spreads[level], shapes.volume.shape[0]
+    spreads, total = g.spreads[level], shapes.box.shape[1]
     least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
     best = np.inf
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
@@ -218,7 +219,7 @@ def _next_group(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
         rest %= shapes.stride[d]
         if index < 0:
             return True
-        spread += index * shapes.stride[d]
+        spread += index * shapes.factor_stride[d]
     cursor[OPTION], cursor[OPTION_END] = g.option_of[level, spread], g.option_of[level, spread + 1]
     return True
 
@@ -264,7 +265,7 @@ def next_spread(
             if path.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
                 continue
         found.tally[0] += 1
-        if not flow(c, g, path, s, level + 1):
+        if not flow(c, shapes, path, s, level + 1):
             continue
         if innermost:
             return True
@@ -275,12 +276,15 @@ def next_spread(
 
 
 @jit
-def _settle(c: Constants, g: Guide, goal: Goal, found: Found, path: Path, full: Detail) -> None:
+def _settle(c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, full: Detail) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
     m, levels = path.mapping, c.fanout.shape[0]
+    found.tally[1] += 1
+    if shapes.remainders[0]:
+        _settle_at_least(c, g, goal, found, path, full)
+        return
     evaluate_many(c, m, full, False, path.status, path.pj, path.cycles)
     energy, cycles = path.pj[0], path.cycles[0]
-    found.tally[1] += 1
     if path.status[0] != VALID or cycles > g.most_cycles[0]:
         return
     without_leak = energy
@@ -299,6 +303,20 @@ def _settle(c: Constants, g: Guide, goal: Goal, found: Found, path: Path, full: 
                 held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
+    enter(goal, found, m, path.column)
+
+
+@jit
+def _settle_at_least(c: Constants, g: Guide, goal: Goal, found: Found, path: Path, s: Detail) -> None:
+    """Enter a complete mapping that leaves remainders, by what it costs at least."""
+    m, levels = path.mapping, c.fanout.shape[0]
+    if fit(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], s, False) != VALID:
+        return
+    cycles = max(steps_of_all(c, path) * c.mac_cycles[0], least_port_cycles(c, g, path, s, levels))
+    if cycles > g.most_cycles[0]:
+        return
+    path.column[ENERGY], path.column[CYCLES] = path.energy[levels], float(cycles)
+    path.column[WORDS], path.column[CAPACITY] = 0.0, 0.0
     enter(goal, found, m, path.column)
 
 
@@ -379,7 +397,7 @@ def explore(
             elif not next_spread(c, shapes, g, goal, found, path, s, level):
                 phase = TIME
             elif level == levels - 1:
-                _settle(c, g, goal, found, path, full)
+                _settle(c, shapes, g, goal, found, path, full)
             else:
                 level += 1
                 phase = TIME

@@ -45,17 +45,17 @@ class Guide(NamedTuple):
     cycles of the outermost level's port instead of energy, empty if that has no limit; around, inside : int64[L],
     where those of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads :
     int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if there is
-    none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status :
-    int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
-    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1]; option_x,
-    option_y, option_index : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*, S]; by_tile :
-    bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of :
-    int64[L, S + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D + 2],
-    dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
-    : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; loose : bool[1]; pj
-    : float64[L, T, 4]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
-    needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level that
-    may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave.
+    none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status
+    : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
+    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1];
+    option_x, option_y, option_factor : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
+    S]; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles :
+    int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D +
+    1]; orders : int64[*, D + 2], dimensions outermost first, then a pair of loops that must carry on; every_first :
+    int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
+    window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
+    needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
+    that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave.
     """
 
     in_time: Bools
@@ -73,7 +73,7 @@ class Guide(NamedTuple):
     option_first: Ints
     option_x: Ints
     option_y: Ints
-    option_index: Ints
+    option_factor: Ints
     keep_first: Ints
     keeps: Bools
     fits: Bools
@@ -279,8 +279,11 @@ def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, act
 
 
 @jit
-def flow(c: Constants, g: Guide, path: Path, s: Detail, child: int) -> bool:
+def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int) -> bool:
     """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit."""
+    if shapes.remainders[0]:
+        _flow_at_least(c, shapes, path, s, child)
+        return True
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     m = path.mapping
     temporal, order, keep = m.temporal[0], m.order[0], m.keep[0]
@@ -349,6 +352,146 @@ def flow(c: Constants, g: Guide, path: Path, s: Detail, child: int) -> bool:
     return True
 
 
+@jit
+def _flow_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int) -> None:
+    """As `flow`, where loops leave remainders: at least what all instances together move (docs/exact.md)."""
+    levels, tensors = c.fanout.shape[0], c.whole.shape[0]
+    output, keep = c.output[0], path.mapping.keep[0]
+    energy = path.energy[child - 1]
+    for lv in range(levels):
+        path.read[child, lv], path.written[child, lv] = path.read[child - 1, lv], path.written[child - 1, lv]
+    for t in range(tensors):
+        above = path.parent[child - 1, t]
+        if child < levels and not keep[child, t]:
+            continue
+        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, path, s, child, t)
+        if t != output:
+            down = words
+            for lv in range(child - 1, above - 1, -1):
+                energy += down * c.energy[lv, t, BY_TRANSFER]
+                down *= _share(s, lv, t, DOWN)
+            energy += _charge_at_least(c, path, s, child, above, t, down, BY_READ, True)
+            if child < levels:
+                energy += _charge_at_least(c, path, s, child, child, t, words, BY_WRITE, True)
+            continue
+        seen = _seen(c, s, child, t)
+        up, down = words, max(0.0, words - seen)
+        path.fills[child, t], path.moved[child, t] = int(down), int(up)
+        for lv in range(child - 1, above - 1, -1):
+            energy += (down + up) * c.energy[lv, t, BY_TRANSFER]
+            down *= _share(s, lv, t, DOWN)
+            up *= _share(s, lv, t, UP)
+        reads = max(0.0, up - _seen(c, s, above, t))
+        fills = 0.0
+        if above > 0:
+            fills = float(path.fills[above, t])
+            reads += float(path.moved[above, t]) if c.drain[above] else 0.0
+            energy -= path.charged[above, t]
+        energy += _charge_at_least(c, path, s, child, above, t, reads, BY_READ, True)
+        energy += _charge_at_least(c, path, s, child, above, t, up, BY_UPDATE, True)
+        energy += _charge_at_least(c, path, s, child, above, t, fills, BY_WRITE, True)
+        if child < levels:
+            path.charged[child, t] = _charge_at_least(
+                c, path, s, child, child, t, float(path.fills[child, t]), BY_WRITE, False
+            )
+            if c.drain[child]:
+                path.charged[child, t] += _charge_at_least(
+                    c, path, s, child, child, t, float(path.moved[child, t]), BY_READ, False
+                )
+            energy += path.charged[child, t]
+    path.energy[child] = energy
+
+
+@inline
+def _share(s: Detail, lv: int, t: int, way: int) -> float:
+    """Share of the children of a network whose words are distinct."""
+    return float(s.at[lv, t, way] * s.level[lv, USED]) / float(s.level[lv + 1, USED])
+
+
+@inline
+def _charge_at_least(
+    c: Constants, path: Path, s: Detail, child: int, lv: int, t: int, words: float, action: int, ports: bool
+) -> float:
+    """Energy of moving so many elements at all instances of a level; with `ports` they pass those of an average one."""
+    part = float(min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1]))
+    if ports:
+        each, node = int(words / float(s.level[lv, USED]) * part * (1.0 - SURE)), c.nodes[lv, 0]
+        if action == BY_READ:
+            path.read[child, node] += each
+        else:
+            path.written[child, node] += each
+    return float(words * part / float(c.block[lv]) * c.energy[lv, t, action])
+
+
+@jit
+def _seen(c: Constants, s: Detail, level: int, t: int) -> float:
+    """Different words that all instances of a level hold in the course of time, one instance after the other."""
+    seen = float(c.whole[t])
+    for lv in range(level):
+        for d in range(c.relevant.shape[1]):
+            seen *= 1.0 if c.relevant[t, d] else float(s.place[lv, d, SPREAD])
+    return seen
+
+
+@jit
+def _words_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, t: int) -> float:
+    """Words that enter all tiles of a tensor at a level at least."""
+    temporal, order = path.mapping.temporal[0], path.mapping.order[0]
+    words = float(c.whole[t])
+    for d in range(c.relevant.shape[1]):
+        many = shapes.passes[d, path.tile[child, d]]
+        if not c.relevant[t, d]:
+            stay = 1
+            for lv in range(child - 1, -1, -1):
+                moves = False
+                for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+                    e = order[lv, j]
+                    moves |= c.relevant[t, e]
+                    if e == d and not moves:
+                        stay *= temporal[lv, d]
+                if moves:
+                    break
+            words *= float(max(1, -(-many // stay)))
+        elif shapes.ragged[d] and many >= 3 and _may_rest(shapes, path, child, d):
+            words *= 1.0 - 1.0 / float(many)
+    return words
+
+
+@jit
+def _may_rest(shapes: Shapes, path: Path, child: int, d: int) -> bool:
+    """Whether the innermost temporal loop over a dimension outside a tile makes a last pass of one step."""
+    for lv in range(child - 1, -1, -1):
+        outer, inner = shapes.passes[d, path.tile[lv, d]], shapes.passes[d, path.mid[lv, d]]
+        bound = path.mapping.temporal[0, lv, d]
+        if bound > 1:
+            return bool(outer > 1 and inner - (outer - 1) * bound == 1)
+    return False
+
+
+@jit
+def steps_of_all(c: Constants, path: Path) -> int:
+    """Steps of the temporal loops of a whole mapping; passes that only the idle would make are not made."""
+    m = path.mapping
+    levels, total = c.fanout.shape[0], 1
+    for d in range(c.bounds.shape[0]):
+        span, inside = 1, 1  # what all loops cover, and steps of the temporal ones
+        for lv in range(levels):
+            span *= m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
+            inside *= m.temporal[0, lv, d]
+        steps, rest = 1, c.bounds[d]
+        for lv in range(levels):
+            bound = m.temporal[0, lv, d]
+            span //= bound
+            inside //= bound
+            full = (rest - 1) // span
+            steps += full * inside
+            rest -= full * span
+            span //= m.x[0, lv, d] * m.y[0, lv, d]
+            rest = min(rest, span)
+        total *= steps
+    return total
+
+
 @inline
 def _first_size(shapes: Shapes, g: Guide, level: int, d: int, outer: int, start: int) -> int:
     """Next divisor index, from `start`, that a temporal loop may multiply up to `outer`; -1 if there is none."""
@@ -413,7 +556,7 @@ def lay_bounds(shapes: Shapes, path: Path, level: int) -> int:
     """Set the bounds of a temporal block; returns which dimensions have a loop, as bits."""
     mask = 0
     for d in range(shapes.sizes.shape[0]):
-        bound = shapes.size[d, path.tile[level, d]] // shapes.size[d, path.mid[level, d]]
+        bound = shapes.factor[d, shapes.over[d, path.tile[level, d], path.mid[level, d]]]
         path.mapping.temporal[0, level, d] = bound
         if bound > 1:
             mask |= 1 << d
@@ -434,8 +577,13 @@ def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, l
     """Spread over the network below a level; False if the shape cannot."""
     dims, levels = shapes.sizes.shape[0], c.fanout.shape[0]
     m = path.mapping
+    rest = g.tiles[g.group_first[level] + path.cursor[level, GROUP]]
     for d in range(dims):
-        index = shapes.over[d, path.mid[level, d], g.option_index[option, d]]
+        if g.by_tile[level]:
+            index = rest // shapes.stride[d]
+            rest %= shapes.stride[d]
+        else:
+            index = shapes.over[d, path.mid[level, d], g.option_factor[option, d]]
         if index < 0 or (level == levels - 1 and index > 0):
             return False
         path.tile[level + 1, d] = index

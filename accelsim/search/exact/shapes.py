@@ -1,7 +1,7 @@
 """Tile shapes of an Einsum, what each slot may do to them, and the ways to spread over a network.
 
-Axis letters: D = dimensions of bound > 1, N = divisors of a dimension, S = shapes, T = tensors, L = levels,
-O = options of a network.
+Axis letters: D = dimensions of bound > 1, N = sizes of a dimension, F = factors of a dimension, S = shapes,
+T = tensors, L = levels, O = options of a network.
 """
 
 from __future__ import annotations
@@ -12,37 +12,62 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.mapspace.factors import divisors
+from accelsim.errors import AccelsimError
+from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import Bools, Floats, Ints
 
+MOST_PAIRS = 20_000_000
+"""Pairs of bounds on two axes that are looked at, at most."""
+
 
 class Shapes(NamedTuple):
-    """Every tile shape: a divisor of each dimension. Shape number = sum over d of (divisor's index * stride).
+    """Every tile shape: a size of each dimension. Shape number = sum over d of (index of the size * stride).
 
-    size : int64[D, N], divisors, ascending; sizes : int64[D], how many; stride : int64[D]; times : int64[D, N, N],
-    index of the product of two divisors, -1 if that is none; over : int64[D, N, N], index of the quotient, -1 if that
-    is none; box : int64[T, S], words of each tile; volume : float64[S], multiply-accumulates of a tile.
+    Sizes are the divisors; of a dimension that may leave remainders the least size for each number of passes, and only
+    these passes are exact, because the size that loops really cover depends on all of them.
+
+    size : int64[D, N], sizes, ascending; sizes : int64[D], how many; stride : int64[D]; passes : int64[D, N], tiles of
+    a size in the whole; factor : int64[D, F], bounds that a loop can have, or that loops on two axes have together;
+    factors : int64[D], how many; factor_stride : int64[D], of spread numbers, made of factors as shape numbers are of
+    sizes; factor_at : int64[D, *], index of a factor, -1 if it is none; times : int64[D, N, F], index of the size
+    around a loop of some factor, -1 if that is none; over : int64[D, N, N], index of the factor that leads to a size
+    from another one inside, -1 if none does; box : int64[T, S], words of each tile, at least; words : float64[T, S],
+    words that enter all tiles of a shape at least, if the next loop outside moves them; remainders : bool[1], whether
+    any dimension may leave some; ragged : bool[D], which; macs : float64[1], multiply-accumulates.
     """
 
     size: Ints
     sizes: Ints
     stride: Ints
+    passes: Ints
+    factor: Ints
+    factors: Ints
+    factor_stride: Ints
+    factor_at: Ints
     times: Ints
     over: Ints
     box: Ints
-    volume: Floats
+    words: Floats
+    remainders: Bools
+    ragged: Bools
+    macs: Floats
 
     @property
     def total(self) -> int:
         """How many shapes there are."""
-        return int(self.volume.shape[0])
+        return int(self.box.shape[1])
+
+    @property
+    def spreads(self) -> int:
+        """How many spread numbers there are."""
+        return int(self.factors.prod())
 
 
 class Options(NamedTuple):
     """Ways to spread dimensions over the network below a level.
 
-    x, y : int64[O, D], spatial bounds; divisor : int64[O, D], divisor index of x * y; spread : int64[O], children in
+    x, y : int64[O, D], spatial bounds; factor : int64[O, D], factor index of x * y; spread : int64[O], children in
     use; down, up : float64[O, T], share of the children of which each group takes one read or makes one update, where
     that does not depend on the tile; windowed : bool[O, T], where it does; apart : float64[O], product of the bounds
     that the output lacks.
@@ -50,7 +75,7 @@ class Options(NamedTuple):
 
     x: Ints
     y: Ints
-    divisor: Ints
+    factor: Ints
     spread: Ints
     down: Floats
     up: Floats
@@ -65,7 +90,7 @@ class Grid:
     Attributes
     ----------
     shapes : Shapes
-    in_time : bool[L, D, N]
+    in_time : bool[L, D, F]
         Whether the temporal block of a level may have a loop of this bound.
     options : tuple of Options
         For each network, those that some mapping with the least traffic uses.
@@ -77,45 +102,93 @@ class Grid:
     options: tuple[Options, ...]
 
 
-def shape_count(space: MapSpace) -> int:
-    """How many tile shapes there are."""
-    return math.prod(len(divisors(space.encoded.einsum.dims[dim])) for dim in space.encoded.dims)
-
-
 def make_shapes(space: MapSpace) -> Shapes:
     """Lay out all tile shapes."""
     encoded = space.encoded
     c = encoded.constants
-    lists = [divisors(encoded.einsum.dims[dim]) for dim in encoded.dims]
-    dims, most = len(lists), max(map(len, lists))
-    size = np.zeros((dims, most), np.int64)
-    times, over = np.full((2, dims, most, most), -1, np.int64)
-    for d, found in enumerate(lists):
-        size[d, : len(found)] = found
-        at = {value: i for i, value in enumerate(found)}
-        for i, a in enumerate(found):
-            for j, b in enumerate(found):
-                times[d, i, j] = at.get(a * b, -1)
-                over[d, i, j] = at[a // b] if a % b == 0 else -1
-    count = np.array([len(found) for found in lists], np.int64)
-    stride = np.array([math.prod(count[d + 1 :].tolist()) for d in range(dims)], np.int64)
-    axes = [
-        np.array(found, np.int64).reshape([-1 if e == d else 1 for e in range(dims)]) for d, found in enumerate(lists)
+    bounds = [encoded.einsum.dims[dim] for dim in encoded.dims]
+    counts = [
+        passes(bound) if dim in space.imperfect else [bound // size for size in divisors(bound)]
+        for dim, bound in zip(encoded.dims, bounds, strict=True)
     ]
+    dims, most = len(counts), max(map(len, counts))
+    steps = [_steps(found, dim in space.imperfect) for dim, found in zip(encoded.dims, counts, strict=True)]
+    factors = [sorted({1, *(int(f) for f in np.unique(step) if f)}) for step in steps]
+    size, passing = np.zeros((2, dims, most), np.int64)
+    factor = np.zeros((dims, max(map(len, factors))), np.int64)
+    factor_at = np.full((dims, max(bounds) + 1), -1, np.int64)
+    times = np.full((dims, most, factor.shape[1]), -1, np.int64)
+    over = np.full((dims, most, most), -1, np.int64)
+    for d, (found, bound) in enumerate(zip(counts, bounds, strict=True)):
+        passing[d, : len(found)] = found
+        size[d, : len(found)] = [-(-bound // n) for n in found]
+        factor[d, : len(factors[d])] = factors[d]
+        factor_at[d, factors[d]] = np.arange(len(factors[d]))
+        inner, outer = np.nonzero(steps[d])
+        over[d, outer, inner] = factor_at[d, steps[d][inner, outer]]
+        times[d, inner, over[d, outer, inner]] = outer
+    count = np.array([len(found) for found in counts], np.int64)
+    box = np.ones((len(encoded.tensors), int(count.prod())), np.int64)
+    words = np.ones(box.shape)
+    axes = [_along(size[d, : count[d]], d, dims) for d in range(dims)]
     volume = np.ones(count, np.float64)
     for axis in axes:
         volume = volume * axis
-    box = np.ones((len(encoded.tensors), volume.size), np.int64)
+    ragged = np.array([dim in space.imperfect for dim in encoded.dims])
     for t in range(len(encoded.tensors)):
-        words: Ints = np.ones([1] * dims, np.int64)
+        extents: Ints = np.ones([1] * dims, np.int64)
         for r in {int(c.rank[t, d]) for d in range(dims) if c.relevant[t, d]}:
             extent: Ints = np.ones([1] * dims, np.int64)
             for d in range(dims):
                 if c.relevant[t, d] and c.rank[t, d] == r:
                     extent = extent + c.factor[t, d] * (axes[d] - 1)
-            words = words * extent
-        box[t] = np.broadcast_to(words, count).reshape(-1)
-    return Shapes(size, count, stride, times, over, box, volume.reshape(-1))
+            extents = extents * extent
+        box[t] = np.broadcast_to(extents, count).reshape(-1)
+        if not ragged.any():
+            words[t] = box[t] * float(encoded.einsum.macs) / volume.reshape(-1)
+            continue
+        entering = np.full([1] * dims, float(c.whole[t]))
+        for d in range(dims):
+            many = _along(passing[d, : count[d]], d, dims).astype(np.float64)
+            if not c.relevant[t, d]:
+                entering = entering * many
+            elif ragged[d]:  # docs/exact.md: a last pass of one step may leave a tile where it is
+                entering = entering * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
+        words[t] = np.broadcast_to(entering, count).reshape(-1)
+    many_factors = np.array([len(found) for found in factors], np.int64)
+    return Shapes(
+        size=size,
+        sizes=count,
+        stride=_strides(count),
+        passes=passing,
+        factor=factor,
+        factors=many_factors,
+        factor_stride=_strides(many_factors),
+        factor_at=factor_at,
+        times=times,
+        over=over,
+        box=box,
+        words=words,
+        remainders=np.array([bool(ragged.any())]),
+        ragged=ragged,
+        macs=np.array([float(encoded.einsum.macs)]),
+    )
+
+
+def _steps(counts: list[int], imperfect: bool) -> Ints:
+    """Bound of the loop that leads from each number of passes inside to each outside, 0 if none does: int64[N, N]."""
+    inner, outer = np.array(counts)[:, None], np.array(counts)[None, :]
+    factor = -(-inner // outer)
+    reached = -(-inner // factor) == outer if imperfect else inner % outer == 0
+    return np.where(reached, factor, 0).astype(np.int64)
+
+
+def _along(values: Ints, d: int, dims: int) -> Ints:
+    return values.reshape([-1 if e == d else 1 for e in range(dims)])
+
+
+def _strides(counts: Ints) -> Ints:
+    return np.array([math.prod(counts[d + 1 :].tolist()) for d in range(len(counts))], np.int64)
 
 
 def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
@@ -148,16 +221,18 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     fanout = [int(size) for size in c.fanout[level]]
     x = _tuples(space, Slot(level, "x"), fanout[0])
     y = _tuples(space, Slot(level, "y"), fanout[1])
-    x_index, y_index = (
-        np.stack([np.searchsorted(shapes.size[d, : shapes.sizes[d]], t[:, d]) for d in range(t.shape[1])], 1)
-        for t in (x, y)
-    )
+    if len(x) * len(y) > MOST_PAIRS:
+        name = space.encoded.architecture.levels[level].name
+        raise AccelsimError(
+            f"{len(x) * len(y):.2g} ways to spread over the fanout of {name} are too many to look at; let fewer "
+            "dimensions leave remainders, or constrain what is spread there"
+        )
     alike = bool(c.multicast[level, 0] == c.multicast[level, 1] and c.reduction[level, 0] == c.reduction[level, 1])
     keys = [_sharing(space, level, axis, side) for axis, side in ((0, x), (1, y))]
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
-    head = np.full(shapes.total, -1, np.int64)
+    head = np.full(shapes.spreads, -1, np.int64)
     after = np.full(pair.shape[0], -1, np.int64)
-    kept = pick_splits(shapes, x_index, y_index, keys[0], keys[1], pair, head, after, every, alike)
+    kept = pick_splits(shapes, x, y, keys[0], keys[1], pair, head, after, every, alike)
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
     chosen_x, chosen_y = x[pair[:, 0]], y[pair[:, 1]]
@@ -206,7 +281,7 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
                 for r in {int(r) for d, r in enumerate(c.rank[t]) if c.relevant[t, d]}:
                     inside = [d for d in range(x.shape[1]) if c.relevant[t, d] and c.rank[t, d] == r]
                     windowed[:, t] |= ((x * y)[:, inside] > 1).sum(axis=1) > 1
-    index = np.stack([np.searchsorted(shapes.size[d, : shapes.sizes[d]], (x * y)[:, d]) for d in range(x.shape[1])], 1)
+    index = np.stack([shapes.factor_at[d, (x * y)[:, d]] for d in range(x.shape[1])], 1)
     apart = (x * y)[:, ~c.relevant[c.output[0]]].prod(axis=1).astype(np.float64)
     return Options(x, y, index.astype(np.int64), spread, shares[0], shares[1], windowed, apart)
 
@@ -215,10 +290,10 @@ def make_grid(space: MapSpace) -> Grid:
     """Lay out shapes, temporal factors and the options of each network."""
     shapes = make_shapes(space)
     levels = len(space.encoded.architecture.levels)
-    in_time = np.zeros((levels, *shapes.size.shape), np.bool_)
+    in_time = np.zeros((levels, *shapes.factor.shape), np.bool_)
     for level in range(levels):
         for d, dim in enumerate(space.encoded.dims):
             allowed = space.allowed(Slot(level), dim)
-            in_time[level, d] = [int(size) in allowed for size in shapes.size[d]]
+            in_time[level, d] = [int(factor) in allowed for factor in shapes.factor[d]]
     options = tuple(make_options(space, shapes, level, every=False) for level in range(levels))
     return Grid(space, shapes, in_time, options)

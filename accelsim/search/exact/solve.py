@@ -132,15 +132,16 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
             context[level, code] = number
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = _orders(bounds, True) if every else (order_first[:, :1], orders[:0])
-    options = [_by_spread(grid.shapes.stride, found) for found in options]
+    options = [_by_spread(grid.shapes.factor_stride, found) for found in options]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
-    by_tile = [len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
+    ragged = bool(grid.shapes.remainders[0])  # then what is inside a loop does not follow from the loop
+    by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
     groups = [found if by else chosen.spread for found, chosen, by in zip(tiles, options, by_tile, strict=True)]
     option_first = np.cumsum([0, *(len(chosen.spread) for chosen in options)])
-    option_of = np.zeros((levels, grid.shapes.total + 1), np.int64)
+    option_of = np.zeros((levels, grid.shapes.spreads + 1), np.int64)
     for level, chosen in enumerate(options):
-        codes = chosen.divisor @ grid.shapes.stride
-        option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.total + 1))
+        codes = chosen.factor @ grid.shapes.factor_stride
+        option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spreads + 1))
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     fits = [spreading.fits for spreading in bounds.networks[:-1]]
     first = [0, 0]
@@ -162,7 +163,7 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
-        option_index=np.concatenate([o.divisor for o in options]),
+        option_factor=np.concatenate([o.factor for o in options]),
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
@@ -225,12 +226,12 @@ def _needed_words(space: MapSpace) -> Ints:
 
 def _by_spread(stride: Ints, options: Options) -> Options:
     """The same options, those that spread alike together."""
-    order = np.argsort(options.divisor @ stride, kind="stable")
+    order = np.argsort(options.factor @ stride, kind="stable")
     o = options
     return Options(
         o.x[order],
         o.y[order],
-        o.divisor[order],
+        o.factor[order],
         o.spread[order],
         o.down[order],
         o.up[order],
