@@ -22,7 +22,7 @@ from accelsim.workload import Einsum, Tensor
 LARGEST_WALK = 100_000
 """A nest of more MACs x compute units in use than this is not walked."""
 MOST_STEPS = 40
-_COUNTED = ("tile", "reads", "fills", "updates")
+_COUNTED = ("tile", "reads", "fills", "updates", "total_reads", "total_fills", "total_updates")
 _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six")
 _WINDOWS = {frozenset("PR"): "h", frozenset("QS"): "w"}
 
@@ -128,7 +128,8 @@ class Explanation:
     """A mapping walked step by step, and evaluated.
 
     `ranks` holds what each rank of each tensor is, such as `h` and `P + R`; `totals` has a row for each level and
-    tensor with `counted` and `formula` (tile, reads, fills, updates; words of one instance).
+    tensor with `counted` and `formula`: tile, reads, fills and updates in words of one instance, the busiest one, and
+    the last three of all instances together.
     """
 
     result: Result
@@ -362,7 +363,7 @@ def _why(step: Step, before: Box | None, vector: Vector, remembered: Vector | No
 
 
 def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
-    """Counts of the walk beside those of the closed formula, for each level and tensor [words of one instance]."""
+    """Counts of the walk beside those of the closed formula, for each level and tensor [words]."""
     at = {(node.level, name): index for index, node in enumerate(result.mapping.levels) for name in node.keep}
     rows = []
     for t in result.tensors:
@@ -372,7 +373,7 @@ def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
                 "level": t.level,
                 "tensor": t.tensor,
                 "counted": {name: getattr(walked, name) for name in _COUNTED},
-                "formula": {"tile": t.tile_words, "reads": t.reads, "fills": t.fills, "updates": t.updates},
+                "formula": {"tile": t.tile_words, **{name: getattr(t, name) for name in _COUNTED[1:]}},
             }
         )
     return rows
@@ -388,6 +389,7 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         "layer": result.workload,
         "valid": result.valid,
         "violations": [str(violation) for violation in result.violations],
+        "imperfect": sorted(result.mapping.imperfect),
         "mapping": mapping_json(result.mapping),
         "ranks": {tensor: dict(ranks) for tensor, ranks in explanation.ranks.items()},
         "tiles": [_walk_json(walk) for walk in explanation.walks],

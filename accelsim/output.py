@@ -116,9 +116,7 @@ def result_json(result: Result) -> dict[str, Any]:
         },
         "levels": [asdict(level) for level in result.levels],
         "tensors": [{**asdict(tensor), "energy_pj": tensor.energy_pj} for tensor in result.tensors],
-        "networks": [
-            {**asdict(n), "multicast": n.multicast, "spatial_reduction": n.spatial_reduction} for n in result.networks
-        ],
+        "networks": [asdict(network) for network in result.networks],
         "energy": [dict(row) for row in result.energy_rows()],
         "cycles_by_component": [dict(row) for row in result.cycle_rows()],
         "imperfect": sorted(result.mapping.imperfect),

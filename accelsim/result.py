@@ -98,6 +98,10 @@ class TensorOnNetwork:
         Words in or out of one child; of the busiest where loops leave remainders.
     total_transfers : int
         Words in or out of all children of all instances.
+    multicast : float
+        Children that share one read, on average over all words; over all steps where none comes down.
+    spatial_reduction : float
+        Children whose partial sums arrive as one, on average; 1 for a tensor that is not written.
     """
 
     level: str
@@ -108,16 +112,8 @@ class TensorOnNetwork:
     transfers: int
     total_transfers: int
     energy_pj: float
-
-    @property
-    def multicast(self) -> float:
-        """Children that share one read, on average."""
-        return self.children / self.distinct
-
-    @property
-    def spatial_reduction(self) -> float:
-        """Children whose partial sums arrive as one, on average."""
-        return self.children / self.distinct_up if self.distinct_up else 1.0
+    multicast: float
+    spatial_reduction: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,24 +140,41 @@ _BLOCKS = ("time", "x", "y")
 
 
 def ragged_case(rng: random.Random, iterations: int = 200) -> tuple[Architecture, Einsum, Mapping]:
-    """A machine, an Einsum and a mapping whose loops cover more than the bounds in most cases."""
-    levels, dims = rng.choice([1, 2, 2, 3, 3, 4]), DIMS[: rng.choice([1, 2, 2, 3, 3, 4])]
+    """A machine, an Einsum and a mapping whose loops cover more than the bounds in most cases; many are uneven."""
+    names, dims = _node_names(rng, rng.choice([1, 2, 2, 3, 3, 4, 5])), DIMS[: rng.choice([1, 2, 2, 3, 3, 4])]
+    last = [index for index, name in enumerate(names) if name not in names[index + 1 :]]
     while True:
         bounds = {dim: rng.choice([2, 3, 3, 4, 5, 5, 6, 7, 7]) for dim in dims}
         einsum = _ragged_einsum(rng, bounds)
-        blocks = {(level, where): [] for level in range(levels) for where in _BLOCKS}
+        blocks = {
+            (index, where): [] for index in range(len(names)) for where in _BLOCKS if where == "time" or index in last
+        }
         spans = [_spread_loops(rng, dim, bounds[dim], shared_rank(einsum, dim) is None, blocks) for dim in dims]
         if math.prod(spans) <= iterations:
             break
     mapped = []
-    for level in range(levels):
-        for where in _BLOCKS:
-            rng.shuffle(blocks[level, where])
-        kept = frozenset(tensor.name for tensor in einsum.tensors if level == 0 or rng.random() < 0.75)
-        loops = (tuple(blocks[level, where]) for where in _BLOCKS)
-        mapped.append(LevelMapping(f"L{level}", *loops, kept))
+    kept: set[tuple[str, str]] = set()
+    for index, name in enumerate(names):
+        chance = 0.75 if index in last else 0.4
+        keep = {tensor.name for tensor in einsum.tensors if index == 0 or rng.random() < chance}
+        keep = {tensor for tensor in keep if (name, tensor) not in kept}
+        kept |= {(name, tensor) for tensor in keep}
+        loops = [blocks.get((index, where), []) for where in _BLOCKS]
+        for block in loops:
+            rng.shuffle(block)
+        mapped.append(LevelMapping(name, *map(tuple, loops), frozenset(keep)))
     imperfect = {dim for dim, span in zip(dims, spans, strict=True) if span > bounds[dim]}
-    return _ragged_machine(rng, mapped), einsum, Mapping(tuple(mapped), frozenset(imperfect))
+    machine = _ragged_machine(rng, [mapped[index] for index in last])
+    return machine, einsum, Mapping(tuple(mapped), frozenset(imperfect))
+
+
+def _node_names(rng: random.Random, nodes: int) -> list[str]:
+    """Names of the levels that storage nodes belong to; the outermost level has a single node."""
+    level, names = 0, ["L0"]
+    for _ in range(1, nodes):
+        level += level == 0 or rng.random() < 0.7
+        names.append(f"L{level}")
+    return names
 
 
 def _spread_loops(rng: random.Random, dim: str, bound: int, ragged: bool, blocks) -> int:

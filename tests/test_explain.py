@@ -115,7 +115,15 @@ def test_totals__equal_the_closed_formula(case):
     result = evaluate(*case)
     counted = {(row["level"], row["tensor"]): row["counted"] for row in explanation.totals}
     assert counted == {
-        (t.level, t.tensor): {"tile": t.tile_words, "reads": t.reads, "fills": t.fills, "updates": t.updates}
+        (t.level, t.tensor): {
+            "tile": t.tile_words,
+            "reads": t.reads,
+            "fills": t.fills,
+            "updates": t.updates,
+            "total_reads": t.total_reads,
+            "total_fills": t.total_fills,
+            "total_updates": t.total_updates,
+        }
         for t in result.tensors
     }
 

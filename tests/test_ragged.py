@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import os
+import random
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from rich.console import Console
 
 from accelsim.architecture import Architecture
-from accelsim.explain import explain
+from accelsim.explain import explain, explanation_json, same_as_walked
 from accelsim.mapping import Mapping, leaves_remainder
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import OracleCounts, execute
 from accelsim.model.ragged import Parts, evaluate_ragged, ragged_parts
+from accelsim.nodes import arrange_for, first_nodes, fold
 from accelsim.output import mapping_json, result_json
 from accelsim.report.nest import nest_line, print_nest
 from accelsim.result import Result
 from accelsim.verifying import read_mapping_json
-from accelsim.workload import Einsum
-from tests.strategies import cases, ragged_cases
+from accelsim.workload import ROLES, Einsum
+from tests.strategies import cases, ragged_case, ragged_cases
+from tests.test_nodes import cycles_by_hand
 from tests.test_oracle import WINDOW, case
 
 C, K, M, N = (((dim, 1),) for dim in "CKMN")
 CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "2500"))
 
 
-def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, einsum: Einsum) -> None:
+def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:
     """Compare every count with the walked one, and every energy with the accesses of each instance."""
-    assert (parts.steps, parts.used) == (walked.steps, walked.used)
-    index = {level.name: lv for lv, level in enumerate(machine.levels)}
+    nodes = arrange_for(machine, mapping).levels
+    starts = first_nodes(nodes)
+    assert (parts.steps, parts.used) == (walked.steps, [walked.used[node] for node in starts])
+    last = {nodes[end - 1].name: end - 1 for end in starts[1:]}
     tensors = {tensor.name: tensor for tensor in einsum.tensors}
     assert len(parts.at_level) == sum(map(len, walked.levels))
     for t in parts.at_level:
-        level = machine.levels[index[t.level]]
-        count = walked.levels[index[t.level]][t.tensor]
         where = (t.level, t.tensor)
+        node = next(k for k, level in enumerate(nodes) if level.name == t.level and t.tensor in walked.levels[k])
+        level, count = nodes[node], walked.levels[node][t.tensor]
         assert t.tile_words == count.tile, where
         assert (t.reads, t.fills, t.updates) == (count.reads, count.fills, count.updates), where
         totals = (count.total_reads, count.total_fills, count.total_updates)
@@ -57,22 +64,35 @@ def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, eins
             assert math.isclose(energy_pj, accesses * entry, rel_tol=1e-12, abs_tol=0), (where, action)
     transfer_pj = []
     for n in parts.on_network:
-        crossed = walked.transfers[index[n.level]][n.tensor]
-        children = walked.used[index[n.level] + 1]
+        network = last[n.level]
+        crossed = walked.transfers[network][n.tensor]
         assert n.total_transfers == crossed, (n.level, n.tensor)
-        assert n.transfers <= crossed <= n.transfers * children
+        assert n.transfers <= crossed <= n.transfers * walked.used[network + 1]
+        assert 1 <= n.multicast <= n.children
+        assert 1 <= n.spatial_reduction <= n.children
+        above, below = walked.levels[network], walked.levels[network + 1] if network + 1 < len(nodes) else {}
+        if n.tensor in above and not tensors[n.tensor].output:
+            assert n.multicast == crossed / above[n.tensor].total_reads
+        elif n.tensor in above and n.tensor in below:
+            assert n.spatial_reduction == (crossed - below[n.tensor].total_fills) / above[n.tensor].total_updates
         transfer_pj.append(crossed * machine.energy.energy_pj(f"{n.level} network", "*", "transfer"))
-    assert parts.cycles == max(check_cycles(parts, walked, machine), walked.steps * machine.compute.cycles_per_mac)
+    assert parts.cycles == max(
+        check_cycles(parts, walked, machine, starts), walked.steps * machine.compute.cycles_per_mac
+    )
     leaks = [machine.energy.energy_pj(level.name, "*", "leak") for level in machine.levels]
-    leak_pj = [leak * parts.cycles * used for leak, used in zip(leaks, walked.used, strict=False)]
+    leak_pj = [leak * parts.cycles * used for leak, used in zip(leaks, parts.used, strict=False)]
     compute_pj = einsum.macs * machine.energy.energy_pj("MAC", "*", "compute")
     total_pj = math.fsum([*(t.energy_pj for t in parts.at_level), *transfer_pj, *leak_pj, compute_pj])
     assert math.isclose(parts.energy_pj, total_pj, rel_tol=1e-12)
 
 
-def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture) -> int:
-    """Compare the cycles of each level with those that each port of each instance needs; returns the most."""
-    for level, counts, cycles in zip(machine.levels, walked.levels, parts.cycles_of, strict=True):
+def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture, starts: list[int]) -> int:
+    """Compare the cycles of each level with those that each port of each instance needs; returns the most.
+
+    The ports of a level carry what its storage nodes keep; `starts` has the first node of each, and the number of all.
+    """
+    for index, (level, cycles) in enumerate(zip(machine.levels, parts.cycles_of, strict=True)):
+        counts = dict(itertools.chain(*(node.items() for node in walked.levels[starts[index] : starts[index + 1]])))
         width = {t.tensor: -(-t.word_bits // level.word_bits) for t in parts.at_level if t.level == level.name}
         needed = [0]
         for instance in next(iter(counts.values())).read if counts else ():
@@ -90,14 +110,82 @@ def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture) -> i
 @given(ragged_cases())
 def test_ragged__equals_the_executed_nest(case):
     machine, einsum, mapping = case
-    encoded = encode(machine, einsum)
+    encoded = encode(arrange_for(machine, mapping), einsum)
     walked = execute(machine, einsum, mapping)
     parts = ragged_parts(encoded, mapping)
 
-    check_counts(parts, walked, machine, einsum)
+    check_counts(parts, walked, machine, einsum, mapping)
     fits, energy_pj, cycles = evaluate_ragged(encoded, mapping)
     assert fits == (not walked.fails)
     assert (energy_pj, cycles) == ((parts.energy_pj, parts.cycles) if fits else (math.inf, 0))
+
+
+def test_uneven_and_ragged__results_are_those_of_the_executed_nest():
+    """Validity and counts as walked, energies that add up; the same where needless nodes are joined."""
+    rng, looked, valid = random.Random(0), 0, 0
+    while looked < 150:
+        machine, einsum, mapping = ragged_case(rng)
+        if len(mapping.levels) == len(machine.levels) or not leaves_remainder(mapping, einsum.dims):
+            continue
+        result, simple = evaluate(machine, einsum, mapping), evaluate(machine, einsum, fold(mapping))
+
+        assert [level.level for level in result.levels] == [level.name for level in machine.levels]
+        assert result.valid == simple.valid == (not execute(machine, einsum, mapping).fails)
+        assert same_as_walked(machine, einsum, result)
+        assert same_as_walked(machine, einsum, simple)
+        assert math.isclose(math.fsum(row["energy_pj"] for row in result.energy_rows()), result.energy_pj)
+        assert math.isclose(result.energy_pj, simple.energy_pj)
+        assert result.cycles == simple.cycles == cycles_by_hand(machine, result)
+        assert fold(mapping).imperfect == mapping.imperfect
+        looked += 1
+        valid += result.valid
+    assert 30 < valid < 120
+
+
+def fits(machine: Architecture, einsum: Einsum, mapping: Mapping) -> bool:
+    """Whether a mapping fits, of which the oracle, the result and the batch formula must say the same."""
+    told = {
+        not execute(machine, einsum, mapping).fails,
+        evaluate(machine, einsum, mapping).valid,
+        evaluate_ragged(encode(arrange_for(machine, mapping), einsum), mapping)[0],
+    }
+    assert len(told) == 1
+    return told.pop()
+
+
+def with_room(machine: Architecture, rooms: dict[tuple[str, str], int], apart: bool) -> Architecture:
+    """The machine with large fanouts, and with this room [words] by level and role, in partitions or shared."""
+    levels = []
+    for level in machine.levels:
+        words = {role: rooms.get((level.name, role), 10**6) * level.multiple_buffering for role in ROLES}
+        size = {"size_words": None, "partition_words": words} if apart else {"size_words": sum(words.values())}
+        axes = {"x": replace(level.x, size=1000), "y": replace(level.y, size=1000)}
+        levels.append(replace(level, **{"partition_words": None, **size, **axes}))
+    return replace(machine, levels=tuple(levels))
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["shared", "partitions"])
+def test_uneven_and_ragged__nodes_of_a_level_share_its_capacity(apart):
+    """What a level holds at all of its nodes is just room enough, and a word less is too little."""
+    rng, looked = random.Random(1), 0
+    while looked < 80:
+        machine, einsum, mapping = ragged_case(rng)
+        given = [level.level for level in mapping.levels]
+        uneven = [level for level in machine.levels if given.count(level.name) > 1]
+        if not uneven or not leaves_remainder(mapping, einsum.dims):
+            continue
+        roles = {tensor.name: tensor.role for tensor in einsum.tensors}
+        rooms = {(level.name, role): 0 for level in uneven for role in ROLES}
+        for level, t in itertools.product(uneven, evaluate(machine, einsum, mapping).tensors):
+            if t.level == level.name:
+                rooms[level.name, roles[t.tensor]] += t.tile_words * -(-t.word_bits // level.word_bits)
+        if not any(rooms.values()):
+            continue
+        short = rng.choice([at for at, words in rooms.items() if words])
+
+        assert fits(with_room(machine, rooms, apart), einsum, mapping)
+        assert not fits(with_room(machine, {**rooms, short: rooms[short] - 1}, apart), einsum, mapping)
+        looked += 1
 
 
 def padded(einsum: Einsum, mapping: Mapping) -> Einsum:
@@ -112,8 +200,8 @@ def padded(einsum: Einsum, mapping: Mapping) -> Einsum:
 @given(ragged_cases())
 def test_ragged__never_costs_more_than_the_same_loops_on_padded_bounds(case):
     machine, einsum, mapping = case
-    less = ragged_parts(encode(machine, einsum), mapping)
-    more = ragged_parts(encode(machine, padded(einsum, mapping)), mapping)
+    less = ragged_parts(encode(arrange_for(machine, mapping), einsum), mapping)
+    more = ragged_parts(encode(arrange_for(machine, mapping), padded(einsum, mapping)), mapping)
 
     assert less.energy_pj <= more.energy_pj * (1 + 1e-12)
     assert less.cycles <= more.cycles
@@ -145,7 +233,7 @@ def hand(inputs, output, bounds: dict[str, int], *nest: str, **changes: object):
     einsum = replace(einsum, dims={**einsum.dims, **bounds})
     mapping = replace(mapping, imperfect=frozenset(bounds))
     walked = execute(machine, einsum, mapping)
-    check_counts(ragged_parts(encode(machine, einsum), mapping), walked, machine, einsum)
+    check_counts(ragged_parts(encode(machine, einsum), mapping), walked, machine, einsum, mapping)
     return evaluate(machine, einsum, mapping), walked
 
 
@@ -162,6 +250,38 @@ def test_remainder__is_a_smaller_last_tile():
     assert at(result, "L1", "I") == ((4, 7, 7, 0), (7, 7, 0))
     assert at(result, "L0", "O") == ((7, 0, 0, 7), (0, 0, 7))
     assert (result.compute_cycles, result.macs, walked.steps) == (7, 7, 7)
+
+
+def uneven() -> tuple[Architecture, Einsum, Mapping]:
+    """I[m, k] and O[m], M = 7 and K = 3 as `for M in 2`, L1 keeps I, `for K in 3`, L1 keeps O, `for M in 4`."""
+    machine, einsum, mapping = case((M, K), (M,), "M=2", "K=3", "M=4", bandwidth=Fraction(1), word_bits=8)
+    names, keeps = ("L0", "L1", "L1"), (frozenset("IO"), frozenset("I"), frozenset("O"))
+    levels = tuple(
+        replace(level, level=name, keep=keep) for level, name, keep in zip(mapping.levels, names, keeps, strict=True)
+    )
+    machine = replace(machine, levels=machine.levels[:2])
+    return machine, replace(einsum, dims={"M": 7, "K": 3}), Mapping(levels, frozenset("M"))
+
+
+def test_remainder__of_an_uneven_mapping():
+    """Tiles of 4 x 3 inputs, outside K, and of 4 outputs, inside K; the second ones are of 3 x 3 and 3.
+
+    12 + 9 inputs and no outputs are filled, 4 + 3 outputs go up after they were updated 3 times and read back twice. L1
+    holds 12 words of inputs and 4 partial sums of 2 words. It moves 21 + 2 x 14 words out and 21 + 2 x 21 in.
+    """
+    machine, einsum, mapping = uneven()
+    result = evaluate(machine, einsum, mapping)
+
+    assert at(result, "L1", "I") == ((12, 21, 21, 0), (21, 21, 0))
+    assert at(result, "L1", "O") == ((4, 14, 0, 21), (14, 0, 21))
+    assert at(result, "L0", "O") == ((7, 0, 0, 7), (0, 0, 7))
+    assert [(level.level, level.used_words, level.cycles) for level in result.levels] == [
+        ("L0", 21 + 7, 21 + 7),
+        ("L1", 12 + 4 * 2, 21 + 2 * 14 + 21 + 2 * 21),
+    ]
+    walked = execute(machine, einsum, mapping)
+    parts = ragged_parts(encode(arrange_for(machine, mapping), einsum), mapping)
+    check_counts(parts, walked, machine, einsum, mapping)
 
 
 def test_remainder__leaves_instances_idle():
@@ -209,7 +329,9 @@ def test_remainder__of_a_reduction_over_instances(adds, updates):
     einsum, mapping = replace(einsum, dims={**einsum.dims, "C": 3}), replace(mapping, imperfect=frozenset("C"))
     result = evaluate(machine, einsum, mapping)
 
-    check_counts(ragged_parts(encode(machine, einsum), mapping), execute(machine, einsum, mapping), machine, einsum)
+    walked = execute(machine, einsum, mapping)
+
+    check_counts(ragged_parts(encode(machine, einsum), mapping), walked, machine, einsum, mapping)
     assert at(result, "L0", "O")[1] == (updates - 2, 0, updates)
     assert at(result, "L1", "O") == ((1, 2, 2, 4), (2, 2, 6))
 
@@ -238,6 +360,24 @@ def test_explain__and_drawings_show_the_last_pass():
     assert "par_for M in [0:4,2) on x" in console.file.getvalue()
     assert "| for M in [0:3)" in console.file.getvalue()
     assert nest_line(explained.result) == "L0[IO] M=3 x(M=4,2) | L1[IO]"
+
+
+def test_explain__and_drawings_of_an_uneven_mapping():
+    explained = explain(*uneven())
+    console = Console(file=io.StringIO(), width=80)
+    print_nest(console, explained.result)
+
+    assert explained.same
+    assert [line.rstrip() for line in console.file.getvalue().splitlines()][-6:] == [
+        "|   L1 keeps I here",
+        "|   for K in [0:3)",
+        "|     L1 keeps O here",
+        "|     for M in [0:4,3)",
+        "",
+        "MAC x1 of 4,096",
+    ]
+    assert nest_line(explained.result) == "L0[IO] M=2 | L1[I] K=3 | L1[O] M=4,3"
+    assert explanation_json(explained)["imperfect"] == ["M"]
 
 
 def test_json__reads_back_with_the_imperfect_dimensions():

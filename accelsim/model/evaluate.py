@@ -45,7 +45,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
-    """Evaluate one mapping on an encoded machine and Einsum; see `evaluate`."""
+    """Evaluate one mapping on an encoded machine, with the mapping's storage nodes, and Einsum; see `evaluate`."""
     architecture, einsum = encoded.architecture, encoded.einsum
     _refuse_misfit(architecture, einsum, mapping)
     ragged = leaves_remainder(mapping, einsum.dims)
@@ -128,17 +128,20 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     for below in first[1:]:
         network = below - 1
         for t, tensor in enumerate(encoded.tensors):
-            transfers = int(s.transfers[network, t])
+            children, transfers = int(s.used[below] // s.used[network]), int(s.transfers[network, t])
+            distinct, distinct_up = (int(groups) for groups in s.groups[network, t])
             on_network.append(
                 TensorOnNetwork(
                     level=encoded.architecture.levels[network].name,
                     tensor=tensor.name,
-                    children=int(s.used[below] // s.used[network]),
-                    distinct=int(s.groups[network, t, 0]),
-                    distinct_up=int(s.groups[network, t, 1]) if tensor.output else 0,
+                    children=children,
+                    distinct=distinct,
+                    distinct_up=distinct_up if tensor.output else 0,
                     transfers=transfers,
                     total_transfers=transfers * int(s.used[below]),
                     energy_pj=float(s.energy[network, t, BY_TRANSFER]),
+                    multicast=children / distinct,
+                    spatial_reduction=children / distinct_up if tensor.output else 1.0,
                 )
             )
     return Parts(

@@ -65,7 +65,7 @@ def evaluate_ragged(encoded: Encoded, mapping: LoopNest) -> tuple[bool, float, i
     Parameters
     ----------
     encoded : Encoded
-        Machine and Einsum.
+        Machine, with the storage nodes of the mapping, and Einsum.
     mapping : Mapping
         Levels, dimensions and loops are taken to be in order: those that `evaluate` would refuse are not found.
 
@@ -225,12 +225,22 @@ class _Model:
 
     def _cross(self, operand: Operand, network: int, child: int, instances: Instances) -> int:
         """Words in or out of chosen children of a network."""
-        near = network + 1
-        words = self.sums.entering(operand, child, near, DOWN, instances)
-        if operand.tensor.output:
-            words -= self.sums.seen_below(operand, child, near, DOWN, instances)
-            words += self.sums.entering(operand, child, near, UP, instances)
+        words = self._moved(operand, network + 1, child, DOWN, instances)
+        return words + self._moved(operand, network + 1, child, UP, instances) if operand.tensor.output else words
+
+    def _moved(self, operand: Operand, near: int, child: int, kind: int, instances: Instances) -> int:
+        """Words that pass chosen instances of level `near` on the way down to, or up from, the tiles of `child`."""
+        words = self.sums.entering(operand, child, near, kind, instances)
+        if kind == DOWN and operand.tensor.output:
+            words -= self.sums.seen_below(operand, child, near, kind, instances)
         return words
+
+    def _sharing(self, operand: Operand, network: int, child: int, kind: int) -> float:
+        """Children of a network that share a word, on average."""
+        below, above = (self._moved(operand, near, child, kind, ALL) for near in (network + 1, network))
+        if above:
+            return below / above
+        return self.sums.used[network + 1] // self.sums.used[network] / self.sums.groups(operand, network, kind)
 
     def cycles_of(self, first: int, end: int) -> int:
         """Cycles that the ports of the busiest instance need, which all nodes of a level share."""
@@ -299,16 +309,19 @@ class _Model:
             network, level = end - 1, self.machine[end - 1]
             for operand in self.operands:
                 inside = (k for k in range(end, self.levels) if (k, operand.index) in self.kept)
+                child, output = next(inside, self.levels), operand.tensor.output
                 found.append(
                     TensorOnNetwork(
                         level=level.name,
                         tensor=operand.tensor.name,
                         children=self.sums.used[end] // self.sums.used[network],
                         distinct=self.sums.groups(operand, network, DOWN),
-                        distinct_up=self.sums.groups(operand, network, UP) if operand.tensor.output else 0,
-                        transfers=self._cross(operand, network, next(inside, self.levels), FIRST),
+                        distinct_up=self.sums.groups(operand, network, UP) if output else 0,
+                        transfers=self._cross(operand, network, child, FIRST),
                         total_transfers=self.crossing[network, operand.index],
                         energy_pj=energies[network, operand.index, _TRANSFER],
+                        multicast=self._sharing(operand, network, child, DOWN),
+                        spatial_reduction=self._sharing(operand, network, child, UP) if output else 1.0,
                     )
                 )
         return found

@@ -163,11 +163,12 @@ def _asked(walk: ComputeWalk, name: str) -> str:
 
 def _print_totals(console: Console, explanation: Explanation) -> None:
     """Print the counts of the walk, and whether the closed formula has the same."""
-    title(console, "Totals", "words of one instance, counted step by step")
+    one = "the busiest" if explanation.result.ragged else "one"
+    title(console, "Totals", f"words of {one} instance, counted step by step")
     made = table("level", "tensor", *_COLUMNS, "closed formula", left=(0, 1, 6))
     for row in explanation.totals:
         counted, formula = row["counted"], row["formula"]
-        apart = [f"{name} {formula[name]:,}" for name in _COLUMNS if counted[name] != formula[name]]
+        apart = [f"{name.replace('_', ' ')} {formula[name]:,}" for name in formula if counted[name] != formula[name]]
         cells = [count(counted[name]) for name in _COLUMNS]
         made.add_row(row["level"], row["tensor"], *cells, ", ".join(apart) or "the same")
     print_table(console, made)
