@@ -98,6 +98,8 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
         if value > goal.limit[0] * (1.0 + SURE):
             found.open[0] = min(found.open[0], value)
             return
+        if goal.kind[0] == BEST and room > 1 and _known(found, mapping, value):
+            return
         found.tally[2] += 1
         if at == room:
             if value >= found.value[room - 1]:
@@ -112,6 +114,29 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
         found.column[at, k] = column[k]
     _write(mapping, 0, found.best, at)
     found.many[0] = min(room, found.many[0] + 1)
+
+
+@jit
+def _known(found: Found, mapping: Batch, value: float) -> bool:
+    """Whether a mapping stands in the list already: two orders that were looked at may be one."""
+    known = False
+    for i in range(found.many[0]):
+        known |= found.value[i] == value and _same(found.best, i, mapping)
+    return known
+
+
+@jit
+def _same(best: Batch, i: int, mapping: Batch) -> bool:
+    for lv in range(best.order.shape[1]):
+        for d in range(best.order.shape[2]):
+            if best.temporal[i, lv, d] != mapping.temporal[0, lv, d] or best.order[i, lv, d] != mapping.order[0, lv, d]:
+                return False
+            if best.x[i, lv, d] != mapping.x[0, lv, d] or best.y[i, lv, d] != mapping.y[0, lv, d]:
+                return False
+        for t in range(best.keep.shape[2]):
+            if best.keep[i, lv, t] != mapping.keep[0, lv, t]:
+                return False
+    return True
 
 
 @jit

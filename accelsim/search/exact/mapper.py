@@ -262,6 +262,11 @@ def _none_valid(outcome: Outcome | _Solved, spaces: Sequence[MapSpace]) -> str:
 
 
 def _why(space: MapSpace) -> list[str]:
+    """What makes mappings invalid; the nearest miss is one without remainders."""
+    try:
+        space = MapSpace(space.encoded, space.constraints) if space.imperfect else space
+    except NoValidMapping as error:
+        return [str(error)]
     return diagnose(space, np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0]))
 
 

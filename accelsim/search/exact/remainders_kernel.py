@@ -131,7 +131,8 @@ def _words_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: 
         if not c.relevant[t, d]:
             share *= float(max(1, -(-many // stay))) / float(looped)
             continue
-        share *= float(c.bounds[d]) / float(looped * shapes.size[d, path.tile[child, d]])
+        size, factor = shapes.size[d, path.tile[child, d]], c.factor[t, d]
+        share *= float(_boxes(factor, many, c.bounds[d])) / float(looped * _boxes(factor, 1, size))
         if many >= 3 and _may_rest(shapes, path, child, d):
             share *= 1.0 - 1.0 / float(many)
     used = float(s.level[child, USED])
@@ -155,6 +156,12 @@ def _without_continuing(c: Constants, s: Detail, path: Path, child: int, t: int)
                 new = words // extent * min(extent, step)
                 return int(s.place[lv, j, BEFORE] * (words + (temporal[lv, d] - 1) * new))
     return int(words)
+
+
+@inline
+def _boxes(factor: int, tiles: int, covered: int) -> int:
+    """Words of boxes along a rank: those that a stride skips inside a box are words of it too."""
+    return factor * covered - (factor - 1) * tiles
 
 
 @jit
@@ -260,7 +267,7 @@ def _words(
     total = 1
     for d in range(dims):
         tiles, covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
-        total *= covered if c.relevant[t, d] and child < levels else tiles
+        total *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] and child < levels else tiles
     if child == levels:
         return total
     for lv in range(child):
@@ -287,12 +294,12 @@ def _words_of_loop(
         if not c.relevant[t, d]:
             passes *= tiles
             continue
-        moving *= covered
+        moving *= _boxes(c.factor[t, d], tiles, covered)
         step = _least_step(path, s, child, d, lv, j)
         if step > 0:  # of the tiles, those that have another step of the loops inside
             more, _ = _tiles(c, path, d, child, t, above, way, which, c.bounds[d] - step)
-            covered -= more * path.span[child, d]
-        resting *= covered
+            tiles, covered = tiles - more, covered - more * path.span[child, d]
+        resting *= _boxes(c.factor[t, d], tiles, covered)
     return passes * moving if c.relevant[t, looped] else passes * (moving - resting)
 
 
@@ -326,7 +333,7 @@ def _copies(c: Constants, path: Path, level: int, t: int, which: int) -> int:
     _step_through(c, path, t)
     for d in range(c.relevant.shape[1]):
         tiles, covered = _tiles(c, path, d, level, t, level, OWN, which, c.bounds[d])
-        words *= covered if c.relevant[t, d] else tiles
+        words *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] else tiles
     return words
 
 
@@ -384,13 +391,13 @@ def _cost_input(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, abo
     energy += _book(c, path, above, t, words, one, BY_READ)
     for lv in range(above, child):
         if c.transfers[lv]:
-            energy += (
-                float(_words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)) * c.energy[lv, t, BY_TRANSFER]
+            energy += float(_words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
+                c.energy[lv, t, BY_TRANSFER]
             )
     if child < levels:
         words = _words(c, shapes, path, s, child, t, child, OWN, ALL)
         energy += _book(c, path, child, t, words, _words(c, shapes, path, s, child, t, child, OWN, BUSIEST), BY_WRITE)
-    return energy
+    return float(energy)
 
 
 @jit
@@ -418,7 +425,7 @@ def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, ab
         if not c.windowed[t]:
             up, one = up - _copies(c, path, child, t, ALL), one - _copies(c, path, child, t, BUSIEST)
             energy += _book(c, path, child, t, up, one, BY_WRITE)
-    return energy
+    return float(energy)
 
 
 @jit
@@ -428,5 +435,5 @@ def _first_words(c: Constants, path: Path, child: int, t: int, above: int) -> in
     _step_through(c, path, t)
     for d in range(c.relevant.shape[1]):
         tiles, covered = _tiles(c, path, d, child, t, above, SHARED_DOWN, ALL, c.bounds[d])
-        words *= covered if c.relevant[t, d] else tiles
+        words *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] else tiles
     return words

@@ -153,7 +153,9 @@ def make_shapes(space: MapSpace) -> Shapes:
             if not ragged[d] or not c.relevant[t, d]:
                 entering = entering * many
             else:  # docs/exact.md: a last pass of one step may leave a tile where it is
-                entering = entering * (bounds[d] / axes[d]) * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
+                skip = c.factor[t, d] - 1  # a stride's skipped words inside a box are words of it too
+                boxes = ((skip + 1) * bounds[d] - skip * many) / ((skip + 1) * axes[d] - skip)
+                entering = entering * boxes * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
         words[t] = np.broadcast_to(entering, count).reshape(-1)
     many_factors = np.array([len(found) for found in factors], np.int64)
     return Shapes(
