@@ -208,6 +208,15 @@ def _add_map(made: argparse.ArgumentParser) -> None:
         help="let a level keep its tensors at different loops of the nest, where that is better",
     )  # fmt: skip
     made.add_argument(
+        "--imperfect", nargs="?", const="all", type=_names, metavar="DIMS",
+        help="let loops leave remainders: over all dimensions, or over some, such as M,K",
+    )  # fmt: skip
+    made.add_argument(
+        "--pad", nargs="?", const="all", type=_names, metavar="DIMS",
+        help="try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds, such as "
+        "P=56,Q=60",
+    )  # fmt: skip
+    made.add_argument(
         "--pareto", type=_columns, metavar="COLUMNS",
         help="find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
         "(at the outermost level) and capacity:LEVEL, such as energy,cycles",
@@ -239,11 +248,16 @@ def _check_map(parsed: argparse.Namespace) -> None:
     sampled = f"--search {parsed.search}" if parsed.search in ("random", "exhaustive") else ""
     if not sampled and parsed.search == "auto" and parsed.mappings is not None:
         sampled = "--mappings (a random search)"
-    for name in ("top", "within", "pareto"):
-        if parsed.uneven and getattr(parsed, name) is not None:
-            parsed.parser.error(f"argument --uneven: not allowed with --{name}, which lists even mappings only")
-    if parsed.uneven and sampled:
-        parsed.parser.error(f"argument --uneven: not allowed with {sampled}; only the exact search knows such mappings")
+    for option in ("uneven", "imperfect", "pad"):
+        if not getattr(parsed, option):
+            continue
+        for name in ("top", "within", "pareto"):
+            if getattr(parsed, name) is not None:
+                what = "even mappings without remainders and padding"
+                parsed.parser.error(f"argument --{option}: not allowed with --{name}, which lists {what} only")
+        if sampled:
+            what = "only the exact search knows such mappings"
+            parsed.parser.error(f"argument --{option}: not allowed with {sampled}; {what}")
     for name in ("top", "within"):
         if sampled and getattr(parsed, name) is not None:
             parsed.parser.error(f"argument --{name}: not allowed with {sampled}; only the exact search ranks mappings")
@@ -289,6 +303,13 @@ def _positive_seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
     return seconds
+
+
+def _names(text: str) -> str | tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"expected dimensions such as M,K, got '{text}'")
+    return "all" if names == ("all",) else names
 
 
 def _share(text: str) -> float:

@@ -390,6 +390,7 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         "valid": result.valid,
         "violations": [str(violation) for violation in result.violations],
         "imperfect": sorted(result.mapping.imperfect),
+        "padded": result.mapping.padding,
         "mapping": mapping_json(result.mapping),
         "ranks": {tensor: dict(ranks) for tensor, ranks in explanation.ranks.items()},
         "tiles": [_walk_json(walk) for walk in explanation.walks],

@@ -16,7 +16,7 @@ from accelsim.spec.fields import Fields, Key, Keys, formed, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss
-from accelsim.workload import Einsum, shared_rank
+from accelsim.workload import Einsum, pad, shared_rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,17 @@ class Mapping:
     """One mapping of an Einsum onto an architecture, outermost level first.
 
     The loops over a dimension multiply to its bound, or, for those in `imperfect`, to more: then the last pass of some
-    loops is shorter (a remainder).
+    loops is shorter (a remainder). Those in `padded` have the bound given there instead of the Einsum's.
     """
 
     levels: tuple[LevelMapping, ...]
     imperfect: frozenset[str] = frozenset()
+    padded: tuple[Loop, ...] = ()
+
+    @property
+    def padding(self) -> dict[str, int]:
+        """Bounds of the dimensions that are padded."""
+        return {loop.dim: loop.bound for loop in self.padded}
 
 
 _LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")
@@ -83,6 +89,7 @@ _LEVEL: Keys = {
 }
 _TOP: Keys = {
     "imperfect": Key(fields.set_of(fields.identifier)),
+    "padded": _LOOPS,
     "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
 }
 MAPPING_FORM: Form = keys_form(_TOP)
@@ -143,14 +150,33 @@ def read_mapping(
             problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
         return None
     imperfect: frozenset[str] = top.value("imperfect", frozenset())
+    padded = _loops(top, "padded")
     read = [_level(Fields(item, problems, _LEVEL)) for item in node.items]
     if len(problems) == before and architecture is not None and einsum is not None:
+        einsum = _pad(einsum, padded, top, problems)
         _check_levels(node, read, architecture, problems)
         if imperfect:
             _check_imperfect(top.entries["imperfect"], imperfect, einsum, problems)
         _check_loops(node, read, imperfect, einsum, problems)
         read = _check_keep(node, read, architecture, einsum, problems)
-    return Mapping(tuple(read), imperfect) if len(problems) == before else None
+    return Mapping(tuple(read), imperfect, padded) if len(problems) == before else None
+
+
+def _pad(einsum: Einsum, padded: Sequence[Loop], top: Fields, problems: Problems) -> Einsum:
+    """The Einsum with padded bounds; report those that it has not, or that are smaller than its own."""
+    good: dict[str, int] = {}
+    for number, loop in enumerate(padded):
+        where = top.entries["padded"]
+        where = where.items[number] if isinstance(where, ListNode) else where
+        if loop.dim not in einsum.dims:
+            hint = near_miss(loop.dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
+            problems.add(where, f"'{loop.dim}' is no dimension of {einsum.name}", hint)
+        elif loop.bound < einsum.dims[loop.dim]:
+            what = f"{loop.dim} is {einsum.dims[loop.dim]} in {einsum.name} and cannot be padded to {loop.bound}"
+            problems.add(where, what, "write a larger bound, or leave it out")
+        else:
+            good[loop.dim] = loop.bound
+    return pad(einsum, good)
 
 
 def _level(level: Fields) -> LevelMapping:
@@ -293,7 +319,7 @@ def _check_imperfect(node: Node, imperfect: frozenset[str], einsum: Einsum, prob
         rank = shared_rank(einsum, dim)
         if rank is not None:
             what = f"{dim} cannot be imperfect: it shares the rank {rank}"
-            problems.add(node, what, f"leave {dim} out here, and round its bound up in the workload (padding)")
+            problems.add(node, what, f"leave {dim} out here; `padded: [{dim}=…]` rounds its bound up")
 
 
 def _check_loops(
@@ -332,7 +358,7 @@ def _remainder_hint(einsum: Einsum, dim: str) -> str:
     rank = shared_rank(einsum, dim)
     if rank is None:
         return f"`imperfect: [{dim}]` allows a remainder"
-    return f"round the bound up in the workload (padding); it shares the rank {rank}, which allows no remainder"
+    return f"`padded: [{dim}=…]` rounds the bound up; it shares the rank {rank}, which allows no remainder"
 
 
 def _places(read: Sequence[LevelMapping], index: int) -> tuple[list[LevelMapping], frozenset[str]]:
@@ -399,6 +425,8 @@ def dump_mapping(mapping: Mapping) -> str:
     lines = ["mapping:"]
     if mapping.imperfect:
         lines.append(f"  imperfect: [{', '.join(sorted(mapping.imperfect))}]")
+    if mapping.padded:
+        lines.append(f"  padded: [{', '.join(map(str, mapping.padded))}]")
     lines.append("  levels:")
     for i, level in enumerate(mapping.levels):
         lines.append(f"    - level: {level.level}")

@@ -94,6 +94,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "valid": result.valid,
         "violations": [str(violation) for violation in result.violations],
         "macs": result.macs,
+        "padded_macs": result.padded_macs,
         "energy_pj": result.energy_pj,
         "pj_per_mac": result.pj_per_mac,
         "cycles": result.cycles,
@@ -120,6 +121,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "energy": [dict(row) for row in result.energy_rows()],
         "cycles_by_component": [dict(row) for row in result.cycle_rows()],
         "imperfect": sorted(result.mapping.imperfect),
+        "padded": result.mapping.padding,
         "mapping": mapping_json(result.mapping),
     }
 
@@ -153,6 +155,8 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
         "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
         "stop": search.stop,
         "uneven": search.uneven,
+        "imperfect": list(search.imperfect),
+        "padded": list(search.padded),
         "space_size": search.space_size,
         "certificate": None if search.certificate is None else certificate_json(search.certificate),
         "within": None if within is None else {"share": within[0], "mappings": within[1]},
@@ -186,6 +190,7 @@ def _point_json(result: Result) -> dict[str, Any]:
         "edp_pj_cycles": result.edp,
         "utilization": result.utilization,
         "imperfect": sorted(result.mapping.imperfect),
+        "padded": result.mapping.padding,
         "mapping": mapping_json(result.mapping),
     }
 

@@ -12,6 +12,7 @@ STOPS = ["exhausted", "budget", "timeout", "interrupted"]
 
 _TEXT: Form = {"type": "string"}
 _COUNT: Form = {"type": "integer", "minimum": 0}
+_PADDED: Form = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 2}}
 _SOME: Form = {"type": "integer", "minimum": 1}
 _NUMBER: Form = {"type": "number", "minimum": 0}
 _SHARE: Form = {"type": "number", "minimum": 0, "maximum": 1}
@@ -54,6 +55,7 @@ _RESULT = _record(
     valid=_TRUTH,
     violations=_rows(_TEXT),
     macs=_SOME,
+    padded_macs=_SOME,
     energy_pj=_NUMBER,
     pj_per_mac=_NUMBER,
     cycles=_SOME,
@@ -113,6 +115,7 @@ _RESULT = _record(
     energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
     cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
     imperfect=_rows(_TEXT),
+    padded=_PADDED,
     mapping=_MAPPING,
 )
 _BUDGET = _record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER))
@@ -122,6 +125,7 @@ _POINT: Form = {
     "edp_pj_cycles": _NUMBER,
     "utilization": _NUMBER,
     "imperfect": _rows(_TEXT),
+    "padded": _PADDED,
     "mapping": _MAPPING,
 }
 _CERTIFICATE = _record(
@@ -155,6 +159,8 @@ _SEARCH = _record(
     budget=_BUDGET,
     stop={"enum": STOPS},
     uneven=_TRUTH,
+    imperfect=_rows(_TEXT),
+    padded=_rows(_TEXT),
     space_size=_SOME,
     certificate=_or_null(_CERTIFICATE),
     within=_or_null(_record(share=_NUMBER, mappings=_COUNT)),

@@ -144,6 +144,8 @@ class Result:
         Bound of each dimension of the layer.
     violations : tuple of Violation
         What makes the mapping invalid, in words; empty if it is valid. Counts are given either way.
+    macs, padded_macs : int
+        Multiply-accumulates of the layer, and those done, padding included.
     energy_pj : float
         Total energy [pJ]: compute, storage, networks, leakage.
     cycles : int
@@ -156,6 +158,7 @@ class Result:
     mapping: Mapping
     violations: tuple[Violation, ...]
     macs: int
+    padded_macs: int
     compute: str
     compute_instances: int
     compute_used: int
@@ -448,6 +451,8 @@ class SearchResult:
         it can be written in.
     imperfect : tuple of str
         Dimensions whose loops might leave remainders.
+    padded : tuple of str
+        Bounds that were tried instead of the Einsum's, such as `P=56`.
     """
 
     best: Result
@@ -463,6 +468,7 @@ class SearchResult:
     sample: Sample | None = None
     uneven: bool = False
     imperfect: tuple[str, ...] = ()
+    padded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class _Task:
 
     def cost(self, recorded: Any) -> Result:
         """Evaluate the mapping of a result or a point, as result.json holds it."""
-        return evaluate(self.architecture, self.einsum, read_mapping_json(recorded["mapping"], recorded["imperfect"]))
+        return evaluate(self.architecture, self.einsum, _mapping(recorded))
 
     def breaks(self, result: Result) -> list[str]:
         """Rules that a mapping breaks, those of the constraints included."""
@@ -99,8 +99,13 @@ class _Task:
         return broken + list(map(str, self.constraints.broken_by(result.mapping))) + low
 
 
-def read_mapping_json(levels: Any, imperfect: Any = ()) -> LoopNest:
-    """Mapping that `accelsim.output.mapping_json` wrote, with the dimensions whose loops may cover more than the bound.
+def _mapping(recorded: Any) -> LoopNest:
+    """The mapping of a result or a point."""
+    return read_mapping_json(recorded["mapping"], recorded["imperfect"], recorded["padded"])
+
+
+def read_mapping_json(levels: Any, imperfect: Any = (), padded: Any = ()) -> LoopNest:
+    """Mapping that `accelsim.output.mapping_json` wrote, with the dimensions that may leave remainders, or are padded.
 
     Raises
     ------
@@ -108,7 +113,8 @@ def read_mapping_json(levels: Any, imperfect: Any = ()) -> LoopNest:
         If it is none.
     """
     try:
-        return LoopNest(tuple(_level(level) for level in levels), frozenset(imperfect))
+        loops = tuple(Loop(dim, bound) for dim, bound in dict(padded).items())
+        return LoopNest(tuple(_level(level) for level in levels), frozenset(imperfect), loops)
     except (KeyError, TypeError, ValueError) as error:
         raise AccelsimError(f"the mapping in the file cannot be read: {error}") from None
 
@@ -261,7 +267,8 @@ def _search_again(task: _Task, recorded: Mapping[str, Any], ranked: int, within:
 
     return map_einsum(
         task.architecture, task.einsum, constraints=task.constraints, objective=recorded["objective"], method="exact",
-        top=max(1, ranked), within=within, uneven=recorded["uneven"], budget=task.budget, workers=task.workers,
+        top=max(1, ranked), within=within, uneven=recorded["uneven"],
+        imperfect=recorded["imperfect"], pad=recorded["padded"], budget=task.budget, workers=task.workers,
         on_progress=task.on_progress,
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 
 from accelsim import library
@@ -60,13 +60,14 @@ class Tensor:
 class Einsum:
     """One tensor operation: a product of the input tensors, summed into the output.
 
-    `repeat` says how often a network holds this layer.
+    `repeat` says how often a network holds this layer; `unpadded` holds the bounds before `pad` rounded some up.
     """
 
     name: str
     dims: Mapping[str, int]
     tensors: tuple[Tensor, ...]
     repeat: int = 1
+    unpadded: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         if sum(tensor.output for tensor in self.tensors) != 1:
@@ -80,13 +81,43 @@ class Einsum:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates: the product of all bounds."""
+        """Multiply-accumulates: the product of all bounds, padding included."""
         return math.prod(self.dims.values())
+
+    @property
+    def real_macs(self) -> int:
+        """Multiply-accumulates without padding."""
+        return math.prod((self.unpadded or self.dims).values())
 
     @property
     def output(self) -> Tensor:
         """The tensor that is written."""
         return next(tensor for tensor in self.tensors if tensor.output)
+
+
+def pad(einsum: Einsum, bounds: Mapping[str, int]) -> Einsum:
+    """Round bounds up; those that are not given are the Einsum's own, without padding.
+
+    Raises
+    ------
+    ValueError
+        If a dimension is unknown, or its bound would shrink.
+
+    Examples
+    --------
+    >>> gemm = Einsum("gemm", {"M": 7, "K": 5}, (Tensor("A", ((("M", 1),), (("K", 1),))),
+    ...                                          Tensor("Z", ((("M", 1),),), output=True)))
+    >>> padded = pad(gemm, {"M": 8})
+    >>> padded.macs, padded.real_macs
+    (40, 35)
+    """
+    real = einsum.unpadded or einsum.dims
+    for dim, bound in bounds.items():
+        if bound < real.get(dim, bound + 1):
+            raise ValueError(f"{einsum.name}: {dim} cannot be padded to {bound}")
+    if not bounds:
+        return einsum if einsum.unpadded is None else replace(einsum, dims=real, unpadded=None)
+    return replace(einsum, dims={**real, **bounds}, unpadded=real)
 
 
 def shared_rank(einsum: Einsum, dim: str) -> str | None:

@@ -169,6 +169,8 @@ def _search(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, what:
             top=arguments.top or 1,
             within=arguments.within,
             uneven=arguments.uneven,
+            imperfect=arguments.imperfect or (),
+            pad=arguments.pad or (),
             budget=_budget(arguments),
             seed=arguments.seed or 0,
             workers=arguments.workers,

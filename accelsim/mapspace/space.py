@@ -367,7 +367,7 @@ class MapSpace:
         if self.constraints.min_utilization <= 0:
             return SAFE
         machine = self.encoded.architecture
-        ideal = Fraction(self.encoded.einsum.macs * machine.compute.cycles_per_mac, machine.macs)
+        ideal = Fraction(self.encoded.einsum.real_macs * machine.compute.cycles_per_mac, machine.macs)
         return math.floor(ideal / Fraction(self.constraints.min_utilization))
 
     def _weights(self, radix: int, levels: int) -> Floats:

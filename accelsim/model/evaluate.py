@@ -13,7 +13,7 @@ from accelsim.model.ragged import Parts, ragged_parts
 from accelsim.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
-from accelsim.workload import ROLES, Einsum, shared_rank
+from accelsim.workload import ROLES, Einsum, pad, shared_rank
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
@@ -27,7 +27,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     mapping : Mapping
         Its loops must multiply to the bounds of the Einsum, or cover those that it names imperfect; fanout and capacity
         may be exceeded, `violations` then tells. A level that stands in it several times, each time with other tensors,
-        is mapped unevenly.
+        is mapped unevenly; bounds that it pads replace the Einsum's.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     ValueError
         If the mapping's levels or loop bounds do not fit the architecture and the Einsum.
     """
-    return evaluate_encoded(encode(arrange_for(architecture, mapping), einsum), mapping)
+    return evaluate_encoded(encode(arrange_for(architecture, mapping), pad(einsum, mapping.padding)), mapping)
 
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
@@ -74,7 +74,8 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         bounds=dict(einsum.dims),
         mapping=mapping,
         violations=_violations(encoded, mapping, parts.at_level),
-        macs=einsum.macs,
+        macs=einsum.real_macs,
+        padded_macs=einsum.macs,
         compute=architecture.compute.name,
         compute_instances=architecture.macs,
         compute_used=parts.used[-1],

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
 from accelsim.nodes import arrange_for
-from accelsim.workload import Einsum, Tensor
+from accelsim.workload import Einsum, Tensor, pad
 
 Point = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
@@ -269,7 +269,7 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
     OracleCounts
         Words, by instance, with what breaks the mapping's validity in `fails`.
     """
-    architecture = arrange_for(architecture, mapping)
+    architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
     loops = nest_loops(mapping)
     levels = len(mapping.levels)
     used = [len(_Tile(einsum, einsum.output, loops, index).instances()) for index in range(levels + 1)]

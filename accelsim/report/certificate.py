@@ -67,8 +67,14 @@ def short_verdict(certificate: Certificate) -> str:
 def long_verdict(search: SearchResult, certificate: Certificate) -> str:
     """What is proved, with the size of the map space or the two values that leave the gap."""
     if certificate.proved:
-        which = "mapping, even or uneven," if search.uneven else "mapping"
-        return f"optimal (proved): no {which} of the {large(search.space_size)} in the map space has {_lower(search)}"
+        which = [
+            "even or uneven" if search.uneven else "",
+            f"remainders in {', '.join(search.imperfect)}" if search.imperfect else "",
+            f"padding to {', '.join(search.padded)}" if search.padded else "",
+        ]
+        also = f" ({'; '.join(filter(None, which))})" if any(which) else ""
+        space = f"{large(search.space_size)} in the map space{also}"
+        return f"optimal (proved): no mapping of the {space} has {_lower(search)}"
     digits = 6 if certificate.gap < 0.01 else 4
     best = objective_value(search.objective, certificate.value, digits)
     bound = objective_value(search.objective, certificate.bound, digits)

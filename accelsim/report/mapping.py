@@ -61,7 +61,7 @@ def print_headline(console: Console, result: Result, search: SearchResult | None
     if result.seconds is not None and result.clock_hz is not None:
         time = f"{format_si(result.seconds, 's', 4)} at {format_si(result.clock_hz, 'Hz')}"
     lines = (
-        ("energy", f"{energy(result.energy_pj, 6)}", f"{result.pj_per_mac:.5g} pJ/MAC, {result.macs:,} MACs"),
+        ("energy", f"{energy(result.energy_pj, 6)}", f"{result.pj_per_mac:.5g} pJ/MAC, {_macs(result)}"),
         ("cycles", f"{result.cycles:,}", time),
         ("EDP", f"{result.edp:.5g}", "pJ x cycle"),
     )
@@ -79,6 +79,14 @@ def print_headline(console: Console, result: Result, search: SearchResult | None
     if search is not None:
         objective = "EDP" if search.objective == "edp" else search.objective
         console.print(Text(f"{'certificate':<12} {objective} is {verdict(search)}"))
+
+
+def _macs(result: Result) -> str:
+    """Multiply-accumulates of the layer, and those that padding adds."""
+    if result.padded_macs == result.macs:
+        return f"{result.macs:,} MACs"
+    bounds = ", ".join(map(str, result.mapping.padded))
+    return f"{result.macs:,} MACs ({result.padded_macs:,} with padding to {bounds})"
 
 
 def _print_movement(console: Console, result: Result, architecture: Architecture, einsum: Einsum) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -9,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.nodes import arrange, arrangements
+from accelsim.padding import padded_einsums, read_padding
 from accelsim.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.diagnose import diagnose
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
@@ -72,6 +75,7 @@ def map_einsum(
     within: float | None = None,
     uneven: bool = False,
     imperfect: str | Sequence[str] = (),
+    pad: str | Sequence[str] = (),
     budget: Budget | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -102,6 +106,10 @@ def map_einsum(
     imperfect : sequence of str, or "all"
         Exact search: dimensions whose loops may leave remainders (docs/exact.md); "all" is every dimension that no
         tensor adds to another one.
+    pad : sequence of str, or "all"
+        Exact search: dimensions whose bounds may be rounded up to multiples of powers of two, by a quarter at most, or
+        `P=56` to try one bound. Padded points are computed and moved; energy a MAC and utilization are against the
+        real ones.
     budget : Budget, optional
         Default: 5 seconds for a random search, none for the others.
     seed : int
@@ -140,14 +148,22 @@ def map_einsum(
             raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
         from accelsim.search.exact.mapper import map_exactly
 
-        if (uneven or imperfect) and (top > 1 or within is not None):
-            raise AccelsimError("only even mappings without remainders are listed; ask for the best other one alone")
+        if (uneven or imperfect or pad) and (top > 1 or within is not None):
+            raise AccelsimError(
+                "only even mappings without remainders and padding are listed; ask for the best other one alone"
+            )
         spaces = [space]
-        for each in arrangements(architecture, einsum, space.constraints)[1:] if uneven else ():
-            spaces.append(MapSpace(encode(arrange(architecture, each), einsum), constraints, ragged))
-        return map_exactly(spaces, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress)
-    if uneven or imperfect:
-        raise AccelsimError("only an exact search finds uneven mappings, or some that leave remainders")
+        nodes = arrangements(architecture, einsum, space.constraints)[: None if uneven else 1]
+        bounds = read_padding(einsum, pad)
+        for padded, each in list(itertools.product(padded_einsums(einsum, bounds), nodes))[1:]:
+            with suppress(NoValidMapping):  # the constraints leave these bounds no factors
+                spaces.append(MapSpace(encode(arrange(architecture, each), padded), constraints, ragged))
+        return map_exactly(
+            spaces, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress,
+            padded=tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:]),
+        )  # fmt: skip
+    if uneven or imperfect or pad:
+        raise AccelsimError("only an exact search finds uneven mappings, or some with remainders or padding")
     if top > 1 or within is not None:
         raise AccelsimError("only an exact search lists the best mappings or those within a share of the best")
     exhaustive = method == "exhaustive"

@@ -13,10 +13,11 @@ import numpy as np
 from accelsim.architecture import Architecture
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
-from accelsim.mapping import Mapping
+from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate
+from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.nodes import fold
 from accelsim.result import Certificate, FrontResult, Result, SearchResult
 from accelsim.search.diagnose import diagnose
@@ -76,10 +77,11 @@ def map_exactly(
     budget: Budget | None,
     workers: int,
     on_progress: OnProgress | None,
+    padded: tuple[str, ...] = (),
 ) -> SearchResult:
     """Find the best mappings of a map space, or the best one of several spaces; see `accelsim.map_einsum`.
 
-    `top` and `within` list mappings of the one space that there is then.
+    `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try.
     """
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     power = (goal.energy, goal.cycles)
@@ -117,8 +119,9 @@ def map_exactly(
         certificate=certificate,
         ranked=ranked,
         within=counted,
-        uneven=len(spaces) > 1,
+        uneven=any(level.tensors is not None for level in spaces[-1].encoded.architecture.levels),
         imperfect=tuple(sorted(spaces[0].imperfect)),
+        padded=padded,
     )
 
 
@@ -165,8 +168,9 @@ def _best_of(
     """
     solved = _Solved()
     for space in spaces:
-        if solved.stop != "exhausted":
-            solved.bound = min(solved.bound, _floor(space, power))
+        floor = _floor(space, power)
+        if solved.stop != "exhausted" or floor >= solved.value:
+            solved.bound = min(solved.bound, floor)
             continue
         if solver is None or len(spaces) > 1:
             solver = Solver(space, cycles=power[1] > 0, workers=workers)
@@ -221,10 +225,23 @@ def _seek_remainders(
 
 
 def _floor(space: MapSpace, power: tuple[float, float]) -> float:
-    """Value that no mapping falls below: energy of the multiply-accumulates alone, all units busy all the time."""
+    """Value that no mapping falls below: each multiply-accumulate takes place and asks for its words; all units busy.
+
+    The words come from the innermost level that keeps them always, or from further in, and all instances below may
+    share one read.
+    """
     c, machine = space.encoded.constants, space.encoded.architecture
+    each = float(c.mac[0])
+    for t in range(len(c.whole)):
+        first = int(np.flatnonzero(space.keep[:, t]).max())
+        action = BY_UPDATE if t == c.output[0] else BY_READ
+        below = np.array([machine.macs / machine.instances(level) for level in range(first, len(machine.levels))])
+        parts = c.word_parts[first:, t].min(axis=1) / c.block[first:]
+        may = [level == first or (level, t) in space.free_keeps for level in range(first, len(machine.levels))]
+        each += float((c.energy[first:, t, action] * parts / below)[may].min())
     macs = space.encoded.einsum.macs
-    return float((macs * c.mac[0]) ** power[0] * (macs * int(c.mac_cycles[0]) / machine.macs) ** power[1])
+    cycles = macs * int(c.mac_cycles[0]) / machine.macs
+    return float((macs * each) ** power[0] * cycles ** power[1]) * (1 - SURE)
 
 
 def _refuse_mismatch(outcome: Outcome) -> None:
@@ -238,7 +255,9 @@ def _mapping(space: MapSpace, found: Found, i: int) -> Mapping:
     loops = [loop for level in mapping.levels for loop in (*level.temporal, *level.x, *level.y)]
     bounds = space.encoded.einsum.dims
     more = (d for d in bounds if math.prod(loop.bound for loop in loops if loop.dim == d) > bounds[d])
-    return replace(mapping, imperfect=frozenset(more))
+    real = space.encoded.einsum.unpadded or bounds
+    padded = tuple(Loop(dim, bound) for dim, bound in bounds.items() if bound > real[dim])
+    return replace(mapping, imperfect=frozenset(more), padded=padded)
 
 
 def _result(space: MapSpace, found: Found, i: int) -> Result:

@@ -17,8 +17,8 @@ from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import Shapes
 
-OWN, SHARED_DOWN, SHARED_UP = np.int64(0), np.int64(1), np.int64(2)
-"""Which children count: each for itself, or one for all that share a read, or an update."""
+OWN, SHARED_DOWN, SHARED_UP, MERGED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
+"""Which children count: each for itself, or one for all that share a read, an update, or words at any time."""
 ALL, BUSIEST = np.int64(0), np.int64(1)
 """Which instances count. (Functions would compile anew for each plain integer.)"""
 
@@ -246,6 +246,8 @@ def _counted(c: Constants, lv: int, d: int, t: int, above: int, way: int, which:
         return which == ALL, which == ALL
     if way == OWN or c.relevant[t, d]:
         return True, True
+    if way == MERGED:
+        return False, False
     shares = c.multicast[lv] if way == SHARED_DOWN else c.reduction[lv]
     return not shares[0], not shares[1]
 
@@ -327,12 +329,12 @@ def _step_through(c: Constants, path: Path, t: int) -> None:
 
 
 @jit
-def _copies(c: Constants, path: Path, level: int, t: int, which: int) -> int:
-    """Different words that instances of a level ever hold, of each instance for itself."""
+def _copies(c: Constants, path: Path, child: int, above: int, t: int, which: int) -> int:
+    """Different words that tiles of a level bring to instances of one further out, or to their own."""
     words = 1
     _step_through(c, path, t)
     for d in range(c.relevant.shape[1]):
-        tiles, covered = _tiles(c, path, d, level, t, level, OWN, which, c.bounds[d])
+        tiles, covered = _tiles(c, path, d, child, t, above, MERGED, which, c.bounds[d])
         words *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] else tiles
     return words
 
@@ -409,7 +411,7 @@ def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, ab
     one = _words(c, shapes, path, s, child, t, above, SHARED_UP, BUSIEST)
     energy += _book(c, path, above, t, up, one, BY_UPDATE)
     if not c.windowed[t]:
-        up, one = up - _copies(c, path, above, t, ALL), one - _copies(c, path, above, t, BUSIEST)
+        up, one = up - _copies(c, path, child, above, t, ALL), one - _copies(c, path, child, above, t, BUSIEST)
         energy += _book(c, path, above, t, up, one, BY_READ)
     for lv in range(above, child):
         if c.transfers[lv]:
@@ -423,7 +425,7 @@ def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, ab
         if c.drain[child]:
             energy += _book(c, path, child, t, up, one, BY_READ)
         if not c.windowed[t]:
-            up, one = up - _copies(c, path, child, t, ALL), one - _copies(c, path, child, t, BUSIEST)
+            up, one = up - _copies(c, path, child, child, t, ALL), one - _copies(c, path, child, child, t, BUSIEST)
             energy += _book(c, path, child, t, up, one, BY_WRITE)
     return float(energy)
 
