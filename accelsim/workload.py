@@ -96,7 +96,7 @@ class Einsum:
 
 
 def pad(einsum: Einsum, bounds: Mapping[str, int]) -> Einsum:
-    """Round bounds up; those that are not given are the Einsum's own, without padding.
+    """Round bounds up; if any is given, the others are the Einsum's own, without padding.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def pad(einsum: Einsum, bounds: Mapping[str, int]) -> Einsum:
         if bound < real.get(dim, bound + 1):
             raise ValueError(f"{einsum.name}: {dim} cannot be padded to {bound}")
     if not bounds:
-        return einsum if einsum.unpadded is None else replace(einsum, dims=real, unpadded=None)
+        return einsum
     return replace(einsum, dims={**real, **bounds}, unpadded=real)
 
 

@@ -145,7 +145,7 @@ def test_load_mapping__refuses_a_remainder_in_a_window(tmp_path):
     with pytest.raises(SpecError) as error:
         load_mapping(path, machine, layer)
     assert "m.yaml:2:14: imperfect: P cannot be imperfect: it shares the rank P + R of Inputs; " in str(error.value)
-    assert "round its bound up in the workload (padding)" in str(error.value)
+    assert "leave P out here; `padded: [P=…]` rounds its bound up" in str(error.value)
     path.write_text(path.read_text().replace("  imperfect: [P]\n", ""))
     with pytest.raises(SpecError, match=r"multiply to 9, but P is 8 in conv1d; round the bound up in the workload"):
         load_mapping(path, machine, layer)

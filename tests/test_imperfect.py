@@ -1,0 +1,273 @@
+"""Remainders and padding in the search: the optimum is that of brute force, and what a mapping costs at least is so.
+
+`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 600).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from accelsim import evaluate, load_architecture, load_mapping, load_workload
+from accelsim.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.explain import same_as_walked
+from accelsim.mapping import LevelMapping, Loop, Mapping, dump_mapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.model.ragged import evaluate_ragged
+from accelsim.padding import padded_einsums, read_padding
+from accelsim.search import map_einsum
+from accelsim.search.exact.mapper import _mapping
+from accelsim.search.exact.solve import Solver
+from accelsim.workload import pad, shared_rank
+from tests.problems import problem
+
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "600"))
+GROUPS = 12
+MOST = 4000
+OBJECTIVES = {"energy": (1, 0), "edp": (1, 1), "cycles": (0, 1)}
+
+
+def chains(bound: int, limits: list[int], tight: bool) -> Iterator[tuple[int, ...]]:
+    """All loops that cover a bound, outermost first; none is longer than it ever runs.
+
+    `tight`: nor longer than its number of passes needs, the space that the search counts.
+    """
+    if not limits:
+        if bound == 1:
+            yield ()
+        return
+    for factor in range(1, min(limits[-1], bound) + 1):
+        passes = -(-bound // factor)
+        if not tight or factor == -(-bound // passes):
+            for outer in chains(passes, limits[:-1], tight):
+                yield (*outer, factor)
+
+
+def mappings(architecture, einsum, imperfect, tight=True):
+    """Every mapping in which some dimensions may leave remainders; None if there are too many."""
+    levels = architecture.levels
+    places = [(i, axis, size) for i, level in enumerate(levels)
+              for axis, size in (("", 10**9), ("x", level.x.size), ("y", level.y.size))]  # fmt: skip
+    rows = []
+    for dim, bound in einsum.dims.items():
+        found = chains(bound, [size for *_, size in places], tight)
+        rows.append([row for row in found if dim in imperfect or math.prod(row) == bound])
+    keeps = []
+    for i, level in enumerate(levels):
+        must = {t.name for t in einsum.tensors if i == 0 or t.role in level.keep}
+        may = sorted({t.name for t in einsum.tensors if t.role not in level.bypass} - must)
+        more = itertools.chain(*(itertools.combinations(may, k) for k in range(len(may) + 1)))
+        keeps.append([frozenset(must | {*chosen}) for chosen in more])
+    if math.prod(map(len, [*rows, *keeps])) > MOST:
+        return None
+    found = []
+    for row in itertools.product(*rows):
+        at = {place[:2]: [] for place in places}
+        for dim, factors in zip(einsum.dims, row, strict=True):
+            for place, factor in zip(places, factors, strict=True):
+                at[place[:2]] += [Loop(dim, factor)] if factor > 1 else []
+        for orders in itertools.product(*(itertools.permutations(at[i, ""]) for i in range(len(levels)))):
+            for keep in itertools.product(*keeps):
+                found.append(
+                    Mapping(
+                        tuple(
+                            LevelMapping(level.name, orders[i], tuple(at[i, "x"]), tuple(at[i, "y"]), keep[i])
+                            for i, level in enumerate(levels)
+                        ),
+                        frozenset(imperfect),
+                    )
+                )
+                if len(found) > MOST:
+                    return None
+    return found
+
+
+def awkward(seed):
+    """A random problem with prime and other bounds, and the dimensions of it that may leave remainders."""
+    architecture, einsum, _ = problem(seed)
+    rng = random.Random(seed)
+    dims = {dim: rng.choice([1, 2, 3, 5, 7, 4, 6]) if bound > 1 else 1 for dim, bound in einsum.dims.items()}
+    einsum = replace(einsum, dims=dims)
+    return architecture, einsum, [dim for dim in dims if dims[dim] > 2 and not shared_rank(einsum, dim)]
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_best_with_remainders__is_that_of_brute_force(group):
+    """Each mapping of the space is evaluated; the search finds the best, proves it, and counts the space."""
+    looked = 0
+    for seed in range(group, PROBLEMS, GROUPS):
+        architecture, einsum, imperfect = awkward(seed)
+        known = mappings(architecture, einsum, imperfect) if imperfect else None
+        if known is None:
+            continue
+        encoded = encode(architecture, einsum)
+        costs = [cost for each in known for fits, *cost in [evaluate_ragged(encoded, each)] if fits]
+        objective = list(OBJECTIVES)[seed % 3]
+        a, b = OBJECTIVES[objective]
+        if not costs:
+            with pytest.raises(NoValidMapping):
+                map_einsum(architecture, einsum, imperfect=imperfect, workers=1)
+            continue
+
+        result = map_einsum(architecture, einsum, imperfect=imperfect, objective=objective, workers=1)
+
+        least = min(energy**a * cycles**b for energy, cycles in costs)
+        assert result.certificate is not None
+        assert math.isclose(result.certificate.value, least, rel_tol=1e-9), seed
+        assert result.certificate.bound <= least * (1 + 1e-9), seed
+        assert result.certificate.gap < 1e-6, seed
+        assert result.space_size == len(known), seed
+        assert evaluate(architecture, einsum, result.best.mapping) == result.best
+        looked += 1
+    assert looked > 10
+
+
+def test_what_mappings_cost_at_least__they_cost():
+    """No mapping is cheaper than its entry in the search's list; where nothing is rounded, both are the same."""
+    exact = 0
+    for seed in range(120):
+        architecture, einsum, imperfect = awkward(seed)
+        if not imperfect:
+            continue
+        encoded = encode(architecture, einsum)
+        c = encoded.constants
+        rounded = bool((c.block > 1).any() or c.two_widths[0] or c.windowed.any())
+        space = MapSpace(encoded, None, frozenset(imperfect))
+        found = Solver(space, cycles=True).search(power=(1.0, 1.0), room=40).found
+        for i in range(int(found.many[0])):
+            result = evaluate(architecture, einsum, _mapping(space, found, i))
+            energy, cycles = (float(each) for each in found.column[i, :2])
+            assert energy <= result.energy_pj * (1 + 1e-9), seed
+            assert cycles <= result.cycles, seed
+            if not rounded and result.valid:
+                assert math.isclose(energy, result.energy_pj, rel_tol=1e-9), seed
+                assert cycles == result.cycles, seed
+                exact += bool(result.mapping.imperfect)
+    assert exact > 20
+
+
+def test_loops_longer_than_their_passes_need__are_hardly_ever_better():
+    """The space of the search leaves them out; the text says so, and this is how often it matters."""
+    better = looked = 0
+    for seed in range(200):
+        architecture, einsum, imperfect = awkward(seed)
+        every = mappings(architecture, einsum, imperfect, tight=False) if imperfect else None
+        if every is None:
+            continue
+        encoded = encode(architecture, einsum)
+        costs = [evaluate_ragged(encoded, each)[1] for each in every]
+        tight = [evaluate_ragged(encoded, each)[1] for each in mappings(architecture, einsum, imperfect) or ()]
+        looked += math.isfinite(min(costs))
+        better += min(costs) < min(tight) * (1 - 1e-9)
+    assert looked > 30
+    assert better <= 0.05 * looked
+
+
+@pytest.mark.parametrize(("machine", "dims"), [("eyeriss", (13, 55, 27)), ("nvdla", (7, 100, 1000))])
+def test_awkward_bounds__profit(machine, dims):
+    """Prime and other bounds: with remainders, and with padding, the optimum is better, and never worse."""
+    architecture, gemm = load_architecture(machine), load_workload("gemm").layers[0]
+    einsum = replace(gemm, dims=dict(zip(gemm.dims, dims, strict=True)))
+
+    plain, ragged, padded = (
+        map_einsum(architecture, einsum, objective="edp", **option).best.edp
+        for option in ({}, {"imperfect": "all"}, {"pad": "all"})
+    )
+
+    assert ragged < plain
+    assert padded <= plain
+
+
+def test_uneven_and_imperfect__go_together():
+    architecture, gemm = load_architecture("two_level"), load_workload("gemm").layers[0]
+    einsum = replace(gemm, dims=dict(zip(gemm.dims, (7, 11, 13), strict=True)))
+
+    best = {
+        (uneven, imperfect): map_einsum(architecture, einsum, uneven=uneven, imperfect=imperfect).best.energy_pj
+        for uneven in (False, True)
+        for imperfect in ((), "all")
+    }
+
+    assert best[True, "all"] <= min(best.values())
+    assert best[True, "all"] < best[False, ()]
+
+
+def test_padding__is_that_of_the_larger_bounds():
+    """Each choice of bounds solved by itself; energy a MAC and utilization count the real ones."""
+    architecture, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    einsum = replace(gemm, dims=dict(zip(gemm.dims, (13, 7, 11), strict=True)))
+    asked = ["M", "N=8", "K=12"]
+    tried = list(padded_einsums(einsum, read_padding(einsum, asked)))
+
+    found = map_einsum(architecture, einsum, pad=asked, objective="edp")
+
+    values = [map_einsum(architecture, each, objective="edp").best for each in tried]
+    best = min(values, key=lambda result: result.edp)
+    assert len(tried) == 3 * 2 * 2
+    assert found.certificate is not None
+    assert found.certificate.proved
+    assert math.isclose(found.best.edp, best.edp, rel_tol=1e-12)
+    assert found.best.macs == 13 * 7 * 11
+    assert found.best.padded_macs == math.prod(found.best.bounds.values()) >= found.best.macs
+    assert math.isclose(found.best.pj_per_mac, found.best.energy_pj / found.best.macs)
+    assert found.space_size == sum(map_einsum(architecture, each).space_size for each in tried)
+
+
+def test_padded_mapping__is_written_read_and_walked(tmp_path):
+    architecture, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    einsum = replace(gemm, dims=dict(zip(gemm.dims, (7, 3, 5), strict=True)))
+    padded = pad(einsum, {"M": 8})
+    mapping = replace(map_einsum(architecture, padded).best.mapping, padded=(Loop("M", 8),))
+    (tmp_path / "m.yaml").write_text(dump_mapping(mapping))
+
+    again = load_mapping(tmp_path / "m.yaml", architecture, einsum)
+    result = evaluate(architecture, einsum, again)
+
+    assert again == mapping
+    assert (result.macs, result.padded_macs) == (7 * 3 * 5, 8 * 3 * 5)
+    assert same_as_walked(architecture, einsum, result)
+    assert result.energy_pj == evaluate(architecture, padded, replace(mapping, padded=())).energy_pj
+
+
+@pytest.mark.parametrize(
+    ("padded", "message"),
+    [
+        ("[M=6]", "M is 7 in gemm_512_1024_1024 and cannot be padded to 6; write a larger bound, or leave it out"),
+        ("[Z=8]", "'Z' is no dimension of gemm_512_1024_1024"),
+        ("[M=9]", "the loops over M multiply to 8, but M is 9"),
+    ],
+)
+def test_mistakes_in_padding__are_told(tmp_path, padded, message):
+    architecture, gemm = load_architecture("two_level"), load_workload("gemm").layers[0]
+    einsum = replace(gemm, dims=dict(zip(gemm.dims, (7, 3, 5), strict=True)))
+    lines = ["mapping:", f"  padded: {padded}", "  levels:", "    - level: DRAM", "      temporal: [M=8, N=3, K=5]",
+             "    - level: BUF", "      keep: [Inputs, Weights, Outputs]"]  # fmt: skip
+    (tmp_path / "m.yaml").write_text("\n".join(lines))
+
+    with pytest.raises(SpecError) as caught:
+        load_mapping(tmp_path / "m.yaml", architecture, einsum)
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"imperfect": ["P"]}, "P cannot leave remainders: it stands in the rank P \\+ R of Inputs; pad its bound"),
+        ({"imperfect": ["Z"]}, "'Z' is no dimension of vgg16_conv3_2"),
+        ({"pad": ["Z"]}, "'Z' is no dimension of vgg16_conv3_2"),
+        ({"pad": ["P=55"]}, "P is 56 in vgg16_conv3_2 and cannot be padded to '55'"),
+        ({"pad": "all", "top": 3}, "only even mappings without remainders and padding are listed"),
+        ({"imperfect": "all", "method": "random"}, "only an exact search finds"),
+    ],
+)
+def test_options__that_cannot_be_are_refused(option, message):
+    with pytest.raises(AccelsimError, match=message):
+        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], **option)
