@@ -147,7 +147,7 @@ def test_load_mapping__refuses_a_remainder_in_a_window(tmp_path):
     assert "m.yaml:2:14: imperfect: P cannot be imperfect: it shares the rank P + R of Inputs; " in str(error.value)
     assert "leave P out here; `padded: [P=…]` rounds its bound up" in str(error.value)
     path.write_text(path.read_text().replace("  imperfect: [P]\n", ""))
-    with pytest.raises(SpecError, match=r"multiply to 9, but P is 8 in conv1d; round the bound up in the workload"):
+    with pytest.raises(SpecError, match=r"multiply to 9, but P is 8 in conv1d; `padded: \[P=…"):
         load_mapping(path, machine, layer)
 
 

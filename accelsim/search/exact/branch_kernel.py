@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import DOWN, PARTIAL, READS, TILE, UP, USED, Detail
-from accelsim.model.encode import UNLIMITED, Batch, Constants, Floats, Ints
+from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
@@ -54,6 +54,9 @@ from accelsim.search.exact.shapes import Shapes
 TIME, SPACE = 0, 1
 AROUND, WITHIN_TILE, ONE = np.int64(0), np.int64(1), np.int64(1)
 """The two kinds of table, and one set of statuses; functions would compile anew for each plain integer."""
+NOT_ANYWAY: np.bool_ = np.bool_(False)
+FIRST: np.bool_ = np.bool_(True)
+FURTHER: np.bool_ = np.bool_(False)
 LAST = 1 << 30
 
 
@@ -225,7 +228,15 @@ def _next_group(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
 
 @jit
 def next_spread(
-    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    goal: Goal,
+    found: Found,
+    path: Path,
+    s: Detail,
+    level: int,
+    ragged: Bools | None,
 ) -> bool:
     """Go to the next way to spread and to keep that may lead to something better."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
@@ -264,7 +275,7 @@ def next_spread(
             if path.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
                 continue
         found.tally[0] += 1
-        if not flow(c, shapes, path, s, level + 1):
+        if not flow(c, shapes, path, s, level + 1, ragged):
             continue
         if innermost:
             return True
@@ -276,15 +287,25 @@ def next_spread(
 
 @jit
 def _settle(
-    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    goal: Goal,
+    found: Found,
+    path: Path,
+    s: Detail,
+    full: Detail,
+    ragged: Bools | None,
 ) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
     m, levels = path.mapping, c.fanout.shape[0]
     found.tally[1] += 1
-    if shapes.remainders[0] and _leaves_remainders(c, m):
-        _settle_remainders(c, shapes, g, goal, found, path, s, full)
-        return
-    evaluate_many(c, m, full, False, path.status, path.pj, path.cycles)
+    if ragged is not None:
+        left_over = _leaves_remainders(c, m)
+        if left_over:
+            _settle_remainders(c, shapes, g, goal, found, path, s, full)
+            return
+    evaluate_many(c, m, full, NOT_ANYWAY, path.status, path.pj, path.cycles)
     energy, cycles = path.pj[0], path.cycles[0]
     if path.status[0] != VALID or cycles > g.most_cycles[0]:
         return
@@ -292,7 +313,7 @@ def _settle(
     for lv in range(levels):
         without_leak -= c.leak[lv] * float(cycles) * float(full.level[lv, USED])
     parts = path.energy[levels] - g.start[0] + g.macs[0] * c.mac[0]
-    if abs(without_leak - parts) > 1e-9 * abs(energy) and not shapes.remainders[0]:
+    if abs(without_leak - parts) > 1e-9 * abs(energy) and ragged is None:
         found.tally[3] += 1
     words, held = 0, 0
     for t in range(c.whole.shape[0]):
@@ -340,9 +361,9 @@ def root_bounds(
 ) -> int:
     """Bound each tile shape around the outermost network; returns how many can lead to anything."""
     begin_root(c, g, path, s)
-    count, first = 0, True
+    count, first = 0, FIRST
     while next_mid(shapes, g, path, ROOT, first):
-        first = False
+        first = FURTHER
         shape = shape_of(shapes, path.mid[0])
         path.mix[0], path.mix_weight[0] = g.still[0], 1.0
         found.tally[0] += 1
@@ -370,6 +391,7 @@ def explore(
     begin: Ints,
     bounds: Floats,
     stop: Ints,
+    ragged: Bools | None,
 ) -> None:
     """Look through everything inside some shapes around the outermost network.
 
@@ -381,6 +403,8 @@ def explore(
         Their bounds.
     stop : int64[1]
         Ends it when not 0.
+    ragged : bool[D], or None
+        Dimensions that may leave remainders; None: no dimension, and then what is only for these is not compiled.
     """
     levels, dims = c.fanout.shape[0], shapes.sizes.shape[0]
     begin_root(c, g, path, s)
@@ -408,10 +432,10 @@ def explore(
                 else:
                     level -= 1
                     phase = SPACE
-            elif not next_spread(c, shapes, g, goal, found, path, s, level):
+            elif not next_spread(c, shapes, g, goal, found, path, s, level, ragged):
                 phase = TIME
             elif level == levels - 1:
-                _settle(c, shapes, g, goal, found, path, s, full)
+                _settle(c, shapes, g, goal, found, path, s, full, ragged)
             else:
                 level += 1
                 phase = TIME

@@ -23,7 +23,7 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.encode import UNLIMITED, Constants, Ints
+from accelsim.model.encode import UNLIMITED, Bools, Constants, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles, words_into
 from accelsim.model.windows import seen_windows
@@ -184,9 +184,12 @@ def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, act
 
 
 @jit
-def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int) -> bool:
-    """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit."""
-    if shapes.remainders[0]:
+def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged: Bools | None) -> bool:
+    """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit.
+
+    `ragged` is None if no dimension may leave remainders: what is only for these is not compiled then.
+    """
+    if ragged is not None:
         flow_at_least(c, shapes, path, s, child)
         return True
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]

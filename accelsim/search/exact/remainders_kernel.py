@@ -20,7 +20,10 @@ from accelsim.search.exact.shapes import Shapes
 OWN, SHARED_DOWN, SHARED_UP, MERGED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 """Which children count: each for itself, or one for all that share a read, an update, or words at any time."""
 ALL, BUSIEST = np.int64(0), np.int64(1)
-"""Which instances count. (Functions would compile anew for each plain integer.)"""
+"""Which instances count."""
+READING, WRITING, UPDATING = np.int64(BY_READ), np.int64(BY_WRITE), np.int64(BY_UPDATE)
+PASSING, NOT_PASSING = np.bool_(True), np.bool_(False)
+"""Arguments; functions would compile anew for each plain constant."""
 
 
 @jit
@@ -41,9 +44,9 @@ def flow_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: in
             for lv in range(child - 1, above - 1, -1):
                 energy += down * c.energy[lv, t, BY_TRANSFER]
                 down *= _share(s, lv, t, DOWN)
-            energy += _charge_at_least(c, path, s, child, above, t, down, BY_READ, BUSIEST)
+            energy += _charge_at_least(c, path, s, child, above, t, down, READING, PASSING)
             if child < levels:
-                energy += _charge_at_least(c, path, s, child, child, t, words, BY_WRITE, BUSIEST)
+                energy += _charge_at_least(c, path, s, child, child, t, words, WRITING, PASSING)
             continue
         seen = words if c.windowed[t] else _seen(c, s, child, t)
         up, down = words, max(0.0, words - seen)
@@ -58,16 +61,16 @@ def flow_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: in
             fills = float(path.fills[above, t])
             reads += float(path.moved[above, t]) if c.drain[above] else 0.0
             energy -= path.charged[above, t]
-        energy += _charge_at_least(c, path, s, child, above, t, reads, BY_READ, BUSIEST)
-        energy += _charge_at_least(c, path, s, child, above, t, up, BY_UPDATE, BUSIEST)
-        energy += _charge_at_least(c, path, s, child, above, t, fills, BY_WRITE, BUSIEST)
+        energy += _charge_at_least(c, path, s, child, above, t, reads, READING, PASSING)
+        energy += _charge_at_least(c, path, s, child, above, t, up, UPDATING, PASSING)
+        energy += _charge_at_least(c, path, s, child, above, t, fills, WRITING, PASSING)
         if child < levels:
             path.charged[child, t] = _charge_at_least(
-                c, path, s, child, child, t, float(path.fills[child, t]), BY_WRITE, False
+                c, path, s, child, child, t, float(path.fills[child, t]), WRITING, NOT_PASSING
             )
             if c.drain[child]:
                 path.charged[child, t] += _charge_at_least(
-                    c, path, s, child, child, t, float(path.moved[child, t]), BY_READ, False
+                    c, path, s, child, child, t, float(path.moved[child, t]), READING, NOT_PASSING
                 )
             energy += path.charged[child, t]
     path.energy[child] = energy
@@ -390,7 +393,7 @@ def _cost_input(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, abo
     energy = 0.0
     words = _words(c, shapes, path, s, child, t, above, SHARED_DOWN, ALL)
     one = _words(c, shapes, path, s, child, t, above, SHARED_DOWN, BUSIEST)
-    energy += _book(c, path, above, t, words, one, BY_READ)
+    energy += _book(c, path, above, t, words, one, READING)
     for lv in range(above, child):
         if c.transfers[lv]:
             energy += float(_words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
@@ -398,7 +401,7 @@ def _cost_input(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, abo
             )
     if child < levels:
         words = _words(c, shapes, path, s, child, t, child, OWN, ALL)
-        energy += _book(c, path, child, t, words, _words(c, shapes, path, s, child, t, child, OWN, BUSIEST), BY_WRITE)
+        energy += _book(c, path, child, t, words, _words(c, shapes, path, s, child, t, child, OWN, BUSIEST), WRITING)
     return float(energy)
 
 
@@ -409,10 +412,10 @@ def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, ab
     energy = 0.0
     up = _words(c, shapes, path, s, child, t, above, SHARED_UP, ALL)
     one = _words(c, shapes, path, s, child, t, above, SHARED_UP, BUSIEST)
-    energy += _book(c, path, above, t, up, one, BY_UPDATE)
+    energy += _book(c, path, above, t, up, one, UPDATING)
     if not c.windowed[t]:
         up, one = up - _copies(c, path, child, above, t, ALL), one - _copies(c, path, child, above, t, BUSIEST)
-        energy += _book(c, path, above, t, up, one, BY_READ)
+        energy += _book(c, path, above, t, up, one, READING)
     for lv in range(above, child):
         if c.transfers[lv]:
             up = _words(c, shapes, path, s, child, t, lv + 1, SHARED_UP, ALL)
@@ -423,10 +426,10 @@ def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, ab
         up = _words(c, shapes, path, s, child, t, child, OWN, ALL)
         one = _words(c, shapes, path, s, child, t, child, OWN, BUSIEST)
         if c.drain[child]:
-            energy += _book(c, path, child, t, up, one, BY_READ)
+            energy += _book(c, path, child, t, up, one, READING)
         if not c.windowed[t]:
             up, one = up - _copies(c, path, child, child, t, ALL), one - _copies(c, path, child, child, t, BUSIEST)
-            energy += _book(c, path, child, t, up, one, BY_WRITE)
+            energy += _book(c, path, child, t, up, one, WRITING)
     return float(energy)
 
 

@@ -518,6 +518,7 @@ class Solver:
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,
+            self.grid.shapes.ragged if self.grid.shapes.remainders[0] else None,
         )
 
     def _await(self, jobs: list[Future[None]], deadline: float | None, on_poll: Callable[[], None] | None) -> str:
