@@ -42,5 +42,9 @@ class SpecError(AccelsimError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class TooManyChoices(AccelsimError):
+    """An exact search would have to look at more than fits memory; fewer dimensions that leave remainders would do."""
+
+
 class NoValidMapping(AccelsimError):
     """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many."""

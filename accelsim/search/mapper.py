@@ -18,7 +18,8 @@ import numpy as np
 
 from accelsim.architecture import Architecture
 from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.errors import AccelsimError, NoValidMapping, TooManyChoices
+from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
@@ -105,7 +106,7 @@ def map_einsum(
         block the constraints speak of stays even.
     imperfect : sequence of str, or "all"
         Exact search: dimensions whose loops may leave remainders (docs/exact.md); "all" is every dimension that no
-        tensor adds to another one.
+        tensor adds to another one, or as many of these as can be looked at, the most awkward ones first.
     pad : sequence of str, or "all"
         Exact search: dimensions whose bounds may be rounded up to multiples of powers of two, by a quarter at most, or
         `P=56` to try one bound. Padded points are computed and moved; energy a MAC and utilization are against the
@@ -155,13 +156,21 @@ def map_einsum(
         spaces = [space]
         nodes = arrangements(architecture, einsum, space.constraints)[: None if uneven else 1]
         bounds = read_padding(einsum, pad)
-        for padded, each in list(itertools.product(padded_einsums(einsum, bounds), nodes))[1:]:
-            with suppress(NoValidMapping):  # the constraints leave these bounds no factors
-                spaces.append(MapSpace(encode(arrange(architecture, each), padded), constraints, ragged))
-        return map_exactly(
-            spaces, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress,
-            padded=tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:]),
-        )  # fmt: skip
+        machines = list(itertools.product(padded_einsums(einsum, bounds), nodes))
+        while True:
+            for padded, each in machines[1:]:
+                with suppress(NoValidMapping):  # the constraints leave these bounds no factors
+                    spaces.append(MapSpace(encode(arrange(architecture, each), padded), constraints, ragged))
+            try:
+                return map_exactly(
+                    spaces, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress,
+                    padded=tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:]),
+                )  # fmt: skip
+            except TooManyChoices:
+                if imperfect != "all" or len(ragged) < 2:
+                    raise
+            ragged -= {_smoothest(einsum, ragged)}
+            spaces = [MapSpace(encoded, constraints, ragged)]
     if uneven or imperfect or pad:
         raise AccelsimError("only an exact search finds uneven mappings, or some with remainders or padding")
     if top > 1 or within is not None:
@@ -176,6 +185,12 @@ def map_einsum(
     if budget is None:
         budget = Budget() if exhaustive else Budget(seconds=5.0)
     return _Run(encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
+
+
+def _smoothest(einsum: Einsum, dims: frozenset[str]) -> str:
+    """The dimension that has most divisors for the numbers of passes that remainders allow."""
+    bounds = einsum.dims
+    return max(sorted(dims), key=lambda dim: len(divisors(bounds[dim])) / len(passes(bounds[dim])))
 
 
 def imperfect_dims(einsum: Einsum, asked: str | Sequence[str]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from accelsim.errors import TooManyChoices
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import UNLIMITED, Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_UPDATE
@@ -28,6 +29,8 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, Shapes
 
+MOST_SPREAD_TILES = 30_000_000
+"""Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
 Context = tuple[tuple[int, float], ...]
 """For each tensor the level that it comes from, and the share of reads that networks since then leave."""
 
@@ -269,6 +272,7 @@ class BoundsMaker:
         further = Table([()], [()], self.edges[self.levels], np.zeros((1, 1, 1, 1)))
         scratch = self._scratch()
         bounds.networks = [spreading for spreading, _ in plans]
+        self._refuse_endless()
         for level in range(self.levels - 1, -1, -1):
             spreading, around = bounds.networks[level], bounds.around[level]
             tiles = np.flatnonzero(spreading.fits.any(axis=0)) if level < self.levels - 1 else np.zeros(1, np.int64)
@@ -291,6 +295,19 @@ class BoundsMaker:
                 further = bounds.inside[level]
                 self._fill_inside(level, around, further)
         return bounds
+
+    def _refuse_endless(self) -> None:
+        """Raise where remainders leave so many tiles and ways to spread that the tables would take minutes."""
+        if not self.shapes.remainders[0]:
+            return
+        pairs = sum(
+            int(spreading.fits.any(axis=0).sum()) * len(options.spread)
+            for spreading, options in zip(self.bounds.networks, self.grid.options, strict=True)
+        )
+        if pairs > MOST_SPREAD_TILES:
+            raise TooManyChoices(
+                f"{pairs:.2g} ways to spread tiles are too many; let fewer dimensions leave remainders"
+            )
 
     def _reserve(self, contexts: list[list[Context]]) -> None:
         """Make room for all tables."""

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -85,13 +86,13 @@ def map_exactly(
     """
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     power = (goal.energy, goal.cycles)
-    solved = _best_of(spaces, power, workers, watch)
+    solved = _best_of([*_perfect(spaces[:1]), *spaces], power, workers, watch)
     if solved.best is None:
         raise NoValidMapping("\n".join([_none_valid(solved, spaces), *_why(spaces[0])]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if certificate.proved and goal.energy == 0.0:  # of all mappings with the fewest cycles the one of least energy
-        best = _best_of(spaces, (1.0, 0.0), workers, watch, best.cycles, solved.solver).best or best
+        best = _best_of(spaces, (1.0, 0.0), workers, watch, best, solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
@@ -159,20 +160,22 @@ def _best_of(
     power: tuple[float, float],
     workers: int,
     watch: _Watch,
-    most_cycles: int | None = None,
+    fastest: Result | None = None,
     solver: Solver | None = None,
 ) -> _Solved:
     """Find the best mapping of some spaces; each is searched for what is better than the best of those before.
 
-    `solver` is that of the one space, if it was searched before.
+    With `fastest` the best is the one of least energy of those that are as fast.
+    `solver` is that of the last space, if it was searched before.
     """
-    solved = _Solved()
+    solved = _Solved() if fastest is None else _Solved(fastest, fastest.energy_pj)
+    most_cycles = None if fastest is None else fastest.cycles
     for space in spaces:
         floor = _floor(space, power)
         if solved.stop != "exhausted" or floor >= solved.value:
             solved.bound = min(solved.bound, floor)
             continue
-        if solver is None or len(spaces) > 1:
+        if solver is None or solver.space is not space:
             solver = Solver(space, cycles=power[1] > 0, workers=workers)
         if most_cycles is not None:
             solver.limit_cycles(most_cycles)
@@ -180,6 +183,16 @@ def _best_of(
         seek(space, solver, power, watch, most_cycles, solved)
     solved.solver = solver
     return solved
+
+
+def _perfect(spaces: Sequence[MapSpace]) -> list[MapSpace]:
+    """The part of spaces that leaves no remainders: quickly searched, for a good mapping to start from."""
+    found = []
+    for space in spaces:
+        if space.imperfect:
+            with suppress(NoValidMapping):
+                found.append(MapSpace(space.encoded, space.constraints))
+    return found
 
 
 def _seek(

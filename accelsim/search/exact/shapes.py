@@ -12,13 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import AccelsimError
+from accelsim.errors import TooManyChoices
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import Bools, Floats, Ints
 
 MOST_PAIRS = 20_000_000
 """Pairs of bounds on two axes that are looked at, at most."""
+MOST_SHAPES = 1_000_000
+"""Tile shapes, where some dimensions may leave remainders, at most."""
 
 
 class Shapes(NamedTuple):
@@ -112,6 +114,9 @@ def make_shapes(space: MapSpace) -> Shapes:
         for dim, bound in zip(encoded.dims, bounds, strict=True)
     ]
     dims, most = len(counts), max(map(len, counts))
+    total = math.prod(map(len, counts))
+    if space.imperfect and total > MOST_SHAPES:
+        raise TooManyChoices(f"{total:.2g} tile shapes are too many to look at; let fewer dimensions leave remainders")
     steps = [_steps(found, dim in space.imperfect) for dim, found in zip(encoded.dims, counts, strict=True)]
     factors = [sorted({1, *(int(f) for f in np.unique(step) if f)}) for step in steps]
     size, passing = np.zeros((2, dims, most), np.int64)
@@ -225,7 +230,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     y = _tuples(space, Slot(level, "y"), fanout[1])
     if len(x) * len(y) > MOST_PAIRS:
         name = space.encoded.architecture.levels[level].name
-        raise AccelsimError(
+        raise TooManyChoices(
             f"{len(x) * len(y):.2g} ways to spread over the fanout of {name} are too many to look at; let fewer "
             "dimensions leave remainders, or constrain what is spread there"
         )

@@ -36,6 +36,8 @@ SMALL = 256
 POLL_SECONDS = 0.05
 DIVE_SECONDS = 0.1
 """How long a first mapping near the bound is looked for, where time is short."""
+LONGEST_DIVE = 5.0
+"""How long any mapping at all is looked for then [s]."""
 SPREADS = 3
 """Classes of spatial spread that the tables tell apart where cycles count."""
 
@@ -384,7 +386,7 @@ class Solver:
         least = float(values[0]) if many else math.inf
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, self.bounds.values.nbytes)
         rounds = self._rounds(kind, least, limit)
-        if kind == BEST and many and not total.many[0] and deadline is not None:
+        if kind == BEST and many and not total.many[0] and deadline is not None and limit == math.inf:
             self._find_any(goal, total, begin, values)
         for up_to in rounds:
             goal.limit[0] = up_to
@@ -450,9 +452,8 @@ class Solver:
         goal.kind[0] = ANY
         for factor in (1.02, 1.2, 2.0, math.inf):
             goal.limit[0] = values[0] * factor
-            timer = Timer(DIVE_SECONDS, lambda: self.stop.fill(1))
-            if factor < math.inf:
-                timer.start()
+            timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, lambda: self.stop.fill(1))
+            timer.start()
             self._explore(goal, total, begin, values)
             timer.cancel()
             self.stop[0] = 0
