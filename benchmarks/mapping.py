@@ -1,4 +1,4 @@
-"""Time the exact mapper on one core with warm kernels: GEMM, VGG-16 conv3_2 and ResNet-50, beside the issue's targets.
+"""Time the exact mapper on one core with warm kernels: GEMM, VGG-16 conv3_2 and ResNet-50, beside targets.
 
 Run `make bench-map`, or `python benchmarks/mapping.py [--quick] [--json FILE]`.
 """
@@ -35,7 +35,7 @@ from accelsim.workload import Einsum  # noqa: E402
 MACHINES = ("eyeriss", "systolic", "nvdla", "simba", "gpu_sm")
 OBJECTIVES = ("energy", "edp", "cycles", "front")
 TARGETS = {"GEMM": 0.1, "VGG": 1.0, "conv": 1.0, "all": 10.0}
-"""Seconds that the issue allows the energy objective; any other may take `SLACK` times as long."""
+"""Seconds that the energy objective may take; any other `SLACK` times as long."""
 SLACK = 3.0
 RUNS, LONG = 3, 10.0
 """The best of so many runs counts, fewer where together they took longer than this [s]."""

@@ -35,15 +35,24 @@ HEADS = "tool,machine,problem,objective,peer,its mapping,ours,ratio,ours there,p
 Json = dict[str, Any]
 
 
-def search(peer: Peer, budget: Budget | None) -> tuple[SearchResult, float, float]:
-    """Our best of the peer's choices of spatial loops, its value, and processor time of all these searches."""
+def search(peer: Peer, budget: Budget | None, free: bool) -> tuple[SearchResult, float, float]:
+    """Our best of the peer's choices of spatial loops, its value, and processor time of all these searches.
+
+    `free`: uneven mappings too.
+    """
     tiny = replace(peer.einsum, dims={dim: min(bound, 2) for dim, bound in peer.einsum.dims.items()})
     map_einsum(peer.architecture, tiny, objective=peer.objective, workers=1)  # compiles
     started, found = time.process_time(), []
     for asked in peer.constraints:
         found.append(
             map_einsum(
-                peer.architecture, peer.einsum, constraints=asked, objective=peer.objective, budget=budget, workers=1
+                peer.architecture,
+                peer.einsum,
+                constraints=asked,
+                objective=peer.objective,
+                budget=budget,
+                workers=1,
+                uneven=free,
             )
         )
     seconds = time.process_time() - started
@@ -128,6 +137,7 @@ def main() -> None:
     parser.add_argument("--live", action="store_true", help="run the peers too, from $ACCELSIM_PEERS")
     parser.add_argument("--only", default="", metavar="WORDS", help="only lines that have all of these words")
     parser.add_argument("--seconds", type=float, help="budget of each of our searches")
+    parser.add_argument("--uneven", action="store_true", help="let ours keep the tensors of a level at different loops")
     options = parser.parse_args()
     budget = Budget(seconds=options.seconds) if options.seconds else None
     words = set(options.only.split())
@@ -140,7 +150,7 @@ def main() -> None:
             sys.stdout.write(f"{peer.tool} {peer.machine} {peer.problem}: not compared, its loops leave remainders\n")
             continue
         peers.append((peer, peer.nest))
-        searched.append(search(peer, budget))
+        searched.append(search(peer, budget, options.uneven))
     now = live([peer for peer, _ in peers], [found for found, _, _ in searched]) if options.live else [{}] * len(peers)
     lines = [HEADS.split(",")]
     lines += [row(*peer, *more) for peer, more in zip(peers, zip(searched, now, strict=True), strict=True)]
