@@ -1,6 +1,6 @@
 """Remainders and padding in the search: the optimum is that of brute force, and what a mapping costs at least is so.
 
-`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 400).
+`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 600).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.workload import pad, shared_rank
 from tests.problems import problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "400"))
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "600"))
 GROUPS = 12
 MOST = 4000
 OBJECTIVES = {"energy": (1, 0), "edp": (1, 1), "cycles": (0, 1)}

@@ -36,6 +36,7 @@ from accelsim.search.exact.node_kernel import (
     ORDER,
     ORDER_END,
     ROOT,
+    ROUTE,
     begin_root,
     flow,
     known_port_cycles,
@@ -206,22 +207,39 @@ def _block_bound(
 def _next_group(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
     """Go to the next options that spread alike: one after the other, or those that lead to the next tile."""
     cursor = path.cursor[level]
-    cursor[GROUP] += 1
-    group = g.group_first[level] + cursor[GROUP]
-    if group >= g.group_first[level + 1]:
-        return False
-    if not g.by_tile[level]:
-        cursor[OPTION] = g.option_first[level] + cursor[GROUP]
-        cursor[OPTION_END] = cursor[OPTION] + 1
-        return True
-    cursor[OPTION], cursor[OPTION_END] = 0, 0
-    rest, spread = g.tiles[group], 0
-    for d in range(shapes.sizes.shape[0]):
-        index = shapes.over[d, path.mid[level, d], rest // shapes.stride[d]]
-        rest %= shapes.stride[d]
-        if index < 0:
+    cursor[ROUTE] += 1
+    if not shapes.remainders[0] or cursor[GROUP] < 0 or not _find_route(shapes, g, path, level):
+        cursor[GROUP] += 1
+        cursor[ROUTE] = 0
+        group = g.group_first[level] + cursor[GROUP]
+        if group >= g.group_first[level + 1]:
+            return False
+        if not g.by_tile[level]:
+            cursor[OPTION] = g.option_first[level] + cursor[GROUP]
+            cursor[OPTION_END] = cursor[OPTION] + 1
             return True
-        spread += index * shapes.factor_stride[d]
+        if not _find_route(shapes, g, path, level):
+            cursor[OPTION], cursor[OPTION_END] = 0, 0
+    return True
+
+
+@inline
+def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
+    """Find the options that lead to a tile by one of the ways there are, number ROUTE; False if there is none."""
+    cursor = path.cursor[level]
+    rest, number, spread = g.tiles[g.group_first[level] + cursor[GROUP]], cursor[ROUTE], 0
+    for d in range(shapes.sizes.shape[0]):
+        ways = shapes.route[d, path.mid[level, d], rest // shapes.stride[d]]
+        rest %= shapes.stride[d]
+        many = 0
+        while many < ways.shape[0] and ways[many] >= 0:
+            many += 1
+        if many == 0:
+            return False
+        spread += ways[number % many] * shapes.factor_stride[d]
+        number //= many
+    if number > 0:
+        return False
     cursor[OPTION], cursor[OPTION_END] = g.option_of[level, spread], g.option_of[level, spread + 1]
     return True
 

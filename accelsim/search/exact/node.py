@@ -74,7 +74,7 @@ class Path(NamedTuple):
     mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;
     parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L], words
     at each level so far; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
-    int64[L + 1], words held; cursor : int64[L, 7], what is next at each level; context :
+    int64[L + 1], words held; cursor : int64[L, 8], what is next at each level; context :
     int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; piece : int64[T, P];
     piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping;
     column : float64[4], what counts of it or at least of all its completions;

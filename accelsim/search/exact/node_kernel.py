@@ -35,7 +35,7 @@ from accelsim.search.exact.shapes import Shapes
 
 ROOT = np.int64(0)
 """The outermost level; functions would compile anew for each plain integer."""
-ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE = range(7)
+ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE = range(8)
 
 
 @jit
@@ -340,6 +340,15 @@ def shape_of(shapes: Shapes, digits: Ints) -> int:
     return shape
 
 
+@inline
+def _least_loops(shapes: Shapes, g: Guide, path: Path, level: int, option: int, d: int) -> bool:
+    """Whether the loops on both axes are the shortest ones for their numbers of passes."""
+    inner, y, x = shapes.passes[d, path.tile[level + 1, d]], g.option_y[option, d], g.option_x[option, d]
+    middle = -(-inner // y)
+    outer = -(-middle // x)
+    return bool(y == -(-inner // middle) and x == -(-middle // outer))
+
+
 @jit
 def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, option: int) -> bool:
     """Spread over the network below a level; False if the shape cannot."""
@@ -355,6 +364,8 @@ def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, l
         if index < 0 or (level == levels - 1 and index > 0):
             return False
         path.tile[level + 1, d] = index
+        if shapes.ragged[d] and not _least_loops(shapes, g, path, level, option, d):
+            return False
     used, apart = s.level[level, USED], s.level[level, PARTS_APART]
     for d in range(dims):
         m.x[0, level, d], m.y[0, level, d] = g.option_x[option, d], g.option_y[option, d]

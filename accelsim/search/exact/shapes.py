@@ -34,7 +34,8 @@ class Shapes(NamedTuple):
     factors : int64[D], how many; factor_stride : int64[D], of spread numbers, made of factors as shape numbers are of
     sizes; factor_at : int64[D, *], index of a factor, -1 if it is none; times : int64[D, N, F], index of the size
     around a loop of some factor, -1 if that is none; over : int64[D, N, N], index of the factor that leads to a size
-    from another one inside, -1 if none does; box : int64[T, S], words of each tile, at least; words : float64[T, S],
+    from another one inside, -1 if none does; route : int64[D, N, N, *], all factors that do so by loops on two axes, -1
+    after the last; box : int64[T, S], words of each tile, at least; words : float64[T, S],
     words that enter all tiles of a shape at least, if the next loop outside moves them; remainders : bool[1], whether
     any dimension may leave some; ragged : bool[D], which; macs : float64[1], multiply-accumulates.
     """
@@ -49,6 +50,7 @@ class Shapes(NamedTuple):
     factor_at: Ints
     times: Ints
     over: Ints
+    route: Ints
     box: Ints
     words: Floats
     remainders: Bools
@@ -118,12 +120,14 @@ def make_shapes(space: MapSpace) -> Shapes:
     if space.imperfect and total > MOST_SHAPES:
         raise TooManyChoices(f"{total:.2g} tile shapes are too many to look at; let fewer dimensions leave remainders")
     steps = [_steps(found, dim in space.imperfect) for dim, found in zip(encoded.dims, counts, strict=True)]
-    factors = [sorted({1, *(int(f) for f in np.unique(step) if f)}) for step in steps]
+    routes = [_routes(step, dim in space.imperfect) for dim, step in zip(encoded.dims, steps, strict=True)]
+    factors = [sorted({1}.union(*found.values())) for found in routes]
     size, passing = np.zeros((2, dims, most), np.int64)
     factor = np.zeros((dims, max(map(len, factors))), np.int64)
-    factor_at = np.full((dims, max(bounds) + 1), -1, np.int64)
+    factor_at = np.full((dims, max(map(max, factors)) + 1), -1, np.int64)
     times = np.full((dims, most, factor.shape[1]), -1, np.int64)
     over = np.full((dims, most, most), -1, np.int64)
+    route = np.full((dims, most, most, max(max(map(len, found.values())) for found in routes)), -1, np.int64)
     for d, (found, bound) in enumerate(zip(counts, bounds, strict=True)):
         passing[d, : len(found)] = found
         size[d, : len(found)] = [-(-bound // n) for n in found]
@@ -131,7 +135,9 @@ def make_shapes(space: MapSpace) -> Shapes:
         factor_at[d, factors[d]] = np.arange(len(factors[d]))
         inner, outer = np.nonzero(steps[d])
         over[d, outer, inner] = factor_at[d, steps[d][inner, outer]]
-        times[d, inner, over[d, outer, inner]] = outer
+        for (i, o), ways in routes[d].items():
+            route[d, o, i, : len(ways)] = factor_at[d, sorted(ways)]
+            times[d, i, factor_at[d, sorted(ways)]] = o
     count = np.array([len(found) for found in counts], np.int64)
     box = np.ones((len(encoded.tensors), int(count.prod())), np.int64)
     words = np.ones(box.shape)
@@ -174,6 +180,7 @@ def make_shapes(space: MapSpace) -> Shapes:
         factor_at=factor_at,
         times=times,
         over=over,
+        route=route,
         box=box,
         words=words,
         remainders=np.array([bool(ragged.any())]),
@@ -188,6 +195,21 @@ def _steps(counts: list[int], imperfect: bool) -> Ints:
     factor = -(-inner // outer)
     reached = -(-inner // factor) == outer if imperfect else inner % outer == 0
     return np.where(reached, factor, 0).astype(np.int64)
+
+
+def _routes(steps: Ints, imperfect: bool) -> dict[tuple[int, int], set[int]]:
+    """Factors that lead from each size to each one outside by a loop on y and one on x outside it.
+
+    Two loops that leave remainders may cover more than one loop would have to: 5 is 2 inside 3.
+    """
+    found: dict[tuple[int, int], set[int]] = {}
+    for i, o in np.argwhere(steps):
+        found[int(i), int(o)] = {int(steps[i, o])}
+    if imperfect:
+        for i, mid in np.argwhere(steps):
+            for o in np.flatnonzero(steps[mid]):
+                found[int(i), int(o)].add(int(steps[i, mid] * steps[mid, o]))
+    return found
 
 
 def _along(values: Ints, d: int, dims: int) -> Ints:
@@ -235,6 +257,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
             "dimensions leave remainders, or constrain what is spread there"
         )
     alike = bool(c.multicast[level, 0] == c.multicast[level, 1] and c.reduction[level, 0] == c.reduction[level, 1])
+    alike &= not space.imperfect  # loops that leave remainders cannot change places
     keys = [_sharing(space, level, axis, side) for axis, side in ((0, x), (1, y))]
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
     head = np.full(shapes.spreads, -1, np.int64)
@@ -269,6 +292,9 @@ def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints) -> Ints:
                 inside = c.relevant[t] & (c.rank[t] == r)
                 several = (bounds[:, inside] > 1).sum(axis=1) > 1
                 overlapping[np.ix_(several, inside)] = bounds[np.ix_(several, inside)]
+    for d, dim in enumerate(space.encoded.dims):
+        if dim in space.imperfect:
+            overlapping[:, d] = bounds[:, d]
     windows = np.unique(overlapping, axis=0, return_inverse=True)[1].reshape(-1)
     return np.stack([*rows, windows], 1)
 
