@@ -1,6 +1,6 @@
 """Remainders and padding in the search: the optimum is that of brute force, and what a mapping costs at least is so.
 
-`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 600).
+`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 240).
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ from accelsim.search.exact.solve import Solver
 from accelsim.workload import pad, shared_rank
 from tests.problems import problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "600"))
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "240"))
 GROUPS = 12
-MOST = 4000
+MOST = 6000
+KNOWN = [543]
+"""Problems that a mistake was once found with: the best mapping spreads one dimension over both axes, 5 = 3 x 2."""
 OBJECTIVES = {"energy": (1, 0), "edp": (1, 1), "cycles": (0, 1)}
 
 
@@ -102,7 +104,7 @@ def awkward(seed):
 def test_best_with_remainders__is_that_of_brute_force(group):
     """Each mapping of the space is evaluated; the search finds the best, proves it, and counts the space."""
     looked = 0
-    for seed in range(group, PROBLEMS, GROUPS):
+    for seed in [*range(group, PROBLEMS, GROUPS), *KNOWN[group::GROUPS]]:
         architecture, einsum, imperfect = awkward(seed)
         known = mappings(architecture, einsum, imperfect) if imperfect else None
         if known is None:
@@ -126,7 +128,7 @@ def test_best_with_remainders__is_that_of_brute_force(group):
         assert result.space_size == len(known), seed
         assert evaluate(architecture, einsum, result.best.mapping) == result.best
         looked += 1
-    assert looked > 10
+    assert looked > 2
 
 
 def test_what_mappings_cost_at_least__they_cost():
