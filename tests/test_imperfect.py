@@ -1,6 +1,6 @@
 """Remainders and padding in the search: the optimum is that of brute force, and what a mapping costs at least is so.
 
-`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 240).
+`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 96).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from accelsim.search.exact.solve import Solver
 from accelsim.workload import pad, shared_rank
 from tests.problems import problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "240"))
-GROUPS = 12
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "96"))
+GROUPS = 6
 MOST = 6000
 KNOWN = [543]
 """Problems that a mistake was once found with: the best mapping spreads one dimension over both axes, 5 = 3 x 2."""
@@ -158,7 +158,7 @@ def test_what_mappings_cost_at_least__they_cost():
 def test_loops_longer_than_their_passes_need__are_hardly_ever_better():
     """The space of the search leaves them out; the text says so, and this is how often it matters."""
     better = looked = 0
-    for seed in range(200):
+    for seed in range(80):
         architecture, einsum, imperfect = awkward(seed)
         every = mappings(architecture, einsum, imperfect, tight=False) if imperfect else None
         if every is None:
@@ -168,11 +168,11 @@ def test_loops_longer_than_their_passes_need__are_hardly_ever_better():
         tight = [evaluate_ragged(encoded, each)[1] for each in mappings(architecture, einsum, imperfect) or ()]
         looked += math.isfinite(min(costs))
         better += min(costs) < min(tight) * (1 - 1e-9)
-    assert looked > 30
+    assert looked > 10
     assert better <= 0.05 * looked
 
 
-@pytest.mark.parametrize(("machine", "dims"), [("eyeriss", (13, 55, 27)), ("nvdla", (7, 100, 1000))])
+@pytest.mark.parametrize(("machine", "dims"), [("nvdla", (7, 100, 1000))])
 def test_awkward_bounds__profit(machine, dims):
     """Prime and other bounds: with remainders, and with padding, the optimum is better, and never worse."""
     architecture, gemm = load_architecture(machine), load_workload("gemm").layers[0]
