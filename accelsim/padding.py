@@ -20,7 +20,7 @@ def rounded_bounds(bound: int) -> list[int]:
     Examples
     --------
     >>> rounded_bounds(55), rounded_bounds(7), rounded_bounds(64)
-    ([55, 56, 64], [7, 8], [64, 80])
+    ([55, 56, 64], [7, 8], [64])
     """
     powers = (2**k for k in range(bound.bit_length()))
     rounded = {-(-bound // power) * power for power in powers} | {bound}

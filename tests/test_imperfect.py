@@ -158,7 +158,7 @@ def test_what_mappings_cost_at_least__they_cost():
 def test_loops_longer_than_their_passes_need__are_hardly_ever_better():
     """The space of the search leaves them out; the text says so, and this is how often it matters."""
     better = looked = 0
-    for seed in range(80):
+    for seed in range(50):
         architecture, einsum, imperfect = awkward(seed)
         every = mappings(architecture, einsum, imperfect, tight=False) if imperfect else None
         if every is None:
@@ -168,7 +168,7 @@ def test_loops_longer_than_their_passes_need__are_hardly_ever_better():
         tight = [evaluate_ragged(encoded, each)[1] for each in mappings(architecture, einsum, imperfect) or ()]
         looked += math.isfinite(min(costs))
         better += min(costs) < min(tight) * (1 - 1e-9)
-    assert looked > 10
+    assert looked > 5
     assert better <= 0.05 * looked
 
 

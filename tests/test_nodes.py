@@ -260,5 +260,5 @@ def test_uneven_search__is_refused_where_it_is_none():
 
     with pytest.raises(AccelsimError, match="only an exact search"):
         map_einsum(architecture, einsum, uneven=True, method="random", budget=Budget(mappings=10))
-    with pytest.raises(AccelsimError, match="only even mappings are listed"):
+    with pytest.raises(AccelsimError, match="only even mappings without remainders"):
         map_einsum(architecture, einsum, uneven=True, top=5)
