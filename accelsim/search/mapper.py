@@ -153,24 +153,26 @@ def map_einsum(
             raise AccelsimError(
                 "only even mappings without remainders and padding are listed; ask for the best other one alone"
             )
-        spaces = [space]
         nodes = arrangements(architecture, einsum, space.constraints)[: None if uneven else 1]
         bounds = read_padding(einsum, pad)
-        machines = list(itertools.product(padded_einsums(einsum, bounds), nodes))
+        pairs = list(itertools.product(padded_einsums(einsum, bounds), nodes))
+        machines = [encoded, *(encode(arrange(architecture, each), padded) for padded, each in pairs[1:])]
         while True:
-            for padded, each in machines[1:]:
-                with suppress(NoValidMapping):  # the constraints leave these bounds no factors
-                    spaces.append(MapSpace(encode(arrange(architecture, each), padded), constraints, ragged))
             try:
                 return map_exactly(
-                    spaces, goal, top=top, within=within, budget=budget, workers=cores, on_progress=on_progress,
+                    _spaces(machines, space.constraints, ragged),
+                    goal,
+                    top=top,
+                    within=within,
+                    budget=budget,
+                    workers=cores,
+                    on_progress=on_progress,
                     padded=tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:]),
-                )  # fmt: skip
+                )
             except TooManyChoices:
                 if imperfect != "all" or len(ragged) < 2:
                     raise
             ragged -= {_smoothest(einsum, ragged)}
-            spaces = [MapSpace(encoded, constraints, ragged)]
     if uneven or imperfect or pad:
         raise AccelsimError("only an exact search finds uneven mappings, or some with remainders or padding")
     if top > 1 or within is not None:
@@ -185,6 +187,15 @@ def map_einsum(
     if budget is None:
         budget = Budget() if exhaustive else Budget(seconds=5.0)
     return _Run(encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
+
+
+def _spaces(machines: list[Encoded], constraints: Constraints, ragged: frozenset[str]) -> list[MapSpace]:
+    """Map spaces of arranged machines and padded Einsums, those as they were given first."""
+    spaces = [MapSpace(machines[0], constraints, ragged)]
+    for encoded in machines[1:]:
+        with suppress(NoValidMapping):  # the constraints leave these bounds no factors
+            spaces.append(MapSpace(encoded, constraints, ragged))
+    return spaces
 
 
 def _smoothest(einsum: Einsum, dims: frozenset[str]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +32,8 @@ from accelsim.search.exact.shapes import Grid, Shapes
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
+IN_ONE_GO = 500_000
+"""Such pairs that are looked at before the clock is: some tenths of a second."""
 Context = tuple[tuple[int, float], ...]
 """For each tensor the level that it comes from, and the share of reads that networks since then leave."""
 
@@ -134,8 +137,8 @@ def least_energies(grid: Grid) -> Floats:
 class BoundsMaker:
     """Fills the tables; see `make_bounds`."""
 
-    def __init__(self, grid: Grid, spreads: int, pj: Floats) -> None:
-        self.grid, self.most_spreads = grid, spreads
+    def __init__(self, grid: Grid, spreads: int, pj: Floats, deadline: float | None) -> None:
+        self.grid, self.most_spreads, self.deadline = grid, spreads, deadline
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
         self.shapes: Shapes = grid.shapes
@@ -277,28 +280,36 @@ class BoundsMaker:
             spreading, around = bounds.networks[level], bounds.around[level]
             tiles = np.flatnonzero(spreading.fits.any(axis=0)) if level < self.levels - 1 else np.zeros(1, np.int64)
             out = np.full((self.shapes.total, *around.values.shape[:3]), np.inf)
-            sweep_network(
-                self.c,
-                self.shapes,
-                self.most[level],
-                self.grid.options[level],
-                spreading,
-                bounds.pj,
-                tiles,
-                np.ascontiguousarray(np.moveaxis(further.values, -1, 0)),
-                out,
-                make_detail(self.encoded),
-                scratch,
-            )
+            inside = np.ascontiguousarray(np.moveaxis(further.values, -1, 0))
+            go = max(1, IN_ONE_GO // max(1, len(self.grid.options[level].spread)))
+            for first in range(0, len(tiles), go):
+                self._look_at_clock()
+                sweep_network(
+                    self.c,
+                    self.shapes,
+                    self.most[level],
+                    self.grid.options[level],
+                    spreading,
+                    bounds.pj,
+                    tiles[first : first + go],
+                    inside,
+                    out,
+                    make_detail(self.encoded),
+                    scratch,
+                )
             around.values[:] = np.moveaxis(out, 0, -1)
             if level:
                 further = bounds.inside[level]
                 self._fill_inside(level, around, further)
         return bounds
 
+    def _look_at_clock(self) -> None:
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise TimeoutError("the tables take longer")
+
     def _refuse_endless(self) -> None:
         """Raise where remainders leave so many tiles and ways to spread that the tables would take minutes."""
-        if not self.shapes.remainders[0]:
+        if not self.shapes.ragged.any():
             return
         pairs = sum(
             int(spreading.fits.any(axis=0).sum()) * len(options.spread)
@@ -414,6 +425,7 @@ class BoundsMaker:
             for q, found in enumerate(blocks):
                 for b in range(len(around.edges)):
                     out = table.values[at, q, b]
+                    self._look_at_clock()
                     for block in found:
                         sweep_block(
                             self.shapes,
@@ -524,7 +536,7 @@ def outer_port_cycles(grid: Grid) -> Floats | None:
     return None
 
 
-def make_bounds(grid: Grid, spreads: int, pj: Floats) -> Bounds:
+def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
     Parameters
@@ -534,9 +546,16 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats) -> Bounds:
         How many classes of spatial spread to tell apart; more give better bounds where cycles count.
     pj : float64[L, T, 4]
         What an element's action costs: its energy [pJ], or anything else that adds up.
+    deadline : float, optional
+        When to give up, by `time.monotonic`.
 
     Returns
     -------
     Bounds
+
+    Raises
+    ------
+    TimeoutError
+        If they are not filled by the deadline.
     """
-    return BoundsMaker(grid, spreads, pj).make()
+    return BoundsMaker(grid, spreads, pj, deadline).make()

@@ -58,11 +58,11 @@ def pick_splits(
             spread = 0
             for d in range(dims):
                 product = x[a, d] * y[b, d]
-                index = shapes.factor_at[d, product] if product < shapes.factor_at.shape[1] else -1
+                index = shapes.spread_at[d, product] if product < shapes.spread_at.shape[1] else -1
                 if index < 0:
                     spread = -1
                     break
-                spread += index * shapes.factor_stride[d]
+                spread += index * shapes.spread_stride[d]
             if spread < 0:
                 continue
             if not every:
@@ -357,7 +357,7 @@ def sweep_network(
         for o in range(options.spread.shape[0]):
             around = 0
             for d in range(dims):
-                mid[d] = shapes.times[d, tile[d], options.factor[o, d]]
+                mid[d] = shapes.times[d, tile[d], options.place[o, d]]
                 if mid[d] < 0 or mid[d] >= most[d]:
                     around = -1
                     break

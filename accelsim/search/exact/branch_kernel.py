@@ -204,11 +204,11 @@ def _block_bound(
 
 
 @inline
-def _next_group(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
+def _next_group(shapes: Shapes, g: Guide, path: Path, level: int, ragged: Bools | None) -> bool:
     """Go to the next options that spread alike: one after the other, or those that lead to the next tile."""
     cursor = path.cursor[level]
     cursor[ROUTE] += 1
-    if not shapes.remainders[0] or cursor[GROUP] < 0 or not _find_route(shapes, g, path, level):
+    if ragged is None or cursor[GROUP] < 0 or not _find_route(shapes, g, path, level):
         cursor[GROUP] += 1
         cursor[ROUTE] = 0
         group = g.group_first[level] + cursor[GROUP]
@@ -236,7 +236,7 @@ def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
             many += 1
         if many == 0:
             return False
-        spread += ways[number % many] * shapes.factor_stride[d]
+        spread += ways[number % many] * shapes.spread_stride[d]
         number //= many
     if number > 0:
         return False
@@ -268,7 +268,7 @@ def next_spread(
             choice, cursor[CHOICE] = 0, 0
             cursor[OPTION] += 1
             while cursor[OPTION] >= cursor[OPTION_END]:
-                if not _next_group(shapes, g, path, level):
+                if not _next_group(shapes, g, path, level, ragged):
                     return False
             if not spread_over(c, shapes, g, path, s, level, cursor[OPTION]):
                 cursor[CHOICE] = choices

@@ -17,7 +17,7 @@ from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
-from accelsim.model.evaluate import evaluate
+from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.nodes import fold
 from accelsim.result import Certificate, FrontResult, Result, SearchResult
@@ -85,24 +85,24 @@ def map_exactly(
     `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try.
     """
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
-    power = (goal.energy, goal.cycles)
-    solved = _best_of([*_perfect(spaces[:1]), *spaces], power, workers, watch)
+    aim = _Aim((goal.energy, goal.cycles), workers, watch)
+    solved = _best_of([*_perfect(spaces[:1]), *spaces], aim)
     if solved.best is None:
         raise NoValidMapping("\n".join([_none_valid(solved, spaces), *_why(spaces[0])]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if certificate.proved and goal.energy == 0.0:  # of all mappings with the fewest cycles the one of least energy
-        best = _best_of(spaces, (1.0, 0.0), workers, watch, best, solved.solver).best or best
+        best = _best_of(spaces, _Aim((1.0, 0.0), workers, watch, best), solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
         more = Solver(spaces[0], cycles=goal.cycles > 0, every=True, workers=workers)
         room = top if top > 1 else LISTED
         if within is None:
-            found = more.search(power=power, room=room, deadline=watch.deadline, on_poll=watch.tell)
+            found = more.search(power=aim.power, room=room, deadline=watch.deadline, on_poll=watch.tell)
         else:
             found = more.search(
-                kind=WITHIN, power=power, room=room, limit=certificate.value * (1.0 + within),
+                kind=WITHIN, power=aim.power, room=room, limit=certificate.value * (1.0 + within),
                 deadline=watch.deadline, on_poll=watch.tell,
             )  # fmt: skip
             counted = (within, int(found.found.tally[2]))
@@ -124,6 +124,16 @@ def map_exactly(
         imperfect=tuple(sorted(spaces[0].imperfect)),
         padded=padded,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """What is looked for: the least energy^a * cycles^b; with `fastest`, of the mappings that are as fast."""
+
+    power: tuple[float, float]
+    workers: int
+    watch: _Watch
+    fastest: Result | None = None
 
 
 @dataclass(slots=True)
@@ -155,32 +165,32 @@ class _Solved:
         return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
-def _best_of(
-    spaces: Sequence[MapSpace],
-    power: tuple[float, float],
-    workers: int,
-    watch: _Watch,
-    fastest: Result | None = None,
-    solver: Solver | None = None,
-) -> _Solved:
+def _best_of(spaces: Sequence[MapSpace], aim: _Aim, solver: Solver | None = None) -> _Solved:
     """Find the best mapping of some spaces; each is searched for what is better than the best of those before.
 
-    With `fastest` the best is the one of least energy of those that are as fast.
     `solver` is that of the last space, if it was searched before.
     """
-    solved = _Solved() if fastest is None else _Solved(fastest, fastest.energy_pj)
-    most_cycles = None if fastest is None else fastest.cycles
+    solved = _Solved() if aim.fastest is None else _Solved(aim.fastest, aim.fastest.energy_pj)
     for space in spaces:
-        floor = _floor(space, power)
+        floor = _floor(space, aim.power)
         if solved.stop != "exhausted" or floor >= solved.value:
             solved.bound = min(solved.bound, floor)
             continue
-        if solver is None or solver.space is not space:
-            solver = Solver(space, cycles=power[1] > 0, workers=workers)
-        if most_cycles is not None:
-            solver.limit_cycles(most_cycles)
-        seek = _seek_remainders if space.imperfect else _seek
-        seek(space, solver, power, watch, most_cycles, solved)
+        try:
+            if solver is None or solver.space is not space:
+                deadline = (
+                    None if solved.best is None else aim.watch.deadline
+                )  # the first search has an answer, however late
+                solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=deadline)
+            if aim.fastest is not None:
+                solver.limit_cycles(aim.fastest.cycles)
+            seek = _seek_remainders if space.imperfect else _seek
+            seek(space, solver, aim, solved)
+        except (KeyboardInterrupt, TimeoutError) as why:
+            if solved.best is None:
+                raise
+            solved.stop = "timeout" if isinstance(why, TimeoutError) else "interrupted"
+            solved.bound = min(solved.bound, floor)
     solved.solver = solver
     return solved
 
@@ -195,16 +205,10 @@ def _perfect(spaces: Sequence[MapSpace]) -> list[MapSpace]:
     return found
 
 
-def _seek(
-    space: MapSpace,
-    solver: Solver,
-    power: tuple[float, float],
-    watch: _Watch,
-    most_cycles: int | None,
-    solved: _Solved,
-) -> None:
+def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     """Look in one space for what is better than the best so far."""
-    outcome = solver.search(power=power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+    watch = aim.watch
+    outcome = solver.search(power=aim.power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
     _refuse_mismatch(outcome)
     if outcome.found.many[0] and outcome.found.value[0] < solved.value:
         solved.best, solved.value = _result(space, outcome.found, 0), float(outcome.found.value[0])
@@ -212,25 +216,24 @@ def _seek(
     solved.add(outcome)
 
 
-def _seek_remainders(
-    space: MapSpace,
-    solver: Solver,
-    power: tuple[float, float],
-    watch: _Watch,
-    most_cycles: int | None,
-    solved: _Solved,
-) -> None:
+def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     """As `_seek`: list mappings by what they cost at least, and evaluate them until no other one can be better."""
-    goal = Objective("", *power)
+    goal, watch = Objective("", *aim.power), aim.watch
+    most_cycles = space.most_cycles if aim.fastest is None else min(space.most_cycles, aim.fastest.cycles)
     for room in ROOMS:
-        outcome = solver.search(power=power, room=room, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+        outcome = solver.search(
+            power=aim.power, room=room, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell
+        )
         solved.add(outcome)
         for i in range(int(outcome.found.many[0])):
-            result = evaluate(space.encoded.architecture, space.encoded.einsum, _mapping(space, outcome.found, i))
+            result = _evaluate(space, outcome.found, i)
             value = goal.value(result.energy_pj, result.cycles)
             if value < float(outcome.found.value[i]) * (1 - 1e-9):
                 raise RuntimeError(f"a mapping costs {value!r}, less than the {outcome.found.value[i]!r} it must")
-            if result.valid and value < solved.value and (most_cycles is None or result.cycles <= most_cycles):
+            broken = space.constraints.broken_by(result.mapping)
+            if broken:
+                raise RuntimeError(f"search found a mapping that breaks the constraints: {broken}")
+            if result.valid and value < solved.value and result.cycles <= most_cycles:
                 solved.best, solved.value = result, value
         if outcome.stop != "exhausted" or outcome.bound >= solved.value * (1 - SURE):
             break
@@ -273,9 +276,17 @@ def _mapping(space: MapSpace, found: Found, i: int) -> Mapping:
     return replace(mapping, imperfect=frozenset(more), padded=padded)
 
 
+def _evaluate(space: MapSpace, found: Found, i: int) -> Result:
+    """Evaluate a mapping that was found with the cost model."""
+    mapping, machine = _mapping(space, found, i), space.encoded.architecture
+    if len(mapping.levels) == len(machine.levels):
+        return evaluate_encoded(space.encoded, mapping)
+    return evaluate(machine, space.encoded.einsum, mapping)
+
+
 def _result(space: MapSpace, found: Found, i: int) -> Result:
-    """Evaluate a mapping that was found with the cost model; a difference is an error of ours."""
-    result = evaluate(space.encoded.architecture, space.encoded.einsum, _mapping(space, found, i))
+    """As `_evaluate`; what the search itself reckoned must be the same, else the error is ours."""
+    result = _evaluate(space, found, i)
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
     energy, cycles = float(found.column[i, ENERGY]), int(found.column[i, CYCLES])
     if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):

@@ -21,7 +21,7 @@ class Guide(NamedTuple):
     none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status
     : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
     int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1];
-    option_x, option_y, option_factor : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
+    option_x, option_y, option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
     S]; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles :
     int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D +
     1]; orders : int64[*, D + 2], dimensions outermost first, then a pair of loops that must carry on; every_first :
@@ -46,7 +46,7 @@ class Guide(NamedTuple):
     option_first: Ints
     option_x: Ints
     option_y: Ints
-    option_factor: Ints
+    option_place: Ints
     keep_first: Ints
     keeps: Bools
     fits: Bools

@@ -360,7 +360,7 @@ def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, l
             index = rest // shapes.stride[d]
             rest %= shapes.stride[d]
         else:
-            index = shapes.over[d, path.mid[level, d], g.option_factor[option, d]]
+            index = shapes.over[d, path.mid[level, d], g.option_place[option, d]]
         if index < 0 or (level == levels - 1 and index > 0):
             return False
         path.tile[level + 1, d] = index

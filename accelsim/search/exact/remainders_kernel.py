@@ -332,12 +332,12 @@ def _step_through(c: Constants, path: Path, t: int) -> None:
 
 
 @jit
-def _copies(c: Constants, path: Path, child: int, above: int, t: int, which: int) -> int:
-    """Different words that tiles of a level bring to instances of one further out, or to their own."""
+def _first_words(c: Constants, path: Path, child: int, above: int, t: int, way: int, which: int) -> int:
+    """Different words that tiles of a level ever bring to instances of one further out, or to their own."""
     words = 1
     _step_through(c, path, t)
     for d in range(c.relevant.shape[1]):
-        tiles, covered = _tiles(c, path, d, child, t, above, MERGED, which, c.bounds[d])
+        tiles, covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
         words *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] else tiles
     return words
 
@@ -414,13 +414,14 @@ def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, ab
     one = _words(c, shapes, path, s, child, t, above, SHARED_UP, BUSIEST)
     energy += _book(c, path, above, t, up, one, UPDATING)
     if not c.windowed[t]:
-        up, one = up - _copies(c, path, child, above, t, ALL), one - _copies(c, path, child, above, t, BUSIEST)
+        up -= _first_words(c, path, child, above, t, MERGED, ALL)
+        one -= _first_words(c, path, child, above, t, MERGED, BUSIEST)
         energy += _book(c, path, above, t, up, one, READING)
     for lv in range(above, child):
         if c.transfers[lv]:
             up = _words(c, shapes, path, s, child, t, lv + 1, SHARED_UP, ALL)
             down = _words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)
-            down -= down if c.windowed[t] else _first_words(c, path, child, t, lv + 1)
+            down -= down if c.windowed[t] else _first_words(c, path, child, lv + 1, t, SHARED_DOWN, ALL)
             energy += float(up + down) * float(c.energy[lv, t, BY_TRANSFER])
     if child < levels:
         up = _words(c, shapes, path, s, child, t, child, OWN, ALL)
@@ -428,17 +429,7 @@ def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, ab
         if c.drain[child]:
             energy += _book(c, path, child, t, up, one, READING)
         if not c.windowed[t]:
-            up, one = up - _copies(c, path, child, child, t, ALL), one - _copies(c, path, child, child, t, BUSIEST)
+            up -= _first_words(c, path, child, child, t, MERGED, ALL)
+            one -= _first_words(c, path, child, child, t, MERGED, BUSIEST)
             energy += _book(c, path, child, t, up, one, WRITING)
     return float(energy)
-
-
-@jit
-def _first_words(c: Constants, path: Path, child: int, t: int, above: int) -> int:
-    """Words that cross a network for the first time, and so do not come down, for groups that share what comes down."""
-    words = 1
-    _step_through(c, path, t)
-    for d in range(c.relevant.shape[1]):
-        tiles, covered = _tiles(c, path, d, child, t, above, SHARED_DOWN, ALL, c.bounds[d])
-        words *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] else tiles
-    return words

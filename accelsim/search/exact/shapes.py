@@ -21,6 +21,8 @@ MOST_PAIRS = 20_000_000
 """Pairs of bounds on two axes that are looked at, at most."""
 MOST_SHAPES = 1_000_000
 """Tile shapes, where some dimensions may leave remainders, at most."""
+MOST_SPREAD_NUMBERS = 10_000_000
+"""Ways to spread the dimensions together, whichever fit a network, where some may leave remainders, at most."""
 
 
 class Shapes(NamedTuple):
@@ -30,14 +32,15 @@ class Shapes(NamedTuple):
     these passes are exact, because the size that loops really cover depends on all of them.
 
     size : int64[D, N], sizes, ascending; sizes : int64[D], how many; stride : int64[D]; passes : int64[D, N], tiles of
-    a size in the whole; factor : int64[D, F], bounds that a loop can have, or that loops on two axes have together;
-    factors : int64[D], how many; factor_stride : int64[D], of spread numbers, made of factors as shape numbers are of
-    sizes; factor_at : int64[D, *], index of a factor, -1 if it is none; times : int64[D, N, F], index of the size
-    around a loop of some factor, -1 if that is none; over : int64[D, N, N], index of the factor that leads to a size
-    from another one inside, -1 if none does; route : int64[D, N, N, *], all factors that do so by loops on two axes, -1
-    after the last; box : int64[T, S], words of each tile, at least; words : float64[T, S],
-    words that enter all tiles of a shape at least, if the next loop outside moves them; remainders : bool[1], whether
-    any dimension may leave some; ragged : bool[D], which; macs : float64[1], multiply-accumulates.
+    a size in the whole; factor : int64[D, F], bounds that a temporal loop can have; factors : int64[D], how many;
+    over : int64[D, N, N], index of the factor that leads to a size from another one inside, -1 if none does;
+    spreads : int64[D], how many bounds the loops over both axes of a network can have together; spread_stride :
+    int64[D], of spread numbers, made of these as shape numbers are of sizes; spread_at : int64[D, *], index of such a
+    bound, -1 if it is none; times : int64[D, N, *], index of the size around a spread, -1 if that is none; route :
+    int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box : int64[T, S], words
+    of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if the next loop
+    outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
+    multiply-accumulates.
     """
 
     size: Ints
@@ -46,14 +49,14 @@ class Shapes(NamedTuple):
     passes: Ints
     factor: Ints
     factors: Ints
-    factor_stride: Ints
-    factor_at: Ints
-    times: Ints
     over: Ints
+    spreads: Ints
+    spread_stride: Ints
+    spread_at: Ints
+    times: Ints
     route: Ints
     box: Ints
     words: Floats
-    remainders: Bools
     ragged: Bools
     macs: Floats
 
@@ -63,23 +66,23 @@ class Shapes(NamedTuple):
         return int(self.box.shape[1])
 
     @property
-    def spreads(self) -> int:
+    def spread_numbers(self) -> int:
         """How many spread numbers there are."""
-        return int(self.factors.prod())
+        return int(self.spreads.prod())
 
 
 class Options(NamedTuple):
     """Ways to spread dimensions over the network below a level.
 
-    x, y : int64[O, D], spatial bounds; factor : int64[O, D], factor index of x * y; spread : int64[O], children in
-    use; down, up : float64[O, T], share of the children of which each group takes one read or makes one update, where
-    that does not depend on the tile; windowed : bool[O, T], where it does; apart : float64[O], product of the bounds
-    that the output lacks.
+    x, y : int64[O, D], spatial bounds; place : int64[O, D], index of x * y among the spreads; spread : int64[O],
+    children in use; down, up : float64[O, T], share of the children of which each group takes one read or makes one
+    update, where that does not depend on the tile; windowed : bool[O, T], where it does; apart : float64[O], product of
+    the bounds that the output lacks.
     """
 
     x: Ints
     y: Ints
-    factor: Ints
+    place: Ints
     spread: Ints
     down: Floats
     up: Floats
@@ -120,24 +123,33 @@ def make_shapes(space: MapSpace) -> Shapes:
     if space.imperfect and total > MOST_SHAPES:
         raise TooManyChoices(f"{total:.2g} tile shapes are too many to look at; let fewer dimensions leave remainders")
     steps = [_steps(found, dim in space.imperfect) for dim, found in zip(encoded.dims, counts, strict=True)]
-    routes = [_routes(step, dim in space.imperfect) for dim, step in zip(encoded.dims, steps, strict=True)]
-    factors = [sorted({1}.union(*found.values())) for found in routes]
+    factors = [sorted({int(f) for f in np.unique(step) if f}) for step in steps]
+    widest = int(c.fanout.prod(axis=1).max())
+    routes = [
+        _routes(step, widest if dim in space.imperfect else 0) for dim, step in zip(encoded.dims, steps, strict=True)
+    ]
+    spreads = [sorted({1}.union(*found.values())) for found in routes]
+    if space.imperfect and math.prod(map(len, spreads)) > MOST_SPREAD_NUMBERS:
+        raise TooManyChoices(
+            f"{math.prod(map(len, spreads)):.2g} ways to spread are too many to look at; let fewer dimensions leave "
+            "remainders"
+        )
     size, passing = np.zeros((2, dims, most), np.int64)
     factor = np.zeros((dims, max(map(len, factors))), np.int64)
-    factor_at = np.full((dims, max(map(max, factors)) + 1), -1, np.int64)
-    times = np.full((dims, most, factor.shape[1]), -1, np.int64)
     over = np.full((dims, most, most), -1, np.int64)
+    spread_at = np.full((dims, max(map(max, spreads)) + 1), -1, np.int64)
+    times = np.full((dims, most, max(map(len, spreads))), -1, np.int64)
     route = np.full((dims, most, most, max(max(map(len, found.values())) for found in routes)), -1, np.int64)
     for d, (found, bound) in enumerate(zip(counts, bounds, strict=True)):
         passing[d, : len(found)] = found
         size[d, : len(found)] = [-(-bound // n) for n in found]
         factor[d, : len(factors[d])] = factors[d]
-        factor_at[d, factors[d]] = np.arange(len(factors[d]))
         inner, outer = np.nonzero(steps[d])
-        over[d, outer, inner] = factor_at[d, steps[d][inner, outer]]
+        over[d, outer, inner] = np.searchsorted(factors[d], steps[d][inner, outer])
+        spread_at[d, spreads[d]] = np.arange(len(spreads[d]))
         for (i, o), ways in routes[d].items():
-            route[d, o, i, : len(ways)] = factor_at[d, sorted(ways)]
-            times[d, i, factor_at[d, sorted(ways)]] = o
+            route[d, o, i, : len(ways)] = spread_at[d, sorted(ways)]
+            times[d, i, spread_at[d, sorted(ways)]] = o
     count = np.array([len(found) for found in counts], np.int64)
     box = np.ones((len(encoded.tensors), int(count.prod())), np.int64)
     words = np.ones(box.shape)
@@ -168,22 +180,22 @@ def make_shapes(space: MapSpace) -> Shapes:
                 boxes = ((skip + 1) * bounds[d] - skip * many) / ((skip + 1) * axes[d] - skip)
                 entering = entering * boxes * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
         words[t] = np.broadcast_to(entering, count).reshape(-1)
-    many_factors = np.array([len(found) for found in factors], np.int64)
+    many_spreads = np.array([len(found) for found in spreads], np.int64)
     return Shapes(
         size=size,
         sizes=count,
         stride=_strides(count),
         passes=passing,
         factor=factor,
-        factors=many_factors,
-        factor_stride=_strides(many_factors),
-        factor_at=factor_at,
-        times=times,
+        factors=np.array([len(found) for found in factors], np.int64),
         over=over,
+        spreads=many_spreads,
+        spread_stride=_strides(many_spreads),
+        spread_at=spread_at,
+        times=times,
         route=route,
         box=box,
         words=words,
-        remainders=np.array([bool(ragged.any())]),
         ragged=ragged,
         macs=np.array([float(encoded.einsum.macs)]),
     )
@@ -197,19 +209,24 @@ def _steps(counts: list[int], imperfect: bool) -> Ints:
     return np.where(reached, factor, 0).astype(np.int64)
 
 
-def _routes(steps: Ints, imperfect: bool) -> dict[tuple[int, int], set[int]]:
-    """Factors that lead from each size to each one outside by a loop on y and one on x outside it.
+def _routes(steps: Ints, widest: int) -> dict[tuple[int, int], set[int]]:
+    """Spreads that lead from each size to each one outside by a loop on y and one on x outside it.
 
-    Two loops that leave remainders may cover more than one loop would have to: 5 is 2 inside 3.
+    Parameters
+    ----------
+    widest : int
+        Where loops leave remainders, two may cover more than one would have to (5 is 2 inside 3): so many instances at
+        most. 0: the dimension leaves none.
     """
-    found: dict[tuple[int, int], set[int]] = {}
-    for i, o in np.argwhere(steps):
-        found[int(i), int(o)] = {int(steps[i, o])}
-    if imperfect:
-        for i, mid in np.argwhere(steps):
-            for o in np.flatnonzero(steps[mid]):
-                found[int(i), int(o)].add(int(steps[i, mid] * steps[mid, o]))
-    return found
+    found = {(int(i), int(o)): {int(steps[i, o])} for i, o in np.argwhere(steps)}
+    if not widest:
+        return found
+    for i, mid in np.argwhere(steps):
+        products = steps[i, mid] * steps[mid]
+        for o in np.flatnonzero((products > 0) & (products <= widest)):
+            found[int(i), int(o)].add(int(products[o]))
+    fitting = {sizes: {each for each in ways if each <= widest} for sizes, ways in found.items()}
+    return {sizes: ways for sizes, ways in fitting.items() if ways}
 
 
 def _along(values: Ints, d: int, dims: int) -> Ints:
@@ -260,7 +277,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     alike &= not space.imperfect  # loops that leave remainders cannot change places
     keys = [_sharing(space, level, axis, side) for axis, side in ((0, x), (1, y))]
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
-    head = np.full(shapes.spreads, -1, np.int64)
+    head = np.full(shapes.spread_numbers, -1, np.int64)
     after = np.full(pair.shape[0], -1, np.int64)
     kept = pick_splits(shapes, x, y, keys[0], keys[1], pair, head, after, every, alike)
     pair = pair[:kept]
@@ -314,7 +331,7 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
                 for r in {int(r) for d, r in enumerate(c.rank[t]) if c.relevant[t, d]}:
                     inside = [d for d in range(x.shape[1]) if c.relevant[t, d] and c.rank[t, d] == r]
                     windowed[:, t] |= ((x * y)[:, inside] > 1).sum(axis=1) > 1
-    index = np.stack([shapes.factor_at[d, (x * y)[:, d]] for d in range(x.shape[1])], 1)
+    index = np.stack([shapes.spread_at[d, (x * y)[:, d]] for d in range(x.shape[1])], 1)
     apart = (x * y)[:, ~c.relevant[c.output[0]]].prod(axis=1).astype(np.float64)
     return Options(x, y, index.astype(np.int64), spread, shares[0], shares[1], windowed, apart)
 

@@ -134,16 +134,16 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
             context[level, code] = number
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = _orders(bounds, True) if every else (order_first[:, :1], orders[:0])
-    options = [_by_spread(grid.shapes.factor_stride, found) for found in options]
+    options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
-    ragged = bool(grid.shapes.remainders[0])  # then what is inside a loop does not follow from the loop
+    ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
     by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
     groups = [found if by else chosen.spread for found, chosen, by in zip(tiles, options, by_tile, strict=True)]
     option_first = np.cumsum([0, *(len(chosen.spread) for chosen in options)])
-    option_of = np.zeros((levels, grid.shapes.spreads + 1), np.int64)
+    option_of = np.zeros((levels, grid.shapes.spread_numbers + 1), np.int64)
     for level, chosen in enumerate(options):
-        codes = chosen.factor @ grid.shapes.factor_stride
-        option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spreads + 1))
+        codes = chosen.place @ grid.shapes.spread_stride
+        option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     fits = [spreading.fits for spreading in bounds.networks[:-1]]
     first = [0, 0]
@@ -165,7 +165,7 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
-        option_factor=np.concatenate([o.factor for o in options]),
+        option_place=np.concatenate([o.place for o in options]),
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
@@ -228,12 +228,12 @@ def _needed_words(space: MapSpace) -> Ints:
 
 def _by_spread(stride: Ints, options: Options) -> Options:
     """The same options, those that spread alike together."""
-    order = np.argsort(options.factor @ stride, kind="stable")
+    order = np.argsort(options.place @ stride, kind="stable")
     o = options
     return Options(
         o.x[order],
         o.y[order],
-        o.factor[order],
+        o.place[order],
         o.spread[order],
         o.down[order],
         o.up[order],
@@ -287,15 +287,30 @@ class Solver:
     every : bool
         Look at all orders and splits, not only at those that can be best.
     workers : int
+    deadline : float, optional
+        When to give up making the tables, by `time.monotonic`.
+
+    Raises
+    ------
+    TimeoutError
+        If the tables are not ready by then.
     """
 
-    def __init__(self, space: MapSpace, *, cycles: bool = False, every: bool = False, workers: int = 1) -> None:
+    def __init__(
+        self,
+        space: MapSpace,
+        *,
+        cycles: bool = False,
+        every: bool = False,
+        workers: int = 1,
+        deadline: float | None = None,
+    ) -> None:
         spreads = SPREADS if cycles else 1
         self.space, self.workers = space, workers
         self.grid = make_grid(space)
-        self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid))
+        self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
         port = outer_port_cycles(self.grid) if cycles else None
-        slow = np.zeros(0) if port is None else make_bounds(self.grid, spreads, port).values
+        slow = np.zeros(0) if port is None else make_bounds(self.grid, spreads, port, deadline).values
         self.guide = make_guide(self.bounds, slow, every)
         self.stop = np.zeros(1, np.int64)
 
@@ -519,7 +534,7 @@ class Solver:
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,
-            self.grid.shapes.ragged if self.grid.shapes.remainders[0] else None,
+            self.grid.shapes.ragged if self.grid.shapes.ragged.any() else None,
         )
 
     def _await(self, jobs: list[Future[None]], deadline: float | None, on_poll: Callable[[], None] | None) -> str:
