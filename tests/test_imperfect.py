@@ -155,8 +155,8 @@ def test_what_mappings_cost_at_least__they_cost():
     assert exact > 20
 
 
-def test_loops_longer_than_their_passes_need__are_hardly_ever_better():
-    """The space of the search leaves them out; the text says so, and this is how often it matters."""
+def test_loops_longer_than_their_passes_need__are_not_better():
+    """The space of the search leaves them out; the text says so, and it matters in none of these."""
     better = looked = 0
     for seed in range(50):
         architecture, einsum, imperfect = awkward(seed)
@@ -169,7 +169,7 @@ def test_loops_longer_than_their_passes_need__are_hardly_ever_better():
         looked += math.isfinite(min(costs))
         better += min(costs) < min(tight) * (1 - 1e-9)
     assert looked > 5
-    assert better <= 0.05 * looked
+    assert better == 0
 
 
 @pytest.mark.parametrize(("machine", "dims"), [("nvdla", (7, 100, 1000))])

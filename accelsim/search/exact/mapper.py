@@ -84,6 +84,8 @@ def map_exactly(
 
     `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try.
     """
+    if budget is not None and budget.seconds is not None:
+        _get_ready(spaces[0])
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
     solved = _best_of([*_perfect(spaces[:1]), *spaces], aim)
@@ -124,6 +126,16 @@ def map_exactly(
         imperfect=tuple(sorted(spaces[0].imperfect)),
         padded=padded,
     )
+
+
+def _get_ready(space: MapSpace) -> None:
+    """Solve a tiny problem: if the kernels must be compiled, that is not part of a budget of seconds."""
+    einsum = space.encoded.einsum
+    tiny = replace(einsum, dims={dim: min(bound, 2) for dim, bound in einsum.dims.items()}, unpadded=None)
+    encoded = encode(space.encoded.architecture, tiny)
+    for ragged in {frozenset[str](), space.imperfect}:
+        with suppress(NoValidMapping):
+            Solver(MapSpace(encoded, imperfect=ragged)).search()
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,8 +381,10 @@ def map_front(
     parsed = [parse_column(text, architecture) for text in columns]
     if not 2 <= len(columns) <= 3 or len({kind for kind, _ in parsed}) < len(columns):
         raise AccelsimError("a front has two or three different columns, and the capacity of at most one level")
-    watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
     space = MapSpace(encode(architecture, einsum), constraints)
+    if budget is not None and budget.seconds is not None:
+        _get_ready(space)
+    watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
     cores = workers or os.cpu_count() or 1
