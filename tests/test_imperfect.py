@@ -15,6 +15,7 @@ from dataclasses import replace
 import pytest
 
 from accelsim import evaluate, load_architecture, load_mapping, load_workload
+from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.explain import same_as_walked
 from accelsim.mapping import LevelMapping, Loop, Mapping, dump_mapping
@@ -273,3 +274,15 @@ def test_mistakes_in_padding__are_told(tmp_path, padded, message):
 def test_options__that_cannot_be_are_refused(option, message):
     with pytest.raises(AccelsimError, match=message):
         map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], **option)
+
+
+def test_remainders__reach_the_utilization_that_is_asked_for():
+    architecture, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    einsum = replace(gemm, dims={"M": 13, "N": 10, "K": 11})
+    plain = map_einsum(architecture, einsum, imperfect="all").best
+    least = map_einsum(architecture, einsum, imperfect="all", objective="cycles").best.utilization
+
+    found = map_einsum(architecture, einsum, imperfect="all", constraints=Constraints((), least)).best
+
+    assert found.utilization >= least > plain.utilization
+    assert found.energy_pj > plain.energy_pj

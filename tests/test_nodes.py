@@ -21,6 +21,7 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.oracle import execute
 from accelsim.nodes import arrange, arrange_for, arrangements, fold
 from accelsim.search import Budget, map_einsum
+from accelsim.search.exact.solve import Solver
 from tests.brute import truth
 from tests.problems import problem
 
@@ -262,3 +263,22 @@ def test_uneven_search__is_refused_where_it_is_none():
         map_einsum(architecture, einsum, uneven=True, method="random", budget=Budget(mappings=10))
     with pytest.raises(AccelsimError, match="only even mappings without remainders"):
         map_einsum(architecture, einsum, uneven=True, top=5)
+
+
+@pytest.mark.parametrize(("why", "stop"), [(KeyboardInterrupt, "interrupted"), (TimeoutError, "timeout")])
+def test_a_stop_while_a_later_space_gets_ready__keeps_the_best_so_far(monkeypatch, why, stop):
+    architecture, einsum = load_architecture("two_level"), load_workload("gemm").layers[0]
+    even = map_einsum(architecture, einsum)
+
+    class Late(Solver):
+        def __init__(self, space, **options):
+            if any(level.tensors is not None for level in space.encoded.architecture.levels):
+                raise why
+            super().__init__(space, **options)
+
+    monkeypatch.setattr("accelsim.search.exact.mapper.Solver", Late)
+    found = map_einsum(architecture, einsum, uneven=True)
+
+    assert found.stop == stop
+    assert found.best == even.best
+    assert 0 < found.certificate.bound < found.certificate.value
