@@ -133,7 +133,7 @@ class MapSpace:
     def _count(self, dim: str) -> dict[int, int]:
         """How many factorisations of a dimension have each pattern."""
         bound = self.encoded.einsum.dims[dim]
-        marks = [1 << slot.level if not slot.axis and self._is_free(slot.level, dim) else 0 for slot in self.slots]
+        marks = [1 << slot.level if not slot.axis and self.is_free(slot.level, dim) else 0 for slot in self.slots]
         if dim in self.imperfect:
             inner_first = sorted(
                 range(len(self.slots)), key=lambda k: (-self.slots[k].level, -ord(self.slots[k].axis or "a"))
@@ -168,7 +168,7 @@ class MapSpace:
                     f"dimension {dim} = {bound} has {sum(counts.values()):.3g} factorisations, more than {MAX_ROWS:.0g}"
                 )
             rows = factorizations(self.encoded.einsum.dims[dim], [self.allowed(slot, dim) for slot in self.slots])
-            free = np.array([self._is_free(index, dim) for index in range(levels)])
+            free = np.array([self.is_free(index, dim) for index in range(levels)])
             patterns = ((rows[:, :levels] > 1) & free) @ (1 << np.arange(levels, dtype=np.int64))
             found.append(rows[np.argsort(patterns, kind="stable")])
         return found
@@ -193,7 +193,7 @@ class MapSpace:
         barred = [f"no {dim}"] if block.only is not None and dim not in block.only else []
         return [str(factor) for factor in block.factors if factor.dim == dim] + barred
 
-    def _is_free(self, index: int, dim: str) -> bool:
+    def is_free(self, index: int, dim: str) -> bool:
         """Whether the place of a dimension's loop in a temporal block is open."""
         block = self._block(Slot(index))
         return dim not in block.outer and dim not in block.inner
@@ -235,7 +235,7 @@ class MapSpace:
         """Levels whose temporal blocks the constraints treat alike; a state may exchange their loop counts."""
         groups: dict[object, list[int]] = {}
         for index in range(len(self.encoded.architecture.levels)):
-            asked = tuple((self.allowed(Slot(index), dim), self._is_free(index, dim)) for dim in self.dims)
+            asked = tuple((self.allowed(Slot(index), dim), self.is_free(index, dim)) for dim in self.dims)
             groups.setdefault(asked, []).append(index)
         return list(groups.values())
 
@@ -306,7 +306,7 @@ class MapSpace:
                     if slot.level == index and bound > 1:
                         loops[slot.axis].append(Loop(dim, int(bound)))
             block = self._block(Slot(index))
-            free = [loop for loop in loops[""] if self._is_free(index, loop.dim)]
+            free = [loop for loop in loops[""] if self.is_free(index, loop.dim)]
             order, this = divmod(order, math.factorial(len(free)))
             placed = {loop.dim: loop for loop in loops[""]}
             first, last = ([placed[dim] for dim in dims if dim in placed] for dims in (block.outer, block.inner))
@@ -346,7 +346,7 @@ class MapSpace:
             weight=self._weights(radix, levels),
             outer=self._places("outer"),
             inner=self._places("inner"),
-            free_place=np.array([[self._is_free(lv, dim) for dim in names] for lv in range(levels)], np.bool_),
+            free_place=np.array([[self.is_free(lv, dim) for dim in names] for lv in range(levels)], np.bool_),
             keep=self.keep,
             most_cycles=np.array([self.most_cycles], np.int64),
             free=np.array(self.free_keeps, np.int64).reshape(-1, 2),

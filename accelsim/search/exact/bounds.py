@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from accelsim.errors import TooManyChoices
+from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import UNLIMITED, Bools, Floats, Ints
+from accelsim.model.encode import Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.search.exact.bounds_kernel import Block, NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
@@ -175,7 +176,7 @@ class BoundsMaker:
             float(np.max(options.apart, initial=1.0)) if len(options.apart) else 1.0 for options in grid.options
         ]
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
-        self.fits = [self._fits(level) for level in range(self.levels)]
+        self.fits = [fitting_keeps(grid.space, self.shapes.box, level) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
 
     def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
@@ -228,27 +229,6 @@ class BoundsMaker:
             kept += [rest[int(at)] for at in np.unique(np.geomspace(1, len(rest), max(more, 1)).astype(int) - 1)][:more]
             edges = sorted(set(kept), reverse=True)
         return np.array(sorted(edges), np.float64)
-
-    def _fits(self, level: int) -> tuple[Bools, Bools]:
-        """What a level may keep, and which tiles of that fit: bool[K, T], bool[K, S]."""
-        space, c = self.grid.space, self.c
-        free = [t for at, t in space.free_keeps if at == level]
-        keeps = []
-        for chosen in itertools.product((True, False), repeat=len(free)):
-            row = space.keep[level].copy()
-            row[free] = chosen
-            keeps.append(row)
-        parts = c.word_parts[level].min(axis=1)
-        fits = np.ones((len(keeps), self.shapes.total), np.bool_)
-        for k, row in enumerate(keeps):
-            held = (self.shapes.box * (parts * row)[:, None]).sum(axis=0)
-            if c.capacity[level] != UNLIMITED:
-                fits[k] &= held <= c.capacity[level]
-            if c.partitioned[level]:
-                for role, room in enumerate(c.partition[level]):
-                    mine = row & (c.role == role)
-                    fits[k] &= (self.shapes.box * (parts * mine)[:, None]).sum(axis=0) <= room
-        return np.array(keeps), fits
 
     def _most(self, level: int) -> Ints:
         """How many sizes of each dimension occur in tiles that fit a level."""

@@ -15,6 +15,7 @@ import numpy as np
 from accelsim.errors import TooManyChoices
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace, Slot
+from accelsim.mapspace.tiles import along, tile_words
 from accelsim.model.encode import Bools, Floats, Ints
 
 MOST_PAIRS = 20_000_000
@@ -151,35 +152,27 @@ def make_shapes(space: MapSpace) -> Shapes:
             route[d, o, i, : len(ways)] = spread_at[d, sorted(ways)]
             times[d, i, spread_at[d, sorted(ways)]] = o
     count = np.array([len(found) for found in counts], np.int64)
-    box = np.ones((len(encoded.tensors), int(count.prod())), np.int64)
+    box = tile_words(encoded, [size[d, : count[d]] for d in range(dims)])
     words = np.ones(box.shape)
-    axes = [_along(size[d, : count[d]], d, dims) for d in range(dims)]
+    axes = [along(size[d, : count[d]], d, dims) for d in range(dims)]
     volume = np.ones(count, np.float64)
     for axis in axes:
         volume = volume * axis
     ragged = np.array([dim in space.imperfect for dim in encoded.dims])
     for t in range(len(encoded.tensors)):
-        extents: Ints = np.ones([1] * dims, np.int64)
-        for r in {int(c.rank[t, d]) for d in range(dims) if c.relevant[t, d]}:
-            extent: Ints = np.ones([1] * dims, np.int64)
-            for d in range(dims):
-                if c.relevant[t, d] and c.rank[t, d] == r:
-                    extent = extent + c.factor[t, d] * (axes[d] - 1)
-            extents = extents * extent
-        box[t] = np.broadcast_to(extents, count).reshape(-1)
         if not ragged.any():
             words[t] = box[t] * float(encoded.einsum.macs) / volume.reshape(-1)
             continue
-        entering = extents.astype(np.float64)
+        entering = box[t].reshape(count).astype(np.float64)
         for d in range(dims):
-            many = _along(passing[d, : count[d]], d, dims).astype(np.float64)
+            many = along(passing[d, : count[d]], d, dims).astype(np.float64)
             if not ragged[d] or not c.relevant[t, d]:
                 entering = entering * many
             else:  # docs/exact.md: a last pass of one step may leave a tile where it is
                 skip = c.factor[t, d] - 1  # a stride's skipped words inside a box are words of it too
                 boxes = ((skip + 1) * bounds[d] - skip * many) / ((skip + 1) * axes[d] - skip)
                 entering = entering * boxes * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
-        words[t] = np.broadcast_to(entering, count).reshape(-1)
+        words[t] = entering.reshape(-1)
     many_spreads = np.array([len(found) for found in spreads], np.int64)
     return Shapes(
         size=size,
@@ -227,10 +220,6 @@ def _routes(steps: Ints, widest: int) -> dict[tuple[int, int], set[int]]:
             found[int(i), int(o)].add(int(products[o]))
     fitting = {sizes: {each for each in ways if each <= widest} for sizes, ways in found.items()}
     return {sizes: ways for sizes, ways in fitting.items() if ways}
-
-
-def _along(values: Ints, d: int, dims: int) -> Ints:
-    return values.reshape([-1 if e == d else 1 for e in range(dims)])
 
 
 def _strides(counts: Ints) -> Ints:
