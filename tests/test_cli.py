@@ -213,7 +213,7 @@ def test_map__text_and_eval_agree(run, searches, tmp_path):
     headline, certificate, rest = re.split(r"(?m)^(certificate .*\n)", mapped)
     assert certificate == "certificate  energy is the best of 5,000 seen, not a proved optimum\n"
     assert (headline + rest).startswith(evaluated)
-    assert f"Written to {tmp_path}" in mapped
+    assert f"Written to {tmp_path}" in " ".join(mapped.split())
 
 
 def test_map__json_is_the_same_each_time(run, searches):

@@ -112,7 +112,7 @@ def count_mappings(nest: Nest, kept: Sequence[Bools] | None = None, least_used: 
     """
     words = exact_words(_largest(nest))
     start = np.zeros((words, *nest.shape), np.int64)
-    start[(0, *[0] * len(nest.shape))] = 1
+    start.reshape(words, -1)[0, 0] = 1
     found = {1: start}
     rest = _fanouts(nest)
     for step in nest.steps:
@@ -135,7 +135,7 @@ def count_mappings(nest: Nest, kept: Sequence[Bools] | None = None, least_used: 
             found = after
         else:
             found = {used: put_loops(step, values) for used, values in found.items()}
-    return sum(as_integer(values[(slice(None), *[-1] * len(nest.shape))]) for values in found.values())
+    return sum(as_integer(values.reshape(words, -1)[:, -1]) for values in found.values())
 
 
 def _fanouts(nest: Nest) -> int:
@@ -145,7 +145,7 @@ def _fanouts(nest: Nest) -> int:
 def _largest(nest: Nest) -> float:
     """The largest sum that occurs, rounded: all choices taken to fit."""
     values: Floats = np.zeros((1, *nest.shape))
-    values[(0, *[0] * len(nest.shape))] = 1.0
+    values.reshape(-1)[0] = 1.0
     largest = 1.0
     for step in nest.steps:
         if isinstance(step, Keeping):

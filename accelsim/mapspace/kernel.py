@@ -21,7 +21,7 @@ _DOUBLE = 1.0 / (1 << 53)
 
 
 @jit
-def _next(state: np.uint64) -> tuple[np.uint64, float]:
+def next_number(state: np.uint64) -> tuple[np.uint64, float]:
     """Next state and a double in [0, 1)."""
     state = state + _GAMMA
     z = state
@@ -29,6 +29,14 @@ def _next(state: np.uint64) -> tuple[np.uint64, float]:
     z = (z ^ (z >> _SHIFT_2)) * _MIX_2
     z = z ^ (z >> _SHIFT_3)
     return state, float(z >> _SHIFT_DOUBLE) * _DOUBLE
+
+
+@jit
+def begin_stream(key: np.uint64, index: int) -> np.uint64:
+    """Generator of mapping number `index` of a key."""
+    stream = key + np.uint64(index) * _MIX_1
+    stream, _ = next_number(stream ^ (stream >> _SHIFT_3))
+    return stream
 
 
 @jit
@@ -51,13 +59,12 @@ def draw(
     temporal[:] = 1
     x[:] = 1
     y[:] = 1
-    stream = key + np.uint64(index) * _MIX_1
-    stream, _ = _next(stream ^ (stream >> _SHIFT_3))
+    stream = begin_stream(key, index)
     state = 0
     levels = temporal.shape[0]
     for d in range(space.dims.shape[0]):
         total, chosen, after = 0.0, space.first_pattern[d], 0
-        stream, u = _next(stream)
+        stream, u = next_number(stream)
         wanted = u * space.weight[d, state]
         for p in range(space.first_pattern[d], space.first_pattern[d + 1]):
             there = state
@@ -69,18 +76,25 @@ def draw(
                 break
         state = after
         rows = space.pattern[chosen + 1, 1] - space.pattern[chosen, 1]
-        stream, u = _next(stream)
+        stream, u = next_number(stream)
         place_row(space, space.pattern[chosen, 1] + int(u * rows), space.dims[d], temporal, x, y)
-    for lv in range(levels):
-        start, loops = gather_order(space, temporal, order, lv)
-        for last in range(loops - 1, 0, -1):
-            stream, u = _next(stream)
-            at = start + int(u * (last + 1))
-            order[lv, start + last], order[lv, at] = order[lv, at], order[lv, start + last]
+    stream = shuffle_orders(space, stream, temporal, order)
     keep_required(space, keep)
     for f in range(space.free.shape[0]):
-        stream, u = _next(stream)
+        stream, u = next_number(stream)
         keep[space.free[f, 0], space.free[f, 1]] = u < 0.5
+
+
+@jit
+def shuffle_orders(space: SpaceArrays, stream: np.uint64, temporal: Ints, order: Ints) -> np.uint64:
+    """Draw the order of each temporal block."""
+    for lv in range(temporal.shape[0]):
+        start, loops = gather_order(space, temporal, order, lv)
+        for last in range(loops - 1, 0, -1):
+            stream, u = next_number(stream)
+            at = start + int(u * (last + 1))
+            order[lv, start + last], order[lv, at] = order[lv, at], order[lv, start + last]
+    return stream
 
 
 @jit
