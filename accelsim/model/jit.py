@@ -16,7 +16,7 @@ _KERNELS = (
     "model/kernel.py",
     "model/windows.py",
     "mapspace/kernel.py",
-    "census/draw_kernel.py",
+    "population/draw_kernel.py",
     "search/kernel.py",
     "search/exact/bounds_kernel.py",
     "search/exact/found_kernel.py",

@@ -1,7 +1,7 @@
 """Exact numbers of valid mappings: the ways to come to each tile shape, added up from the inside out.
 
 Numbers of any size are exact: each is W words of 32 bits in an array of int64, so that additions carry only now and
-then. Axis letters as in `accelsim.census.steps`; W = words of a number, least first; K = loops of free place so far.
+then. Axis letters as in `accelsim.population.steps`; W = words of a number, least first; K = loops of free place so far.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.census.steps import Keeping, Nest, Step
+from accelsim.population.steps import Keeping, Nest, Step
 from accelsim.model.encode import Bools, Floats, Ints
 
 BITS = 32

@@ -22,7 +22,7 @@ ENERGY, CYCLES, WORDS, UNITS = range(4)
 
 
 class Ways(NamedTuple):
-    """Counted ways to each tile shape, for compiled code; made by `accelsim.census.sampling.lay_ways`.
+    """Counted ways to each tile shape, for compiled code; made by `accelsim.population.sampling.lay_ways`.
 
     Steps are loops of all dimensions around a tile, or what a level keeps. kind : int64[P], 0 a temporal block, 1 x, 2
     y, 3 what a level keeps; level : int64[P]; rooms : int64[P], numbers of loops or products of bounds that are told

@@ -1,6 +1,6 @@
 """Uniform samples of the valid mappings of a map space, without rejection, and what they cost.
 
-Axis letters as in `accelsim.census.steps`; B = mappings drawn.
+Axis letters as in `accelsim.population.steps`; B = mappings drawn.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.counting import put_loops
-from accelsim.census.draw_kernel import ENERGY, Ways, draw_and_evaluate, draw_batch
-from accelsim.census.steps import Keeping, Nest, Step
+from accelsim.population.counting import put_loops
+from accelsim.population.draw_kernel import ENERGY, Ways, draw_and_evaluate, draw_batch
+from accelsim.population.steps import Keeping, Nest, Step
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapping import Mapping
 from accelsim.model.detail import make_detail

@@ -1,1 +1,0 @@
-"""The census of a map space: how many valid mappings there are, and how what they cost is spread."""

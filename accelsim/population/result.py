@@ -1,0 +1,139 @@
+"""What a census tells of all valid mappings of a map space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from accelsim.result import FrontResult, Result
+
+if TYPE_CHECKING:
+    from accelsim.population.sampling import UniformSample
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Smallest and largest value of a column over all valid mappings.
+
+    Attributes
+    ----------
+    column : str
+        `energy` [pJ], `cycles`, or `outer_words` [storage words read and written at the outermost level].
+    lowest, highest : float
+        Of mappings that were found.
+    lowest_bound, highest_bound : float
+        No valid mapping lies outside; where proved the same as `lowest`, `highest`.
+    lowest_mapping, highest_mapping : Result
+        Mappings with these values.
+    """
+
+    column: str
+    lowest: float
+    lowest_bound: float
+    highest: float
+    highest_bound: float
+    lowest_mapping: Result
+    highest_mapping: Result
+
+    @property
+    def ratio(self) -> float:
+        """Largest value found over the smallest one found."""
+        return self.highest / self.lowest
+
+    @property
+    def proved(self) -> bool:
+        """Whether both ends are exact."""
+        return self.lowest_bound >= self.lowest * (1 - 1e-9) and self.highest_bound <= self.highest * (1 + 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """How many mappings come close to the lowest energy.
+
+    Attributes
+    ----------
+    share : float
+        How far above the lowest energy, relative to it.
+    mappings : int
+        Mappings with at most that much.
+    complete : bool
+        Whether all were counted; else there are at least so many.
+    """
+
+    share: float
+    mappings: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fewest:
+    """The mappings that move the fewest words at the outermost level.
+
+    Attributes
+    ----------
+    words : int
+        Storage words read and written there.
+    mappings : int
+        How many mappings move no more.
+    complete : bool
+        Whether all were counted; else there are at least so many, and fewer words may be possible.
+    lowest_pj, highest_pj : float
+        Energy of the best and of the worst of them that was found.
+    """
+
+    words: int
+    mappings: int
+    complete: bool
+    lowest_pj: float
+    highest_pj: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Census:
+    """All valid mappings of a map space: how many there are, and how what they cost is spread.
+
+    Attributes
+    ----------
+    architecture, workload : str
+    macs : int
+    space_size : int
+        Mappings that the constraints allow, before fanout and capacity are looked at.
+    mappings : int
+        Valid mappings, exact.
+    fully_used : int
+        Those of them that use all compute units, exact.
+    by_keep : tuple of (tuple of frozenset of str, int)
+        For each choice of what the levels keep, outermost first, the valid mappings with it; those with most first.
+    ranges : tuple of Range
+        Of energy, cycles and outer words.
+    near : tuple of Near
+        Mappings close to the lowest energy.
+    fewest : Fewest
+    front : FrontResult
+        Mappings that none other beats in energy and cycles.
+    sample : UniformSample
+    seconds : float
+    """
+
+    architecture: str
+    workload: str
+    macs: int
+    space_size: int
+    mappings: int
+    fully_used: int
+    by_keep: tuple[tuple[tuple[frozenset[str], ...], int], ...]
+    ranges: tuple[Range, ...]
+    near: tuple[Near, ...]
+    fewest: Fewest | None
+    front: FrontResult
+    sample: UniformSample
+    seconds: float
+
+    def range_of(self, column: str) -> Range:
+        """The range of a column."""
+        return next(found for found in self.ranges if found.column == column)
+
+    @property
+    def best(self) -> Result:
+        """The mapping of the lowest energy."""
+        return self.range_of("energy").lowest_mapping
