@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.population.counting import put_loops
-from accelsim.population.draw_kernel import ENERGY, Ways, draw_and_evaluate, draw_batch
-from accelsim.population.steps import Keeping, Nest, Step
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapping import Mapping
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.population.counting import put_loops
+from accelsim.population.draw_kernel import ENERGY, Ways, draw_and_evaluate, draw_batch
+from accelsim.population.steps import Keeping, Nest, Step
 from accelsim.result import Result
 
 MOST_SUMS = 400_000_000
