@@ -75,7 +75,7 @@ def census(
         macs=einsum.real_macs,
         space_size=space.size,
         mappings=mappings,
-        fully_used=count_mappings(nest, least_used=architecture.macs),
+        fully_used=count_mappings(nest, least_units=architecture.macs),
         by_keep=(),
         ranges=tuple(ranges),
         near=(),
