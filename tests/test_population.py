@@ -17,6 +17,7 @@ from accelsim import load_architecture, load_workload
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.population.census import census
 from accelsim.population.counting import as_integer, carry, count_by_keep, count_inside, count_mappings
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Keeping, Nest
@@ -24,6 +25,7 @@ from tests.brute import identity, truth
 from tests.problems import MOST, problem
 
 PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "2000"))
+CENSUSES = PROBLEMS // 5
 GROUPS = 20
 DRAWN = 12
 """Problems of each group that are also sampled."""
@@ -54,10 +56,9 @@ def test_counts__equal_brute_force(group):
         space, found = known
         nest = Nest(space)
         units = np.asarray((found.batch.x * found.batch.y).prod(axis=(1, 2)))
-        least = int(np.quantile(units, 0.9)) if found.valid else 1
 
         assert count_mappings(nest) == found.valid, seed
-        assert count_mappings(nest, least_units=least) == (units >= least).sum(), seed
+        assert count_mappings(Nest(space, fully_used=True)) == (units == space.encoded.architecture.macs).sum(), seed
         assert dict(by_keep(nest)) == Counter(keep.tobytes() for keep in found.batch.keep), seed
         counted += 1
         some += found.valid > 1
@@ -146,3 +147,44 @@ def test_intervals__cover_as_often_as_they_say():
             for i, v in zip(intervals, (mean, median, below), strict=True)
         ]
     assert (covered >= 180).all()
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_census__equals_brute_force(group):
+    """What is counted one by one, and the ranges: the smallest values are exact, the largest within their bounds."""
+    looked = same = 0
+    for seed in range(group, CENSUSES, GROUPS):
+        known = space_of(seed)
+        if known is None or not known[1].valid:
+            continue
+        space, found = known
+        taken = census(
+            space.encoded.architecture,
+            space.encoded.einsum,
+            constraints=space.constraints,
+            samples=200,
+            seconds=None,
+            workers=1,
+        )
+        columns = {"energy": found.energy_pj, "cycles": found.cycles, "outer_words": found.outer_words}
+
+        assert taken.stop == "exhausted"
+        assert taken.mappings == found.valid
+        for column, values in columns.items():
+            ends = taken.range_of(column)
+            assert ends.lowest == pytest.approx(values.min(), rel=1e-9), (seed, column)
+            assert ends.lowest_bound == pytest.approx(values.min(), rel=1e-9), (seed, column)
+            assert ends.highest <= values.max() * (1 + 1e-9), (seed, column)
+            assert ends.highest_bound >= values.max() * (1 - 1e-9), (seed, column)
+            looked += 1
+            same += ends.highest >= values.max() * (1 - 1e-9)
+        for near in taken.near:
+            assert near.complete
+            assert near.mappings == found.within(near.share), (seed, near.share)
+        fewest = found.outer_words == found.outer_words.min()
+        assert taken.fewest.words == found.outer_words.min(), seed
+        assert taken.fewest.mappings == fewest.sum(), seed
+        assert taken.fewest.lowest_pj == pytest.approx(found.energy_pj[fewest].min(), rel=1e-9), seed
+        assert taken.fewest.highest_pj <= found.energy_pj[fewest].max() * (1 + 1e-9), seed
+    assert looked > CENSUSES / GROUPS
+    assert same > 0.8 * looked

@@ -93,7 +93,7 @@ def _put_loop(step: Step, d: int, state: Values) -> Values:
     return after
 
 
-def count_mappings(nest: Nest, least_units: int = 0) -> int:
+def count_mappings(nest: Nest) -> int:
     """Count the valid mappings, exactly.
 
     Where partial sums are wider than finished words what fits may depend on the order of loops too; they are taken to
@@ -102,29 +102,11 @@ def count_mappings(nest: Nest, least_units: int = 0) -> int:
     Parameters
     ----------
     nest : Nest
-    least_units : int
-        Count only mappings that use so many compute units.
     """
-    found = {1: _start(nest)}
-    rest = math.prod(max(step.products) for step in nest.steps if isinstance(step, Step))
+    values = _start(nest)
     for step in nest.steps:
-        if isinstance(step, Keeping):
-            found = {units: _times(values, step.choices) for units, values in found.items()}
-        elif step.slot.axis:
-            rest //= max(step.products)
-            after: dict[int, Ints] = {}
-            for units, values in found.items():
-                sums = put_loops(step, values)
-                for q, product in enumerate(step.products):
-                    if units * product * rest >= least_units:
-                        key = units * product if least_units else 1
-                        after[key] = after[key] + sums[:, q] if key in after else sums[:, q].copy()
-            for values in after.values():
-                carry(values)
-            found = after
-        else:
-            found = {units: put_loops(step, values) for units, values in found.items()}
-    return sum(_whole(values) for values in found.values())
+        values = _past(step, values)
+    return _whole(values)
 
 
 def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
@@ -162,11 +144,9 @@ def count_inside(nest: Nest) -> list[list[int]]:
     values, inside = _start(nest), []
     for step in nest.steps:
         if isinstance(step, Keeping):
-            inside.append([as_integer(row) for row in values.reshape(len(values), -1).T])
-            values = _times(values, step.choices)
-        else:
-            values = _summed(step, put_loops(step, values))
-    return inside[::-1]
+            inside.append(values)
+        values = _past(step, values)
+    return [[as_integer(row) for row in values.reshape(len(values), -1).T] for values in inside[::-1]]
 
 
 def _start(nest: Nest) -> Ints:
@@ -176,6 +156,11 @@ def _start(nest: Nest) -> Ints:
     return values
 
 
+def _past(step: Step | Keeping, values: Ints) -> Ints:
+    """Ways once a step is taken."""
+    return _times(values, step.choices) if isinstance(step, Keeping) else _summed(step, put_loops(step, values))
+
+
 def _times(values: Ints, many: Ints) -> Ints:
     product: Ints = values * many
     carry(product)
@@ -183,10 +168,10 @@ def _times(values: Ints, many: Ints) -> Ints:
 
 
 def _summed(step: Step, values: Ints) -> Ints:
-    """Without regard to the product of an axis."""
+    """Without regard to the product of an axis, of those that are wanted."""
     if not step.slot.axis:
         return values
-    summed: Ints = values.sum(axis=1)
+    summed: Ints = values[:, step.wanted].sum(axis=1)
     carry(summed)
     return summed
 

@@ -14,9 +14,10 @@ from threading import Timer
 
 import numpy as np
 
+from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import SAFE, Floats, Ints, empty_batch
+from accelsim.model.encode import SAFE, Floats, Ints, decode_mapping, empty_batch
 from accelsim.search.exact.bounds import Bounds, least_energies, make_bounds, outer_port_cycles
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.candidates import Places, candidate_orders
@@ -455,6 +456,10 @@ class Solver:
     def limit_cycles(self, cycles: int) -> None:
         """Look only at mappings with at most so many cycles from now on."""
         self.guide = self.guide._replace(most_cycles=np.array([cycles], np.int64))
+
+    def mapping(self, found: Found, at: int) -> Mapping:
+        """One of the mappings that were found."""
+        return decode_mapping(self.space.encoded, found.best, at)
 
     def limit_words(self, words: int) -> None:
         """Look only at mappings with at most so many storage words at the outermost level from now on."""
