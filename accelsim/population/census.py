@@ -221,7 +221,8 @@ def _near(space: MapSpace, lowest: float, clock: _Clock, cores: int) -> tuple[Ne
             found.append(Near(share, found[-1].mappings, complete=False))
             continue
         outcome = solver.search(kind=WITHIN, limit=limit, deadline=deadline)
-        found.append(Near(share, int(outcome.found.tally[2]), clock.note(outcome.stop)))
+        mappings = max(int(outcome.found.tally[2]), found[-1].mappings if found else 0)
+        found.append(Near(share, mappings, clock.note(outcome.stop)))
     return tuple(found)
 
 

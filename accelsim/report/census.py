@@ -138,18 +138,22 @@ def _value(column: str, value: float) -> str:
 
 def print_censuses(console: Console, censuses: Sequence[Census]) -> None:
     """Print a line for each census."""
-    made = table("layer", "machine", "mappings", "spread", "optimal", "1 %", "10 %", "fewest words", "vary", fold=(1,))
+    machines, layers = ({getattr(census, of) for census in censuses} for of in ("architecture", "workload"))
+    names = [("layer", "workload")] if len(layers) > 1 else []
+    names += [("machine", "architecture")] if len(machines) > 1 else []
+    shared = [f"on {machine}" for machine in machines if len(machines) == 1] or [f"{layer}" for layer in layers]
+    console.print(Text(shared[0] if len(names) == 1 else "", style="bold"))
+    numbers = ("mappings", "spread", "optimal", "1 %", "10 %", "fewest words", "vary")
+    made = table(*(name for name, _ in names), *numbers)
     for census in censuses:
         near = {found.share: found for found in census.near}
-        cells = [_cell(near.get(share)) for share in (0.0, 0.01, 0.1)]
+        cells = [getattr(census, of) for _, of in names]
+        cells += [large(census.mappings), times(census.range_of("energy").ratio)]
+        cells += [_cell(near.get(share)) for share in (0.0, 0.01, 0.1)]
         fewest = census.fewest
-        cells += ["", ""] if fewest is None else [
-            _least(fewest.mappings, fewest.complete),
-            times(fewest.highest_pj / fewest.lowest_pj),
-        ]  # fmt: skip
-        made.add_row(
-            census.workload, census.architecture, large(census.mappings), times(census.range_of("energy").ratio), *cells
-        )
+        if fewest is not None:
+            cells += [_least(fewest.mappings, fewest.complete), times(fewest.highest_pj / fewest.lowest_pj)]
+        made.add_row(*cells)
     print_table(console, made)
     console.print(
         Text(
