@@ -213,7 +213,7 @@ def _front(
 def _near(space: MapSpace, lowest: float, clock: _Clock, cores: int) -> tuple[Near, ...]:
     """Count mappings close to the lowest energy, one by one."""
     deadline = clock.begin("near", "counting mappings close to the best")
-    solver = Solver(space, every=True, workers=cores)
+    solver = Solver(space, every=True, alike=True, workers=cores)
     found: list[Near] = []
     for share in NEAR:
         limit = lowest * (1.0 + share) * (1.0 + SURE)
@@ -241,7 +241,7 @@ def _fewest(space: MapSpace, nest: Nest, clock: _Clock, cores: int) -> tuple[Res
     best = solver.search(deadline=deadline)
     start = solver.mapping(best.found, 0) if best.found.many[0] else least.mapping(fewest.found, 0)
     _, worst = largest(space, [start], ENERGY, most_words=words)
-    reached, leaves, stop = Solver(words_alone, every=True).count_settled(words, deadline)
+    reached, leaves, stop = Solver(words_alone, every=True, alike=True).count_settled(words, deadline)
     inside = count_inside(Nest(space))
     mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
     complete = [clock.note(each) for each in (fewest.stop, best.stop, stop)]

@@ -357,11 +357,11 @@ def _settle(
     if words > g.most_words[0]:
         return
     if goal.kind[0] == COUNT:
-        found.tally[2] += 1
+        found.tally[2] += path.ways[levels]
         return
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
-    enter(goal, found, m, path.column)
+    enter(goal, found, m, path.column, path.ways[levels])
 
 
 @jit
@@ -370,7 +370,7 @@ def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int)
     for t in range(c.whole.shape[0]):
         if path.parent[level, t] == 0:
             return False
-    found.reached[level, shape_of(shapes, path.tile[level])] += 1
+    found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level]
     return True
 
 
@@ -387,7 +387,7 @@ def _settle_remainders(
         return
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = 0.0, 0.0
-    enter(goal, found, m, path.column)
+    enter(goal, found, m, path.column, path.ways[c.fanout.shape[0]])
 
 
 @jit

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from accelsim.model.encode import Constants
 from accelsim.search.exact.orders import Structure
 
 Order = tuple[tuple[int, ...], int, int]
@@ -46,6 +47,41 @@ def candidate_orders(structure: Structure, loops: frozenset[int], places: Places
     found = dict.fromkeys(
         ((*first, *reversed(inner_first), *last), *pair) for inner_first, pair in grow.orders((), free, alive, (-1, -1))
     )
+    return tuple(found)
+
+
+def order_signature(c: Constants, order: tuple[int, ...]) -> tuple[object, ...]:
+    """What the words that enter any tile depend on in the order of a temporal block (docs/exact.md, section 4).
+
+    That is for each tensor the loops inside the innermost one that moves it; and for each rank that two or more loops
+    move, these loops and what stands between them, up to the innermost that moves the tensor along another rank.
+
+    Parameters
+    ----------
+    c : Constants
+    order : tuple of int
+        Dimensions that have a loop, outermost first.
+    """
+    found: list[object] = []
+    for t in range(len(c.relevant)):
+        moving = [d for d in order if c.relevant[t, d]]
+        inside = order[order.index(moving[-1]) + 1 :] if moving else order
+        found.append(frozenset(inside))
+        ranks = c.rank[t][c.relevant[t]].tolist()
+        for rank in sorted({r for r in ranks if ranks.count(r) > 1}):
+            chain: list[object] = []
+            between: set[int] = set()
+            for d in reversed(order):
+                if not c.relevant[t, d]:
+                    between.add(d)
+                elif c.rank[t, d] != rank:
+                    break
+                else:
+                    chain += [frozenset(between), d]
+                    between = set()
+            else:
+                chain.append(frozenset(between))
+            found.append(tuple(chain))
     return tuple(found)
 
 

@@ -79,7 +79,7 @@ def dominated(goal: Goal, found: Found, column: Floats) -> bool:
 
 
 @jit
-def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
+def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -> None:
     """Enter a valid mapping if it is wanted.
 
     Parameters
@@ -87,6 +87,8 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
     mapping : Batch of one
     column : float64[4]
         Energy, cycles, outer words, capacity.
+    ways : int
+        For how many mappings it stands.
     """
     room, at = found.value.shape[0], found.many[0]
     value = value_of(goal, column[ENERGY], column[CYCLES])
@@ -103,7 +105,7 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
             return
         if goal.kind[0] == BEST and room > 1 and _known(found, mapping, value):
             return
-        found.tally[2] += 1
+        found.tally[2] += ways
         if at == room:
             if value >= found.value[room - 1]:
                 return

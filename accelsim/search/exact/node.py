@@ -24,7 +24,8 @@ class Guide(NamedTuple):
     option_x, option_y, option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
     S]; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles :
     int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D +
-    1]; orders : int64[*, D + 2], dimensions outermost first, then a pair of loops that must carry on; every_first :
+    1]; orders : int64[*, D + 3], dimensions outermost first, then a pair of loops that must carry on, then for how many
+    orders it stands; every_first :
     int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
     window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
     needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
@@ -81,7 +82,7 @@ class Path(NamedTuple):
     piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping;
     column : float64[4], what counts of it or at least of all its completions;
     free : bool[L, D], temporal loops that are stepped through, where words are counted with remainders; span :
-    int64[L + 1, D], what the loops from a level inwards cover.
+    int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1], for how many mappings it stands.
     """
 
     mapping: Batch
@@ -110,3 +111,4 @@ class Path(NamedTuple):
     column: Floats
     free: Bools
     span: Ints
+    ways: Ints

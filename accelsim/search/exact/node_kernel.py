@@ -316,6 +316,7 @@ def lay_block(
     s.level[level, LOOPS] = loops
     s.level[level + 1, STEPS] = product
     s.level[level + 1, VISITS] = visits
+    path.ways[level + 1] = path.ways[level] * orders[row, dims + 2]
     return True
 
 

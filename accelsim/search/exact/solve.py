@@ -20,7 +20,7 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import SAFE, Floats, Ints, decode_mapping, empty_batch
 from accelsim.search.exact.bounds import Bounds, least_energies, make_bounds, outer_port_cycles
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.candidates import Places, candidate_orders
+from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
 from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, FRONT, WITHIN, Found, Goal
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
@@ -106,7 +106,7 @@ def make_goal(
     )
 
 
-def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
+def make_guide(bounds: Bounds, port: Floats, every: bool, alike: bool = False) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
@@ -115,6 +115,8 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
         Cost-to-go tables in cycles of the outermost port; may be empty.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
+    alike : bool
+        Of orders that cost the same look at one, for all.
     """
     grid, structure = bounds.grid, bounds.structure
     space = grid.space
@@ -135,7 +137,7 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
                 code = (code * levels + parent) * 2 + (share < 1.0)
             context[level, code] = number
     order_first, orders = _orders(bounds, False)
-    every_first, every_orders = _orders(bounds, True) if every else (order_first[:, :1], orders[:0])
+    every_first, every_orders = _orders(bounds, True, alike) if every else (order_first[:, :1], orders[:0])
     options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
@@ -191,8 +193,11 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
     )
 
 
-def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
-    """Orders of each set of loops of each level, and where those of each begin."""
+def _orders(bounds: Bounds, every: bool, alike: bool = False) -> tuple[Ints, Ints]:
+    """Orders of each set of loops of each level, and where those of each begin.
+
+    `alike`: one for all that cost the same, with their number.
+    """
     space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
     first = np.zeros((levels, 2**dims + 1), np.int64)
     orders: list[tuple[int, ...]] = []
@@ -202,10 +207,16 @@ def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
             first[level, mask] = len(orders)
             loops = frozenset(d for d in range(dims) if mask >> d & 1)
             idle = tuple(d for d in range(dims) if d not in loops)
-            for order, inner, outer in candidate_orders(bounds.structure, loops, places, every):
-                orders.append((*order, *idle, inner, outer))
+            found = candidate_orders(bounds.structure, loops, places, every)
+            if alike:
+                classes: dict[object, list[tuple[int, ...]]] = {}
+                for order, *_ in found:
+                    classes.setdefault(order_signature(space.encoded.constants, order), []).append(order)
+                orders += [(*members[0], *idle, -1, -1, len(members)) for members in classes.values()]
+            else:
+                orders += [(*order, *idle, inner, outer, 1) for order, inner, outer in found]
         first[level, 2**dims] = len(orders)
-    return first, np.array(orders, np.int64).reshape(-1, dims + 2)
+    return first, np.array(orders, np.int64).reshape(-1, dims + 3)
 
 
 def _needed_words(space: MapSpace) -> Ints:
@@ -289,6 +300,8 @@ class Solver:
         Whether cycles count; then the tables tell some classes of spatial spread apart.
     every : bool
         Look at all orders and splits, not only at those that can be best.
+    alike : bool
+        Of orders that cost the same look at one, and count it for all.
     workers : int
     deadline : float, optional
         When to give up making the tables, by `time.monotonic`.
@@ -305,6 +318,7 @@ class Solver:
         *,
         cycles: bool = False,
         every: bool = False,
+        alike: bool = False,
         workers: int = 1,
         deadline: float | None = None,
     ) -> None:
@@ -314,7 +328,7 @@ class Solver:
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
         port = outer_port_cycles(self.grid) if cycles else None
         slow = np.zeros(0) if port is None else make_bounds(self.grid, spreads, port, deadline).values
-        self.guide = make_guide(self.bounds, slow, every)
+        self.guide = make_guide(self.bounds, slow, every, alike)
         self.stop = np.zeros(1, np.int64)
 
     def _path(self) -> Path:
@@ -350,6 +364,7 @@ class Solver:
             column=np.zeros(4),
             free=np.zeros((levels, dims), np.bool_),
             span=np.ones((levels + 1, dims), np.int64),
+            ways=np.ones(levels + 1, np.int64),
         )
 
     def search(
