@@ -234,13 +234,14 @@ def _fewest(space: MapSpace, nest: Nest, clock: _Clock, cores: int) -> tuple[Res
     deadline = clock.begin("fewest", "counting mappings with the fewest outer words")
     words_alone = MapSpace(_words_alone(space.encoded), space.constraints)
     least = Solver(words_alone, workers=cores)
-    fewest = least.search(deadline=deadline)
+    fewest = least.search(room=CLIMBS, deadline=deadline)
     words = round(float(fewest.found.value[0]))
     solver = Solver(space, workers=cores)
     solver.limit_words(words)
     best = solver.search(deadline=deadline)
-    start = solver.mapping(best.found, 0) if best.found.many[0] else least.mapping(fewest.found, 0)
-    _, worst = largest(space, [start], ENERGY, most_words=words)
+    starts = [least.mapping(fewest.found, i) for i in np.flatnonzero(fewest.found.value <= words).tolist()]
+    start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
+    _, worst = largest(space, [start, *starts], ENERGY, most_words=words)
     reached, leaves, stop = Solver(words_alone, every=True, alike=True).count_settled(words, deadline)
     inside = count_inside(Nest(space))
     mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
