@@ -1,0 +1,143 @@
+"""Sums over the networks of a machine: how sharing divides words on their way through the fanout below a level.
+
+Axis letters: D = dimensions, S = tile shapes, G and R as in `accelsim.census.waiting`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accelsim.census.spreads import Move, Unit, chains, distinct_share, limits_of, paired, spread
+from accelsim.census.steps import Nest, Step
+from accelsim.census.waiting import Waiting, windows_of
+from accelsim.model.encode import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How what crosses a network is divided.
+
+    Attributes
+    ----------
+    power : float
+        Of the bound of each loop, as a weight where instances share words: -1 divides by it.
+    idle : frozenset of int
+        Dimensions that do not move the tensor.
+    windows : tuple of tuple of int
+        Pairs of dimensions that move one rank, if the sums of their offsets count.
+    x, y : bool
+        Which axes share.
+    """
+
+    power: float = 0.0
+    idle: frozenset[int] = frozenset()
+    windows: tuple[tuple[int, ...], ...] = ()
+    x: bool = False
+    y: bool = False
+
+    def on(self, step: Step) -> bool:
+        """Whether instances along the axis of a step share."""
+        return self.x if step.slot.axis == "x" else self.y
+
+
+WHOLE = Sharing()
+"""Nothing is divided."""
+
+
+def sharing_of(nest: Nest, t: int, level: int, up: bool = False, power: float = -1.0) -> Sharing:
+    """How a tensor's words are shared below a level, on their way down by multicast or up by spatial reduction."""
+    c = nest.space.encoded.constants
+    x, y = (c.reduction if up else c.multicast)[level]
+    idle = frozenset(d for d in range(len(nest.sizes)) if not c.relevant[t, d])
+    return Sharing(power, idle, tuple(windows_of(nest, t)), bool(x), bool(y))
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The fanout below a level.
+
+    Attributes
+    ----------
+    nest : Nest
+    steps : tuple of Step
+        Its axes of more than one instance, from the inside out.
+    """
+
+    nest: Nest
+    steps: tuple[Step, ...]
+
+    def cross(
+        self, values: Floats, sharing: Sharing = WHOLE, waiting: Waiting | None = None, t: int = -1, back: bool = False
+    ) -> Floats:
+        """Add up what mappings weigh over all ways to spread loops here.
+
+        Parameters
+        ----------
+        values : float64[*S], or float64[G, *R] with `waiting`
+        sharing : Sharing
+        waiting : Waiting, optional
+            Whose states the first axis of the values holds.
+        t : int
+            Tensor, where sums of offsets count.
+        back : bool
+            From the outside in.
+        """
+        joint = len(self.steps) == 2 and bool(sharing.windows) and sharing.x and sharing.y
+        groups = [self.steps] if joint else [(step,) for step in self.steps]
+        for steps in reversed(groups) if back else groups:
+            values = self._spread(values, steps, sharing, waiting, t, back)
+        return values
+
+    def _spread(
+        self, values: Floats, steps: Sequence[Step], sharing: Sharing, waiting: Waiting | None, t: int, back: bool
+    ) -> Floats:
+        """The same on axes that are looked at together."""
+        shares = all(sharing.on(step) for step in steps)
+        tracked = waiting.pair if waiting is not None else ()
+        windows = [pair for pair in sharing.windows if shares and pair != tracked]
+        rest = [d for d in range(len(self.nest.sizes)) if d not in tracked]
+        single = [d for d in rest if not any(d in pair for pair in windows)]
+        order = [*single, *(d for pair in windows for d in pair)]
+        lead = 0 if waiting is None else 1
+        axes = [*range(lead), *(lead + rest.index(d) for d in order)]
+        shape = [*values.shape[:lead], *(len(self.nest.sizes[d]) for d in single)]
+        cells = [math.prod(len(self.nest.sizes[d]) for d in pair) for pair in windows]
+        units = [self._single(steps, d, lead + k, sharing) for k, d in enumerate(single)]
+        for k, pair in enumerate(windows):
+            moves = self._pair(steps, pair, t, weighed=True)
+            units.append(Unit(len(shape) + k, cells[k], tuple(moves)))
+        if waiting is not None and tracked:
+            between = self._pair(steps, tracked, t, weighed=shares and tracked in sharing.windows)
+            units.append(Unit(0, len(waiting.states), tuple(waiting.moves(between))))
+        if back:
+            units = [unit.backward(unit.size) for unit in units]
+        moved = values.transpose(axes)
+        found = spread(moved.reshape([*shape, *cells]), units, limits_of(steps))
+        undo = sorted(range(len(axes)), key=axes.__getitem__)
+        return found.reshape(moved.shape).transpose(undo)
+
+    def _single(self, steps: Sequence[Step], d: int, axis: int, sharing: Sharing) -> Unit:
+        size = len(self.nest.sizes[d])
+        moves = []
+        for i, j, bounds in chains(steps, d, size):
+            shared = math.prod(b for b, step in zip(bounds, steps, strict=True) if sharing.on(step))
+            moves.append((i, j, bounds, float(shared) ** sharing.power if d in sharing.idle else 1.0))
+        return Unit(axis, size, tuple(moves))
+
+    def _pair(self, steps: Sequence[Step], pair: tuple[int, ...], t: int, weighed: bool) -> list[Move]:
+        """Moves of two dimensions of a window, with the share of distinct offsets if `weighed`."""
+        first, second = pair
+        sizes = [self.nest.sizes[d] for d in pair]
+        moves = paired(steps, (first, second), [len(found) for found in sizes])
+        if not weighed:
+            return moves
+        factor = self.nest.space.encoded.constants.factor[t]
+
+        def share(i: int, j: int) -> float:
+            before, after = ((int(sizes[0][k // len(sizes[1])]), int(sizes[1][k % len(sizes[1])])) for k in (i, j))
+            ahead = (int(factor[first]) * before[0], int(factor[second]) * before[1])
+            return distinct_share(ahead, (after[0] // before[0], after[1] // before[1]))
+
+        return [(i, j, bounds, ways * share(i, j)) for i, j, bounds, ways in moves]
