@@ -12,6 +12,7 @@ import pytest
 
 from accelsim.architecture import Architecture
 from accelsim.census.moments import means
+from accelsim.census.squares import deviations
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError
 from accelsim.mapspace.space import MapSpace
@@ -93,3 +94,22 @@ def test_means__say_what_does_not_add_up():
         means(MapSpace(encode(machine, wide), constraints))
     with pytest.raises(AccelsimError, match="utilization"):
         means(MapSpace(encode(machine, einsum), replace(constraints, min_utilization=0.5)))
+
+
+def test_deviations__equal_brute_force():
+    for seed, space, known in cases():
+        found = means(space)
+        spread = deviations(space, found)
+        words, energies = counted(known)
+        windowed = known.encoded.constants.windowed
+        expected = words.std(axis=0)
+        got = np.array([[t.reads, t.fills, t.updates, t.transfers] for t in spread.tensors], float)
+        got = got.reshape(expected.shape)[:, ~windowed]
+        scale = np.abs(words).max(axis=0)[:, ~windowed]
+        np.testing.assert_array_less(np.abs(got - expected[:, ~windowed]), 1e-9 * got + 1e-7 * scale + 1e-12, str(seed))
+        if not windowed.any():
+            plainly = by_words(known, words)
+            assert abs(spread.energy_pj - plainly.std()) <= 1e-9 * plainly.std() + 1e-7 * plainly.mean(), seed
+            assert abs(spread.energy_pj - energies.std()) <= spread.energy_slack_pj + 1e-7 * plainly.mean()
+        else:
+            assert spread.energy_pj is None

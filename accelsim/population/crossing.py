@@ -29,6 +29,8 @@ class Sharing:
         Pairs of dimensions that move one rank, if the sums of their offsets count.
     x, y : bool
         Which axes share.
+    times : tuple of Sharing
+        What else the weight of a product of words is multiplied by; these have no windows.
     """
 
     power: float = 0.0
@@ -36,10 +38,16 @@ class Sharing:
     windows: tuple[tuple[int, ...], ...] = ()
     x: bool = False
     y: bool = False
+    times: tuple[Sharing, ...] = ()
 
     def on(self, step: Step) -> bool:
         """Whether instances along the axis of a step share."""
         return self.x if step.slot.axis == "x" else self.y
+
+    def weight(self, step: Step, d: int, bound: int) -> float:
+        """Weight of a loop over a dimension on the axis of a step."""
+        powers = [each.power for each in (self, *self.times) if each.on(step) and d in each.idle]
+        return float(bound) ** sum(powers)
 
 
 WHOLE = Sharing()
@@ -122,8 +130,8 @@ class Network:
         size = len(self.nest.sizes[d])
         moves = []
         for i, j, bounds in chains(steps, d, size):
-            shared = math.prod(b for b, step in zip(bounds, steps, strict=True) if sharing.on(step))
-            moves.append((i, j, bounds, float(shared) ** sharing.power if d in sharing.idle else 1.0))
+            weights = [sharing.weight(step, d, bound) for step, bound in zip(steps, bounds, strict=True)]
+            moves.append((i, j, bounds, math.prod(weights)))
         return Unit(axis, size, tuple(moves))
 
     def _pair(self, steps: Sequence[Step], pair: tuple[int, ...], t: int, weighed: bool) -> list[Move]:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.census.counting import count_mappings
-from accelsim.census.crossing import WHOLE, Network, Sharing, sharing_of
-from accelsim.census.orders import Block, Powers, arrange, blocks_of
-from accelsim.census.steps import Keeping, Nest, Step
+from accelsim.census.crossing import WHOLE, Sharing, sharing_of
+from accelsim.census.orders import Powers, arrange
+from accelsim.census.parts import Part, axes_of, everything_in, parts_of, steps_outside
+from accelsim.census.steps import Nest
 from accelsim.census.waiting import Waiting, windows_of
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
-from accelsim.mapspace.tiles import along, tile_words
-from accelsim.model.encode import Floats
+from accelsim.mapspace.tiles import tile_words
+from accelsim.model.encode import Encoded, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +70,6 @@ class Means:
     tensors: tuple[TensorMeans, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """What the nest has at a level, from the inside out: its network, its loops in time, its tiles."""
-
-    level: int
-    network: Network
-    blocks: tuple[Block, ...]
-    keeping: Keeping
-
-
-def _levels(nest: Nest) -> list[_Level]:
-    """Innermost first."""
-    found: list[_Level] = []
-    axes: list[Step] = []
-    blocks: tuple[Block, ...] = ()
-    for step in nest.steps:
-        if isinstance(step, Keeping):
-            found.append(_Level(step.level, Network(nest, tuple(axes)), tuple(blocks), step))
-            axes = []
-        elif step.slot.axis:
-            axes.append(step)
-        else:
-            blocks = tuple(blocks_of(nest, step))
-    return found
-
-
 class _Outside:
     """What the loops outside each boundary multiply by, summed over all ways to complete a mapping.
 
@@ -117,9 +92,9 @@ class _Outside:
         end[(-1,) * end.ndim] = 1.0
         self.ways, self.used, self.seen = [end], [end], [end]
         self.waits = [[[waiting.end() for waiting in each] for each in waitings]]
-        everything = _everything(nest)
+        everything = everything_in(nest)
         by_bounds = Sharing(1.0, frozenset(everything), (), True, True)
-        for part in reversed(_levels(nest)):
+        for part in reversed(parts_of(nest)):
             fits = part.keeping.choices.astype(np.float64)
             ways, used, seen = (found[-1] * fits for found in (self.ways, self.used, self.seen))
             waits = [
@@ -135,8 +110,8 @@ class _Outside:
                     ]
                     for of, found in zip(waitings, waits, strict=True)
                 ]
-                ways, used = (arrange(inward, values, _axes(nest), [everything]) for values in (ways, used))
-                seen = arrange(inward, seen, _axes(nest), [{**everything, **idle}])
+                ways, used = (arrange(inward, values, axes_of(nest), [everything]) for values in (ways, used))
+                seen = arrange(inward, seen, axes_of(nest), [{**everything, **idle}])
             cross = part.network.cross
             self.ways.append(cross(ways, back=True))
             self.used.append(cross(used, by_bounds, back=True))
@@ -175,7 +150,7 @@ class _Flow:
                 found += float((mine * outside * (1.0 if kept is None else waiting.at_states(kept))).sum())
         return found
 
-    def cross(self, part: _Level) -> None:
+    def cross(self, part: Part) -> None:
         """Go up a network and the loops of a level."""
         sharing = sharing_of(self.nest, self.t, part.level, self.up)
         self.settled = part.network.cross(self.settled, sharing, t=self.t)
@@ -183,9 +158,9 @@ class _Flow:
             None if mine is None else part.network.cross(mine, sharing, waiting, self.t)
             for waiting, mine in zip(self.waitings, self.waits, strict=True)
         ]
-        everything = _everything(self.nest)
+        everything = everything_in(self.nest)
         for block in part.blocks:
-            self.settled = arrange(block, self.settled, _axes(self.nest), [everything])
+            self.settled = arrange(block, self.settled, axes_of(self.nest), [everything])
             for k, (waiting, mine) in enumerate(zip(self.waitings, self.waits, strict=True)):
                 if mine is not None:
                     self.settled = self.settled + waiting.settle(block, mine)
@@ -212,17 +187,17 @@ class _Seen:
 
     def __init__(self, nest: Nest, t: int, idle: Powers, merged: bool) -> None:
         self.nest, self.t, self.merged, self.idle = nest, t, merged, frozenset(idle)
-        self.weights = {**_everything(nest), **idle}
+        self.weights = {**everything_in(nest), **idle}
         self.words: Floats = np.zeros(nest.shape)
         self.words[(0,) * len(nest.shape)] = nest.space.encoded.einsum.macs
 
-    def cross(self, part: _Level) -> None:
+    def cross(self, part: Part) -> None:
         """Go up a network and the loops of a level."""
         shared = sharing_of(self.nest, self.t, part.level)
         merged = Sharing(-1.0, self.idle, (), True, True)
         self.words = part.network.cross(self.words, merged if self.merged else shared, t=self.t)
         for block in part.blocks:
-            self.words = arrange(block, self.words, _axes(self.nest), [self.weights])
+            self.words = arrange(block, self.words, axes_of(self.nest), [self.weights])
 
 
 class _Words:
@@ -247,14 +222,14 @@ class _Words:
         self.down = [_Flow(nest, waitings[t], up=False) for t in tensors]
         self.up = _Flow(nest, waitings[self.output], up=True)
         self.seen, self.known = (_Seen(nest, self.output, idle, merged) for merged in (False, True))
-        boxes = tile_words(encoded, nest.sizes).reshape(-1, *nest.shape) * _steps_outside(nest)
+        boxes = tile_words(encoded, nest.sizes).reshape(-1, *nest.shape) * steps_outside(nest)
         ways = np.zeros(nest.shape)
         ways[(0,) * len(nest.shape)] = 1.0
-        for part in _levels(nest):
+        for part in parts_of(nest):
             self._transfers(part.level)
             ways = part.network.cross(ways)
             for block in part.blocks:
-                ways = arrange(block, ways, _axes(nest), [_everything(nest)])
+                ways = arrange(block, ways, axes_of(nest), [everything_in(nest)])
             for flow in (*self.down, self.up):
                 flow.cross(part)
             for seen in (self.seen, self.known):
@@ -271,7 +246,7 @@ class _Words:
         first = float((self.seen.words * self.outside.seen[lv + 1]).sum())
         self.sums[lv, self.output, 3] += self.up.words(ways, waits[self.output]) - first
 
-    def _keep(self, part: _Level, t: int, ways: Floats, boxes: Floats) -> None:
+    def _keep(self, part: Part, t: int, ways: Floats, boxes: Floats) -> None:
         """Words at a level, in the mappings in which it keeps a tensor, and what goes on from there."""
         lv, keeping = part.level, part.keeping
         kept, passed = (keeping.fits[keeping.keeps[:, t] == keep].sum(axis=0).astype(float) for keep in (True, False))
@@ -293,22 +268,6 @@ class _Words:
                 seen.words = seen.words * passed + fresh
         self.down[t].renew(passed, fresh)
         self.used[lv, t] = float((ways * kept * outside.used[lv]).sum())
-
-
-def _steps_outside(nest: Nest) -> Floats:
-    """Steps and instances outside each tile shape, together: float64[*S]."""
-    found: Floats = np.ones(nest.shape)
-    for d, sizes in enumerate(nest.sizes):
-        found = found * along(sizes[-1] // sizes, d, len(nest.sizes))
-    return found
-
-
-def _everything(nest: Nest) -> Powers:
-    return dict.fromkeys(range(len(nest.sizes)), 0.0)
-
-
-def _axes(nest: Nest) -> dict[int, int]:
-    return {d: d for d in range(len(nest.sizes))}
 
 
 def means(space: MapSpace) -> Means:
@@ -368,23 +327,49 @@ def _waitings(nest: Nest, t: int) -> list[Waiting]:
     return [first, *(Waiting(nest, t, pair) for pair in pairs)]
 
 
+def prices_per_word(encoded: Encoded) -> Floats:
+    """Energy of a word of each read, fill, update and transfer [pJ]: float64[L, T, 4].
+
+    A word is charged as the part of an access that it is.
+    """
+    c = encoded.constants
+    prices = c.energy.copy()
+    prices[:, :, :3] *= (c.word_parts[:, :, 0] / c.block[:, None])[:, :, None]
+    return prices
+
+
+def idle_pj(encoded: Encoded) -> Floats:
+    """Most energy that the last access of an instance can add at each level [pJ]: float64[L, T]."""
+    c = encoded.constants
+    return np.asarray(((c.block - 1) / c.block)[:, None] * c.energy[:, :, :3].sum(axis=2))
+
+
+def ways_outside(nest: Nest) -> list[Floats]:
+    """Ways to complete a mapping outside the tiles of each level, and last from below all: float64[*S] each."""
+    end: Floats = np.zeros(nest.shape)
+    end[(-1,) * end.ndim] = 1.0
+    found = [end]
+    for part in reversed(parts_of(nest)):
+        ways = found[-1] * part.keeping.choices
+        for block in reversed(part.blocks):
+            ways = arrange(block.backward(), ways, axes_of(nest), [everything_in(nest)])
+        found.append(part.network.cross(ways, back=True))
+    return found
+
+
 def _means(nest: Nest, mappings: int) -> Means:
     encoded = nest.space.encoded
-    c, levels = encoded.constants, encoded.architecture.levels
     found = _Words(nest)
     words = found.sums / float(mappings)
-    accesses = c.energy[:, :, :3] * (c.word_parts[:, :, 0] / c.block[:, None])[:, :, None]
-    energy = float((words[:, :, :3] * accesses).sum() + (words[:, :, 3] * c.energy[:, :, 3]).sum())
-    idle = (c.block - 1) / c.block
-    slack = float((found.used * idle[:, None] * c.energy[:, :, :3].sum(axis=2)).sum() / mappings)
+    energy = float((words * prices_per_word(encoded)).sum())
     return Means(
         mappings=mappings,
-        energy_pj=energy + encoded.einsum.macs * float(c.mac[0]),
-        energy_slack_pj=slack,
-        leaks=bool(c.leak.any()),
+        energy_pj=energy + encoded.einsum.macs * float(encoded.constants.mac[0]),
+        energy_slack_pj=float((found.used * idle_pj(encoded)).sum() / mappings),
+        leaks=bool(encoded.constants.leak.any()),
         tensors=tuple(
             TensorMeans(level.name, tensor.name, *(float(word) for word in words[lv, t]))
-            for lv, level in enumerate(levels)
+            for lv, level in enumerate(encoded.architecture.levels)
             for t, tensor in enumerate(encoded.tensors)
         ),
     )

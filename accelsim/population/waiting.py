@@ -238,7 +238,7 @@ class Waiting:
     def settle(self, block: Block, values: Floats) -> Floats:
         """What the loops of a block settle: float64[*S]."""
         if not self.pair:
-            return arrange(block, values, self.axes, [self.idle, self.any], [self.firsts])[0]
+            return np.asarray(arrange(block, values, self.axes, [self.idle, self.any], [self.firsts])[0])
         found: Floats = np.zeros((self.cells, *values.shape[1:]))
         for others, matrix in self._transitions(block)[1].items():
             if matrix.any():
@@ -261,8 +261,8 @@ class Waiting:
 
     def as_cells(self, shapes: Floats) -> Floats:
         """Bring float64[*S] into the form float64[C, *R]."""
-        moved: Floats = shapes.transpose(*self.pair, *self.rest)
-        return moved.reshape(self.cells, *(self.nest.shape[d] for d in self.rest))
+        moved = shapes.transpose(*self.pair, *self.rest)
+        return np.asarray(moved.reshape(self.cells, *(self.nest.shape[d] for d in self.rest)))
 
     def as_shapes(self, cells: Floats) -> Floats:
         """Bring float64[C, *R] into the form float64[*S]."""
