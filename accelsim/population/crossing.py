@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from accelsim.census.spreads import Move, Unit, chains, distinct_share, limits_of, paired, spread
+import numpy as np
+
+from accelsim.census.spreads import Bounds, Move, Unit, chains, distinct_share, limits_of, paired, spread
 from accelsim.census.steps import Nest, Step
-from accelsim.census.waiting import Waiting, windows_of
+from accelsim.census.waiting import Tracked, windows_of
 from accelsim.model.encode import Floats
 
 
@@ -29,8 +31,10 @@ class Sharing:
         Pairs of dimensions that move one rank, if the sums of their offsets count.
     x, y : bool
         Which axes share.
+    t : int
+        Tensor, for its windows.
     times : tuple of Sharing
-        What else the weight of a product of words is multiplied by; these have no windows.
+        What else the weight of a product of words is multiplied by.
     """
 
     power: float = 0.0
@@ -38,6 +42,7 @@ class Sharing:
     windows: tuple[tuple[int, ...], ...] = ()
     x: bool = False
     y: bool = False
+    t: int = -1
     times: tuple[Sharing, ...] = ()
 
     def on(self, step: Step) -> bool:
@@ -59,7 +64,7 @@ def sharing_of(nest: Nest, t: int, level: int, up: bool = False, power: float = 
     c = nest.space.encoded.constants
     x, y = (c.reduction if up else c.multicast)[level]
     idle = frozenset(d for d in range(len(nest.sizes)) if not c.relevant[t, d])
-    return Sharing(power, idle, tuple(windows_of(nest, t)), bool(x), bool(y))
+    return Sharing(power, idle, tuple(windows_of(nest, t)), bool(x), bool(y), t)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,52 +82,54 @@ class Network:
     steps: tuple[Step, ...]
 
     def cross(
-        self, values: Floats, sharing: Sharing = WHOLE, waiting: Waiting | None = None, t: int = -1, back: bool = False
+        self, values: Floats, sharing: Sharing = WHOLE, tracked: Tracked | None = None, back: bool = False
     ) -> Floats:
         """Add up what mappings weigh over all ways to spread loops here.
 
         Parameters
         ----------
-        values : float64[*S], or float64[G, *R] with `waiting`
+        values : float64[*S], or float64[G, *R] with `tracked`
         sharing : Sharing
-        waiting : Waiting, optional
-            Whose states the first axis of the values holds.
-        t : int
-            Tensor, where sums of offsets count.
+        tracked : Tracked, optional
+            States that the first axis of the values holds.
         back : bool
             From the outside in.
         """
-        joint = len(self.steps) == 2 and bool(sharing.windows) and sharing.x and sharing.y
+        joint = len(self.steps) == 2 and any(s.windows and s.x and s.y for s in (sharing, *sharing.times))
         groups = [self.steps] if joint else [(step,) for step in self.steps]
         for steps in reversed(groups) if back else groups:
-            values = self._spread(values, steps, sharing, waiting, t, back)
+            midway = tracked is not None and back and steps is not groups[0]
+            states = replace(tracked, live=tuple(range(tracked.count))) if tracked is not None and midway else tracked
+            values = self._spread(values, steps, sharing, states, back)
         return values
 
     def _spread(
-        self, values: Floats, steps: Sequence[Step], sharing: Sharing, waiting: Waiting | None, t: int, back: bool
+        self, values: Floats, steps: Sequence[Step], sharing: Sharing, tracked: Tracked | None, back: bool
     ) -> Floats:
         """The same on axes that are looked at together."""
-        shares = all(sharing.on(step) for step in steps)
-        tracked = waiting.pair if waiting is not None else ()
-        windows = [pair for pair in sharing.windows if shares and pair != tracked]
-        rest = [d for d in range(len(self.nest.sizes)) if d not in tracked]
+        sharings = [s for s in (sharing, *sharing.times) if s.windows and all(s.on(step) for step in steps)]
+        held = tracked.pair if tracked is not None else ()
+        windows = sorted({pair for s in sharings for pair in s.windows if pair != held})
+        rest = [d for d in range(len(self.nest.sizes)) if d not in held]
         single = [d for d in rest if not any(d in pair for pair in windows)]
         order = [*single, *(d for pair in windows for d in pair)]
-        lead = 0 if waiting is None else 1
+        lead = 0 if tracked is None else 1
         axes = [*range(lead), *(lead + rest.index(d) for d in order)]
         shape = [*values.shape[:lead], *(len(self.nest.sizes[d]) for d in single)]
         cells = [math.prod(len(self.nest.sizes[d]) for d in pair) for pair in windows]
         units = [self._single(steps, d, lead + k, sharing) for k, d in enumerate(single)]
         for k, pair in enumerate(windows):
-            moves = self._pair(steps, pair, t, weighed=True)
+            moves = self._pair(steps, pair, sharings, sharing)
             units.append(Unit(len(shape) + k, cells[k], tuple(moves)))
-        if waiting is not None and tracked:
-            between = self._pair(steps, tracked, t, weighed=shares and tracked in sharing.windows)
-            units.append(Unit(0, len(waiting.states), tuple(waiting.moves(between))))
-        if back:
-            units = [unit.backward(unit.size) for unit in units]
         moved = values.transpose(axes)
-        found = spread(moved.reshape([*shape, *cells]), units, limits_of(steps))
+        source = moved.reshape([*shape, *cells])
+        if back:
+            units = [unit.backward() for unit in units]
+        if tracked is not None and held:
+            moves = tracked.moves(self._pair(steps, held, sharings, sharing))
+            found = _spread_states(source, units, moves, tracked, limits_of(steps), back)
+        else:
+            found = spread(source, units, limits_of(steps))
         undo = sorted(range(len(axes)), key=axes.__getitem__)
         return found.reshape(moved.shape).transpose(undo)
 
@@ -134,18 +141,34 @@ class Network:
             moves.append((i, j, bounds, math.prod(weights)))
         return Unit(axis, size, tuple(moves))
 
-    def _pair(self, steps: Sequence[Step], pair: tuple[int, ...], t: int, weighed: bool) -> list[Move]:
-        """Moves of two dimensions of a window, with the share of distinct offsets if `weighed`."""
+    def _pair(
+        self, steps: Sequence[Step], pair: tuple[int, ...], sharings: Sequence[Sharing], whole: Sharing
+    ) -> list[Move]:
+        """Moves of two dimensions of a window, each with the shares of distinct offsets."""
         first, second = pair
         sizes = [self.nest.sizes[d] for d in pair]
-        moves = paired(steps, (first, second), [len(found) for found in sizes])
-        if not weighed:
-            return moves
-        factor = self.nest.space.encoded.constants.factor[t]
+        moves = paired(steps, (first, second), [len(found) for found in sizes], whole.weight)
+        factors = [self.nest.space.encoded.constants.factor[s.t] for s in sharings if pair in s.windows]
 
         def share(i: int, j: int) -> float:
             before, after = ((int(sizes[0][k // len(sizes[1])]), int(sizes[1][k % len(sizes[1])])) for k in (i, j))
-            ahead = (int(factor[first]) * before[0], int(factor[second]) * before[1])
-            return distinct_share(ahead, (after[0] // before[0], after[1] // before[1]))
+            counts = (after[0] // before[0], after[1] // before[1])
+            ahead = [(int(factor[first]) * before[0], int(factor[second]) * before[1]) for factor in factors]
+            return math.prod(distinct_share(each, counts) for each in ahead)
 
         return [(i, j, bounds, ways * share(i, j)) for i, j, bounds, ways in moves]
+
+
+def _spread_states(
+    source: Floats, units: Sequence[Unit], moves: Sequence[Move], tracked: Tracked, limits: Bounds, back: bool
+) -> Floats:
+    """Spread with states along the first axis; those in which nothing is, or can be, cost nothing."""
+    if back:
+        row = {state: k for k, state in enumerate(tracked.live)}
+        inward = tuple((j, row[i], bounds, weight) for i, j, bounds, weight in moves if i in row)
+        found: Floats = np.zeros((tracked.count, *source.shape[1:]))
+        found[list(row)] = spread(source, [Unit(0, len(row), inward), *units], limits)
+        return found
+    row = {state: k for k, state in enumerate(np.flatnonzero(source.any(axis=tuple(range(1, source.ndim)))).tolist())}
+    outward = tuple((row[i], j, bounds, weight) for i, j, bounds, weight in moves if i in row)
+    return spread(source[list(row)], [*units, Unit(0, tracked.count, outward)], limits)

@@ -118,7 +118,10 @@ class _Outside:
             self.seen.append(cross(seen, back=True))
             self.waits.append(
                 [
-                    [cross(values, WHOLE, waiting, back=True) for waiting, values in zip(of, found, strict=True)]
+                    [
+                        cross(values, WHOLE, waiting.tracked(part.level), back=True)
+                        for waiting, values in zip(of, found, strict=True)
+                    ]
                     for of, found in zip(waitings, waits, strict=True)
                 ]
             )
@@ -153,9 +156,9 @@ class _Flow:
     def cross(self, part: Part) -> None:
         """Go up a network and the loops of a level."""
         sharing = sharing_of(self.nest, self.t, part.level, self.up)
-        self.settled = part.network.cross(self.settled, sharing, t=self.t)
+        self.settled = part.network.cross(self.settled, sharing)
         self.waits = [
-            None if mine is None else part.network.cross(mine, sharing, waiting, self.t)
+            None if mine is None else part.network.cross(mine, sharing, waiting.tracked(part.level))
             for waiting, mine in zip(self.waitings, self.waits, strict=True)
         ]
         everything = everything_in(self.nest)
@@ -195,7 +198,7 @@ class _Seen:
         """Go up a network and the loops of a level."""
         shared = sharing_of(self.nest, self.t, part.level)
         merged = Sharing(-1.0, self.idle, (), True, True)
-        self.words = part.network.cross(self.words, merged if self.merged else shared, t=self.t)
+        self.words = part.network.cross(self.words, merged if self.merged else shared)
         for block in part.blocks:
             self.words = arrange(block, self.words, axes_of(self.nest), [self.weights])
 

@@ -92,6 +92,7 @@ def arrange(
     phases: Sequence[Powers],
     events: Sequence[Powers] = (),
     others: Sequence[int] = (),
+    filled: int = 0,
 ) -> Floats:
     """Add up what mappings weigh over all loops that the block can put around a tile, in all orders.
 
@@ -108,6 +109,9 @@ def arrange(
         The loop between two phases is over one of these; one event less than phases, or none.
     others : sequence of int
         For each phase, loops in it that are not looked at here; they take their places in the order too.
+
+    filled : int
+        Events that loops are which are not looked at here, as bits.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def arrange(
             found = found + (weight * x ** extra[phase]) * go(phase, (x, *points), reached)
         return found
 
-    summed = _over(len(phases) - 1, (), {0: values})
+    summed = _over(len(phases) - 1, (), {filled: values})
     return summed if summed.shape == values.shape else np.zeros_like(values)
 
 

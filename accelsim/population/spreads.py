@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +38,9 @@ class Unit:
     size: int
     moves: tuple[Move, ...]
 
-    def backward(self, size: int) -> Unit:
-        """The same seen from the outside in; `size` is that of the axis inside."""
-        return Unit(self.axis, size, tuple((j, i, bounds, weight) for i, j, bounds, weight in self.moves))
+    def backward(self) -> Unit:
+        """The same seen from the outside in."""
+        return Unit(self.axis, self.size, tuple((j, i, bounds, weight) for i, j, bounds, weight in self.moves))
 
 
 def spread(values: Floats, units: Sequence[Unit], limits: Bounds) -> Floats:
@@ -109,8 +109,10 @@ def chains(steps: Sequence[Step], d: int, sizes: int) -> list[tuple[int, int, Bo
     return found
 
 
-def paired(steps: Sequence[Step], pair: tuple[int, int], sizes: Sequence[int]) -> list[Move]:
-    """Moves of two dimensions as one, between cells of their sizes; each weighs in how many ways it can be made."""
+def paired(
+    steps: Sequence[Step], pair: tuple[int, int], sizes: Sequence[int], weigh: Callable[[Step, int, int], float]
+) -> list[Move]:
+    """Moves of two dimensions as one, between cells of their sizes; `weigh` tells what a loop over one weighs."""
     first, second = (chains(steps, d, size) for d, size in zip(pair, sizes, strict=True))
     limits = limits_of(steps)
     found: dict[tuple[int, int, Bounds], float] = {}
@@ -118,7 +120,10 @@ def paired(steps: Sequence[Step], pair: tuple[int, int], sizes: Sequence[int]) -
         both = tuple(a * b for a, b in zip(one, two, strict=True))
         if all(n <= most for n, most in zip(both, limits, strict=True)):
             key = (i * sizes[1] + k, j * sizes[1] + m, both)
-            found[key] = found.get(key, 0.0) + 1.0
+            weights = [
+                weigh(step, pair[0], a) * weigh(step, pair[1], b) for step, a, b in zip(steps, one, two, strict=True)
+            ]
+            found[key] = found.get(key, 0.0) + math.prod(weights)
     return [(*key, ways) for key, ways in found.items()]
 
 

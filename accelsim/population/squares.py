@@ -20,15 +20,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from accelsim.census.crossing import WHOLE, Sharing, sharing_of
+from accelsim.census.halos import NONE, Halo, Slot
 from accelsim.census.moments import Means, idle_pj, prices_per_word, ways_outside
-from accelsim.census.orders import Block, Powers, arrange
-from accelsim.census.parts import Part, axes_of, everything_in, parts_of, steps_outside
+from accelsim.census.orders import Block, arrange
+from accelsim.census.parts import Part, axes_of, parts_of, steps_outside
 from accelsim.census.steps import Nest
+from accelsim.census.waiting import Tracked, windows_of
+from accelsim.errors import AccelsimError
 from accelsim.mapspace.space import MapSpace
 from accelsim.mapspace.tiles import tile_words
 from accelsim.model.encode import Bools, Floats
@@ -45,10 +48,13 @@ class Variable:
     kind : str
     t : int
         Tensor; -1 for none.
+    window : int
+        Of a variable that waits: which window of the tensor the first loop to move its tile is over; -1: none.
     """
 
     kind: str
     t: int = -1
+    window: int = -1
 
     @property
     def waits(self) -> bool:
@@ -67,16 +73,19 @@ _SETTLES = {"due": "paid", "down": "went down", "up": "went up"}
 Pair = tuple[Variable, Variable]
 Image = Mapping[Variable, float | Floats]
 """What a variable turns into."""
+Images = Mapping[Variable, Image]
+Moments = dict[Pair, Floats]
+"""Sums over mappings of the product of two variables, by tile shape: float64[*S]; where factors wait for a loop over a
+window, by their states (`accelsim.census.halos`)."""
+Order = tuple[frozenset[int], ...]
 
 
 def _pair(a: Variable, b: Variable) -> Pair:
     return (a, b) if a <= b else (b, a)
 
 
-def _settled(variable: Variable, tensors: frozenset[int]) -> Variable:
-    if not variable.waits or variable.t not in tensors:
-        return variable
-    return PAID if variable.kind == "due" else Variable(_SETTLES[variable.kind], variable.t)
+def _settled(v: Variable) -> Variable:
+    return PAID if v.kind == "due" else Variable(_SETTLES[v.kind], v.t)
 
 
 class Squares:
@@ -94,12 +103,12 @@ class Squares:
         self.nest, self.ways, self.c = nest, ways, encoded.constants
         self.output = int(self.c.output[0])
         self.macs = encoded.einsum.macs
-        self.parts = parts_of(nest)
+        self.parts = {part.level: part for part in parts_of(nest)}
         self.boxes = tile_words(encoded, nest.sizes).reshape(-1, *nest.shape) * steps_outside(nest)
-        self.idle = [
-            frozenset(d for d in range(len(nest.sizes)) if not self.c.relevant[t, d])
-            for t in range(len(encoded.tensors))
-        ]
+        tensors, dims = range(len(encoded.tensors)), range(len(nest.sizes))
+        self.idle = [frozenset(d for d in dims if not self.c.relevant[t, d]) for t in tensors]
+        self.windows = [windows_of(nest, t) for t in tensors]
+        self._halos: dict[tuple[int, int], Halo] = {}
 
     def second_moment(self, prices: Floats, base: float) -> float:
         """Sum over all mappings of the square of `base` + the price of all words.
@@ -114,44 +123,55 @@ class Squares:
         inner[(0,) * inner.ndim] = 1.0
         start: dict[Variable, float | Floats] = {ONE: 1.0, PAID: base}
         for t in range(prices.shape[1]):
-            start |= dict.fromkeys(_on_the_way(t, self.output, settled=True), float(self.macs))
-        moments = _turn({(ONE, ONE): inner}, {ONE: start})
-        for part in self.parts:
-            moments = self._priced(moments, prices, part.level)
-            moments = {pair: part.network.cross(values, self._sharing(pair, part)) for pair, values in moments.items()}
+            start |= dict.fromkeys(self._on_the_way(t, settled=True), float(self.macs))
+        moments = self._turn({(ONE, ONE): inner}, {ONE: start})
+        for lv, part in self.parts.items():
+            moments = self._turn(moments, self._transferred(moments, prices, lv))
+            moments = {pair: self._cross(pair, values, part) for pair, values in moments.items()}
+            moments = self._turn(moments, self._certain(moments, prices, lv))
             for block in part.blocks:
                 moments = self._arrange(moments, block)
             moments = self._keep(moments, prices, part)
-            if part.level and all(v in (ONE, PAID) for pair in moments for v in pair) and not self._more(prices, part):
-                return float((moments[PAID, PAID] * self.ways[part.level]).sum()) if (PAID, PAID) in moments else 0.0
-        end = {v: {PAID: 1.0} for pair in moments for v in pair if v != ONE}
-        final = _turn(moments, end).get((PAID, PAID))
-        return 0.0 if final is None else float(final[(-1,) * final.ndim])
+            if all(v in (ONE, PAID) for pair in moments for v in pair) and not prices[:lv].any():
+                return float((moments[PAID, PAID] * self.ways[lv]).sum())
+        end = {v: {} if v.window >= 0 else {PAID: 1.0} for pair in moments for v in pair if v != ONE}
+        return float(self._turn(moments, end)[PAID, PAID][(-1,) * inner.ndim])
 
-    def _more(self, prices: Floats, part: Part) -> bool:
-        """Whether tiles of a level further out, or words on their way to one, have a price."""
-        return bool(prices[: part.level].any())
+    # --- prices ---------------------------------------------------------------------------------------------------
 
-    def _priced(self, moments: dict[Pair, Floats], prices: Floats, lv: int) -> dict[Pair, Floats]:
+    def _on_the_way(self, t: int, settled: bool) -> list[Variable]:
+        """Variables of the words into a tile on their way to the next level."""
+        kinds = ["went down"] if settled else ["down"]
+        if t == self.output:
+            kinds += ["went up" if settled else "up", "seen", "known"]
+        return [v for kind in kinds for v in self._apart(Variable(kind, t))]
+
+    def _apart(self, v: Variable) -> list[Variable]:
+        """A variable that waits, by the window that its tile may first move along."""
+        windows = range(-1, len(self.windows[v.t])) if v.waits else (-1,)
+        return [Variable(v.kind, v.t, window) for window in windows]
+
+    def _transferred(self, moments: Moments, prices: Floats, lv: int) -> Images:
         """Charge the transfers below a level, and forget what nothing further out charges."""
         images: dict[Variable, Image] = {}
-        for v in {v for pair in moments for v in pair} - {ONE, PAID}:
-            price = float(prices[lv, v.t, TRANSFERS])
-            images[v] = {}
-            if v.kind in ("due", "first"):
-                images[v] = {v: 1.0}
-            elif self._wanted(v, prices, lv):
-                images[v] = {v: 1.0, **self._charge(v, _PER_TRANSFER[v.kind] * price)}
-            elif _PER_TRANSFER[v.kind] * price:
-                images[v] = self._charge(v, _PER_TRANSFER[v.kind] * price)
-        return _turn(moments, images)
+        for v in _on_their_way(moments):
+            stays: dict[Variable, float | Floats] = {v: 1.0} if self._wanted(v, prices, lv) else {}
+            images[v] = {**stays, **_charge(v, _PER_TRANSFER[v.kind] * float(prices[lv, v.t, TRANSFERS]))}
+        return images
 
-    def _charge(self, v: Variable, price: float) -> Image:
-        """What the price of a variable's words adds to."""
-        if not price:
-            return {}
-        target = Variable("due", v.t) if v.waits else Variable("first", v.t) if v.seen else PAID
-        return {target: price}
+    def _certain(self, moments: Moments, prices: Floats, lv: int) -> Images:
+        """Charge at once what words below a level's tiles cost, if their way is the same in all mappings."""
+        images: dict[Variable, Image] = {}
+        for v in _on_their_way(moments):
+            price, level = 0.0, lv
+            while not self.nest.space.keep[level, v.t]:
+                if (level, v.t) in self.nest.space.free_keeps or self.parts[level - 1].network.steps:
+                    break
+                level -= 1
+                price += _PER_TRANSFER[v.kind] * float(prices[level, v.t, TRANSFERS])
+            else:
+                images[v] = _charge(v, price + self._at_parent(v, prices[level, v.t]))
+        return images
 
     def _at_parent(self, v: Variable, prices: Floats) -> float:
         """Price of a word at the level that keeps the tensor next; outputs are read as often as they are updated."""
@@ -173,9 +193,18 @@ class Squares:
                 return True
         return False
 
-    def _sharing(self, pair: Pair, part: Part) -> Sharing:
-        found = [self._shared(v, part.level) for v in pair]
-        return Sharing(found[0].power, found[0].idle, (), found[0].x, found[0].y, (found[1],))
+    # --- steps of the nest ----------------------------------------------------------------------------------------
+
+    def _cross(self, pair: Pair, values: Floats, part: Part) -> Floats:
+        """Go up the network below a level."""
+        one, two = (self._shared(v, part.level) for v in pair)
+        tracked, halo = _tracked(pair), self._halo(pair)
+        states = None
+        if halo is not None and len(tracked) == 1:
+            states = halo.waiting.tracked(part.level)
+        elif halo is not None:
+            states = Tracked(halo.pair, len(halo.pairs), halo.pair_moves)
+        return part.network.cross(values, replace(one, times=(two,)), states)
 
     def _shared(self, v: Variable, lv: int) -> Sharing:
         """How one variable is divided by a network."""
@@ -185,59 +214,74 @@ class Squares:
             return Sharing(-1.0, self.idle[v.t], (), True, True)
         return sharing_of(self.nest, v.t, lv, up=v.kind in ("up", "went up"))
 
-    def _arrange(self, moments: dict[Pair, Floats], block: Block) -> dict[Pair, Floats]:
-        """Put the loops of a block around: waiting tensors settle one after the other, together, or not at all."""
-        found: dict[Pair, Floats] = {}
+    def _arrange(self, moments: Moments, block: Block) -> Moments:
+        """Put the loops of a block around: factors that wait settle one after the other, together, or not at all."""
+        found: Moments = {}
         for pair, values in moments.items():
-            waiting = frozenset(v.t for v in pair if v.waits)
-            for order in _orders(waiting):
-                after = frozenset().union(*order)
-                phases, events = self._phases(pair, order)
-                if any(not any(d in event for d in block.dims) for event in events):
+            halo = self._halo(pair)
+            window = () if halo is None else halo.pair
+            for order in _orders(pair):
+                slots = self._slots(pair, order, window)
+                if not all(any(d in slot.others or d in window for d in block.dims) for slot in slots[1::2]):
                     continue
-                key = _pair(*(_settled(v, after) for v in pair))
-                values_after = arrange(block, values, axes_of(self.nest), phases, events)
-                times = 2.0 if key[0] == key[1] and pair[0] != pair[1] else 1.0
-                found[key] = found.get(key, 0.0) + times * values_after
+                gone = frozenset().union(*order)
+                key = _pair(*(_settled(v) if k in gone else v for k, v in enumerate(pair)))
+                if halo is None:
+                    phases, events = [slot.others for slot in slots[::2]], [slot.others for slot in slots[1::2]]
+                    after = arrange(block, values, axes_of(self.nest), phases, events)
+                else:
+                    after = halo.arrange(block, values, slots)
+                times = 2.0 if key[0] == key[1] and (pair[0] != pair[1] or len(order) == 2) else 1.0
+                found[key] = found.get(key, 0.0) + times * after
         return found
 
-    def _phases(self, pair: Pair, order: Sequence[frozenset[int]]) -> tuple[list[Powers], list[Powers]]:
-        """Which dimensions may have a loop in each phase and as each event, and what it weighs."""
-        waiting = frozenset(v.t for v in pair if v.waits)
-        phases: list[Powers] = [self._weights(pair, waiting)]
-        events: list[Powers] = []
+    def _slots(self, pair: Pair, order: Order, window: tuple[int, ...]) -> list[Slot]:
+        """Phases and events of a block in which factors settle in this order."""
+        waiting = frozenset(k for k in range(2) if pair[k].waits)
+        slots = [self._slot(pair, waiting, frozenset(), window)]
         for settling in order:
             waiting -= settling
-            weights = self._weights(pair, waiting)
-            phases.append(weights)
-            events.append({d: w for d, w in weights.items() if not any(d in self.idle[t] for t in settling)})
-        return phases, events
+            slots += [self._slot(pair, waiting, settling, window), self._slot(pair, waiting, frozenset(), window)]
+        return slots
 
-    def _weights(self, pair: Pair, waiting: frozenset[int]) -> Powers:
-        """Powers of the bounds of loops that move none of the tensors that wait."""
-        found = dict(everything_in(self.nest))
-        for d in list(found):
-            if any(d not in self.idle[t] for t in waiting):
-                del found[d]
-                continue
-            found[d] = -float(sum((v.waits and v.t in waiting) or (v.seen and d in self.idle[v.t]) for v in pair))
-        return found
+    def _slot(self, pair: Pair, waiting: frozenset[int], settling: frozenset[int], window: tuple[int, ...]) -> Slot:
+        """A phase, or an event that settles factors, after which those `waiting` still wait."""
+        held = frozenset(k for k in range(2) if pair[k].waits and pair[k].window >= 0)
+        weights: dict[int, float | None] = {}
+        for d in range(len(self.nest.sizes)):
+            tracked = held if d in window else frozenset()
+            idle = [d in self.idle[v.t] for v in pair]
+            bars = any(not idle[k] for k in waiting - tracked)
+            bars |= any(idle[k] or self._in_window(pair[k].t, d) for k in settling - tracked)
+            factors = [k for k in range(2) if k in waiting - tracked or (pair[k].seen and idle[k])]
+            weights[d] = None if bars else -float(len(factors))
+        free = {d: w for d, w in weights.items() if w is not None and d not in window and not settling & held}
+        before, after = (NONE - len(held & each) for each in (waiting | settling, waiting))
+        if not held:
+            before = after = NONE
+        settles = 1 if settling & held == {1} else 0
+        return Slot(
+            before, after, settles if before == 0 and after == 1 else 0, free, tuple(weights[d] for d in window)
+        )
 
-    def _keep(self, moments: dict[Pair, Floats], prices: Floats, part: Part) -> dict[Pair, Floats]:
+    def _in_window(self, t: int, d: int) -> bool:
+        return any(d in window for window in self.windows[t])
+
+    def _keep(self, moments: Moments, prices: Floats, part: Part) -> Moments:
         """Hand words over to the tiles of a level, for each choice of what it keeps."""
-        found: dict[Pair, Floats] = {}
+        found: Moments = {}
         for keeps, fits in zip(part.keeping.keeps, part.keeping.fits, strict=True):
-            images = self._images(moments, keeps, prices, part.level)
-            for pair, values in _turn({pair: values * fits for pair, values in moments.items()}, images).items():
+            fitting = {pair: self._times(pair, values, fits.astype(np.float64)) for pair, values in moments.items()}
+            turned = self._turn(fitting, self._images(moments, keeps, prices, part.level))
+            for pair, values in turned.items():
                 found[pair] = found.get(pair, 0.0) + values
         return found
 
-    def _images(self, moments: dict[Pair, Floats], keeps: Bools, prices: Floats, lv: int) -> dict[Variable, Image]:
+    def _images(self, moments: Moments, keeps: Bools, prices: Floats, lv: int) -> Images:
         """What variables turn into at a level that keeps some tensors."""
-        images: dict[Variable, Image] = {}
-        for v in {v for pair in moments for v in pair} - {ONE, PAID}:
-            if v.kind not in ("due", "first") and keeps[v.t]:
-                images[v] = self._charge(v, self._at_parent(v, prices[lv, v.t]))
+        images: dict[Variable, Image] = {
+            v: _charge(v, self._at_parent(v, prices[lv, v.t])) for v in _on_their_way(moments) if keeps[v.t]
+        }
         if lv == 0:
             return images
         fresh: dict[Variable, float | Floats] = {ONE: 1.0}
@@ -245,88 +289,131 @@ class Squares:
             reads, fills = (float(prices[lv, t, kind]) for kind in (READS, FILLS))
             due = fills + (reads if t == self.output and self.c.drain[lv] else 0.0)
             if due:
-                fresh[Variable("due", t)] = self.boxes[t] * due
+                fresh |= dict.fromkeys(self._apart(Variable("due", t)), self.boxes[t] * due)
             if t == self.output and fills:
                 fresh[Variable("first", t)] = self.boxes[t] * -fills
-            for v in _on_the_way(t, self.output, settled=False):
+            for v in self._on_the_way(t, settled=False):
                 if self._wanted(v, prices, lv - 1) or _PER_TRANSFER[v.kind] * prices[lv - 1, t, TRANSFERS]:
                     fresh[v] = self.boxes[t]
         images[ONE] = fresh
         return images
 
+    # --- linear maps ----------------------------------------------------------------------------------------------
+
+    def _halo(self, pair: Pair) -> Halo | None:
+        """What follows the factors that wait for a loop over a window."""
+        tracked = _tracked(pair)
+        if not tracked:
+            return None
+        t, window = tracked[0].t, tracked[0].window
+        if (t, window) not in self._halos:
+            self._halos[t, window] = Halo(self.nest, t, self.windows[t][window])
+        return self._halos[t, window]
+
+    def _times(self, pair: Pair, values: Floats, by: float | Floats) -> Floats:
+        """Multiply by a number, or by a value of each tile shape."""
+        halo = self._halo(pair)
+        if halo is None or isinstance(by, float):
+            return values * by
+        return values * (halo.waiting.at_states(by) if len(_tracked(pair)) == 1 else halo.at_pairs(by))
+
+    def _turn(self, moments: Moments, images: Images) -> Moments:
+        """Products of what the variables turn into; a variable without an image stays."""
+        found: Moments = {}
+        for pair, values in moments.items():
+            first, second = (images.get(v, {v: 1.0}) for v in pair)
+            for (j, one), (k, two) in itertools.product(first.items(), second.items()):
+                if (pair[0] == pair[1] and j > k) or (j.waits and k.waits and j.t == k.t and j.window != k.window):
+                    continue
+                product = self._lift(self._times(pair, self._times(pair, values, one), two), pair, (j, k))
+                if pair[0] != pair[1] and j == k:
+                    product = product + self._swap(product, (j, k))
+                key = _pair(j, k)
+                product = product if key == (j, k) else self._swap(product, (j, k))
+                found[key] = found[key] + product if key in found else product
+        return found
+
+    def _lift(self, values: Floats, before: Pair, after: Pair) -> Floats:
+        """Begin to follow factors that stand for new tiles, by the loops over a window."""
+        old, new = _tracked(before), _tracked(after)
+        halo = self._halo(after)
+        if halo is None or len(old) == len(new):
+            return values
+        if not old:
+            return halo.waiting.begin(values) if len(new) == 1 else halo.pairs_begin(values)
+        return halo.beside_new(values, 0 if before[0] not in old else 1)
+
+    def _swap(self, values: Floats, pair: Pair) -> Floats:
+        """The same with the factors exchanged."""
+        halo = self._halo(pair)
+        return values if halo is None or len(_tracked(pair)) < 2 else np.asarray(values[halo.swapped])
+
 
 _PER_TRANSFER = {"down": 1.0, "went down": 1.0, "up": 1.0, "went up": 1.0, "seen": -1.0, "known": 0.0}
 
 
-def _on_the_way(t: int, output: int, settled: bool) -> list[Variable]:
-    """Variables of the words into a tile on their way to the next level."""
-    kinds = ["went down" if settled else "down"]
-    if t == output:
-        kinds += ["went up" if settled else "up", "seen", "known"]
-    return [Variable(kind, t) for kind in kinds]
+def _charge(v: Variable, price: float) -> Image:
+    """What the price of a variable's words adds to."""
+    target = Variable("due", v.t, v.window) if v.waits else Variable("first", v.t) if v.seen else PAID
+    return {target: price} if price else {}
 
 
-def _orders(waiting: frozenset[int]) -> Iterator[tuple[frozenset[int], ...]]:
-    """In which order some of at most two waiting tensors can settle."""
+def _tracked(pair: Pair) -> list[Variable]:
+    """Factors that wait for a loop over a window."""
+    return [v for v in pair if v.waits and v.window >= 0]
+
+
+def _on_their_way(moments: Moments) -> set[Variable]:
+    """Variables of words that have not come to the next level yet."""
+    return {v for pair in moments for v in pair if v.kind not in ("one", "paid", "due", "first")}
+
+
+def _orders(pair: Pair) -> Iterator[Order]:
+    """In which order the factors of a product can settle: sets of their numbers."""
     yield ()
-    for t in sorted(waiting):
-        yield (frozenset({t}),)
-    if len(waiting) == 2:
-        yield (waiting,)
-        yield from itertools.permutations([frozenset({t}) for t in sorted(waiting)])
+    waiting = [k for k in range(2) if pair[k].waits]
+    both = len(waiting) == 2
+    if not both or pair[0].t != pair[1].t or pair[0].window >= 0:
+        alike = both and pair[0] == pair[1]
+        yield from ((frozenset({k}),) for k in (waiting[:1] if alike else waiting))
+        if both:
+            yield (frozenset({0}), frozenset({1}))
+            if not alike:
+                yield (frozenset({1}), frozenset({0}))
+    if both:
+        yield (frozenset({0, 1}),)
 
 
-def _turn(moments: dict[Pair, Floats], images: Mapping[Variable, Image]) -> dict[Pair, Floats]:
-    """Products of what the variables turn into; a variable without an image stays."""
-    found: dict[Pair, Floats] = {}
+@dataclass(frozen=True, slots=True)
+class EnergyDeviation:
+    """Exact standard deviation of energy over all valid mappings of a map space, each counting once.
 
-    def add(a: Variable, b: Variable, values: Floats) -> None:
-        pair = _pair(a, b)
-        found[pair] = found[pair] + values if pair in found else values
+    Attributes
+    ----------
+    energy_pj : float
+        Of the energy that `Means.energy_pj` is the mean of. Rounding is at most about 1e-7 of that mean.
+    slack_pj : float
+        The standard deviation of the energy without leakage is closer to it than this; 0 where an access is a word.
+    """
 
-    for (a, b), values in moments.items():
-        first, second = (images.get(v, {v: 1.0}) for v in (a, b))
-        for (j, one), (k, two) in itertools.product(first.items(), second.items()):
-            if a == b and j > k:
-                continue
-            times = 2.0 if a != b and j == k else 1.0
-            add(j, k, values * (one * two * times))
-    return found
+    energy_pj: float
+    slack_pj: float
 
 
 @dataclass(frozen=True, slots=True)
 class TensorDeviations:
-    """Standard deviations of a tensor's words at a level, as `TensorMeans` has their means; None where not known."""
+    """Exact standard deviations of a tensor's words at a level, of which `TensorMeans` has the means."""
 
     level: str
     tensor: str
-    reads: float | None
-    fills: float | None
-    updates: float | None
-    transfers: float | None
+    reads: float
+    fills: float
+    updates: float
+    transfers: float
 
 
-@dataclass(frozen=True, slots=True)
-class Deviations:
-    """Exact standard deviations over all valid mappings of a map space, each counting once.
-
-    Attributes
-    ----------
-    energy_pj : float or None
-        Of the energy that `Means.energy_pj` is the mean of; None if a tensor is windowed.
-    energy_slack_pj : float
-        The standard deviation of the energy without leakage is closer to it than this; 0 where an access is a word.
-    tensors : tuple of TensorDeviations
-        Levels outermost first; None for windowed tensors.
-    """
-
-    energy_pj: float | None
-    energy_slack_pj: float
-    tensors: tuple[TensorDeviations, ...]
-
-
-def deviations(space: MapSpace, found: Means) -> Deviations:
-    """Standard deviations of energy and of words moved over all valid mappings, without sampling.
+def energy_deviation(space: MapSpace, found: Means) -> EnergyDeviation:
+    """Standard deviation of energy over all valid mappings, without sampling.
 
     Parameters
     ----------
@@ -334,38 +421,58 @@ def deviations(space: MapSpace, found: Means) -> Deviations:
     found : Means
         Of `means`.
 
+    Raises
+    ------
+    AccelsimError
+        If two tensors are windowed.
+
     Examples
     --------
     >>> from accelsim import load_architecture, load_workload
     >>> from accelsim.model.encode import encode
-    >>> space = MapSpace(encode(load_architecture("two_level"), load_workload("gemm").layers[0]))
-    >>> spread = deviations(space, means(space))
-    >>> spread.energy_pj > 0
+    >>> space = MapSpace(encode(load_architecture("two_level"), load_workload("conv1d").layers[0]))
+    >>> energy_deviation(space, means(space)).energy_pj > 0
     True
     """
     encoded = space.encoded
-    c, levels = encoded.constants, encoded.architecture.levels
-    nest = Nest(space)
-    squares = Squares(nest, ways_outside(nest))
-
-    def deviation(prices: Floats, mean: float, base: float = 0.0) -> float:
-        return math.sqrt(max(0.0, squares.second_moment(prices, base - mean) / float(found.mappings)))
-
-    tensors = []
-    for at, mean in enumerate(found.tensors):
-        lv, t = divmod(at, len(encoded.tensors))
-        values: list[float | None] = [None] * 4
-        for kind, words in enumerate((mean.reads, mean.fills, mean.updates, mean.transfers)):
-            if not c.windowed[t]:
-                prices = np.zeros((len(levels), len(encoded.tensors), 4))
-                prices[lv, t, kind] = 1.0
-                values[kind] = deviation(prices, words) if words else 0.0
-        tensors.append(TensorDeviations(mean.level, mean.tensor, *values))
-    compute = encoded.einsum.macs * float(c.mac[0])
-    known = not c.windowed.any()
+    if int(encoded.constants.windowed.sum()) > 1:
+        raise AccelsimError(
+            f"{encoded.einsum.name}: two tensors are windowed; the deviation of energy is known for one"
+        )
+    levels = encoded.architecture.levels
     instances = np.array([encoded.architecture.instances(lv) for lv in range(len(levels))])
-    return Deviations(
-        energy_pj=deviation(prices_per_word(encoded), found.energy_pj, compute) if known else None,
-        energy_slack_pj=float((instances[:, None] * idle_pj(encoded)).sum()) / 2,
-        tensors=tuple(tensors),
+    compute = encoded.einsum.macs * float(encoded.constants.mac[0])
+    return EnergyDeviation(
+        energy_pj=_deviation(_squares(space), prices_per_word(encoded), found.energy_pj, found.mappings, compute),
+        slack_pj=float((instances[:, None] * idle_pj(encoded)).sum()) / 2,
     )
+
+
+def word_deviations(space: MapSpace, found: Means) -> tuple[TensorDeviations, ...]:
+    """Standard deviations of words moved over all valid mappings, without sampling; in the order of `found.tensors`.
+
+    Parameters
+    ----------
+    space : MapSpace
+    found : Means
+        Of `means`.
+    """
+    shape = (len(space.encoded.architecture.levels), len(space.encoded.tensors), 4)
+    squares, tensors = _squares(space), []
+    for at, mean in enumerate(found.tensors):
+        values = []
+        for kind, words in enumerate((mean.reads, mean.fills, mean.updates, mean.transfers)):
+            prices = np.zeros(shape)
+            prices[(*divmod(at, shape[1]), kind)] = 1.0
+            values.append(_deviation(squares, prices, words, found.mappings) if words else 0.0)
+        tensors.append(TensorDeviations(mean.level, mean.tensor, *values))
+    return tuple(tensors)
+
+
+def _squares(space: MapSpace) -> Squares:
+    nest = Nest(space)
+    return Squares(nest, ways_outside(nest))
+
+
+def _deviation(squares: Squares, prices: Floats, mean: float, mappings: int, base: float = 0.0) -> float:
+    return math.sqrt(max(0.0, squares.second_moment(prices, base - mean) / float(mappings)))

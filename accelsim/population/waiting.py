@@ -10,14 +10,15 @@ tracked, G = tracked states, C = cells, pairs of sizes of the two dimensions of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from accelsim.census.orders import Block, Powers, arrange
 from accelsim.census.spreads import Move
-from accelsim.census.steps import Nest, Step
+from accelsim.census.steps import Keeping, Nest, Step
 from accelsim.model.encode import Floats
 
 STILL, SAME, NEXT = range(3)
@@ -25,6 +26,27 @@ STILL, SAME, NEXT = range(3)
 the same, and a loop that carries on with the same step can save the halo."""
 State = tuple[int, ...]
 """STILL, cell of the tile, cell now; or SAME or NEXT, step, way back, cell now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """States along the first axis of an array.
+
+    Attributes
+    ----------
+    pair : tuple of int
+        Dimensions whose sizes the states tell; empty if they tell none.
+    count : int
+    moves : callable
+        Moves between states, from those between cells.
+    live : tuple of int
+        From the outside in: states that tiles can be in below the network.
+    """
+
+    pair: tuple[int, ...]
+    count: int
+    moves: Callable[[Sequence[Move]], list[Move]]
+    live: tuple[int, ...] = ()
 
 
 class Waiting:
@@ -73,8 +95,8 @@ class Waiting:
             if state in edges:
                 continue
             edges[state] = {(*state[:-1], cell) for cell in self._spatial.get(state[-1], ())}
-            for e, cell, bound in self._loops(self._temporal, state[-1]):
-                settles, onwards = self._loop(state, e, cell, bound)
+            for e, cell, bound in self.loops_around(self.temporal, state[-1]):
+                settles, onwards = self.loop(state, e, cell, bound)
                 edges[state] |= {after for after, _ in onwards}
                 if state[0] != STILL and settles:
                     saving.add(state)
@@ -82,6 +104,48 @@ class Waiting:
         while grown := {s for s, after in edges.items() if s[0] != STILL and s not in saving and after & saving}:
             saving |= grown
         return {s: k for k, s in enumerate(sorted(s for s in edges if s[0] == STILL or s in saving))}
+
+    def tracked(self, level: int) -> Tracked:
+        """The states, for the network below a level."""
+        return Tracked(self.pair, len(self.states), self.moves, self._live[level])
+
+    @cached_property
+    def _live(self) -> dict[int, tuple[int, ...]]:
+        """States that tiles can be in below the network of each level."""
+        found: dict[int, tuple[int, ...]] = {}
+        space, live, below = self.nest.space, set[State](), True
+        if not self.pair:
+            return dict.fromkeys(range(len(space.keep)), (0,))
+        for step in self.nest.steps:
+            level = step.level if isinstance(step, Keeping) else step.slot.level
+            if below:
+                found[level], below = tuple(sorted(self.states[state] for state in live)), False
+            if isinstance(step, Keeping):
+                below = True
+                if space.keep[level, self.t] or (level, self.t) in space.free_keeps:
+                    live |= {(STILL, cell, cell) for cell in range(self.cells)}
+            elif step.slot.axis:
+                live |= {(*state[:-1], cell) for state in live for cell in self.cells_around(step, state[-1])}
+            else:
+                for _ in range(2):
+                    live |= {after for state in live for after in self._onwards(step, state)}
+            live = {state for state in live if state in self.states}
+        return found
+
+    def cells_around(self, step: Step, cell: int) -> set[int]:
+        """Cells that loops over the window in a step lead to."""
+        moves = [set(step.moves[d]) for d in self.pair]
+        once = {after for _, after, _ in self.loops_around(moves, cell)}
+        return once | {after for at in once for _, after, _ in self.loops_around(moves, at)}
+
+    def _onwards(self, step: Step, state: State) -> list[State]:
+        """States that a loop over the window in a step leads to."""
+        moves = [set(step.moves[d]) for d in self.pair]
+        return [
+            after
+            for e, cell, bound in self.loops_around(moves, state[-1])
+            for after, _ in self.loop(state, e, cell, bound)[1]
+        ]
 
     @property
     def cells(self) -> int:
@@ -106,7 +170,8 @@ class Waiting:
         return [step for step in self.nest.steps if isinstance(step, Step) and step.slot.level < inner]
 
     @cached_property
-    def _temporal(self) -> tuple[set[tuple[int, int, int]], ...]:
+    def temporal(self) -> tuple[set[tuple[int, int, int]], ...]:
+        """Loops that some temporal block may have, for each of the two dimensions."""
         steps = [step for step in self._steps_outside if not step.slot.axis]
         return tuple({move for step in steps for move in step.moves[d]} for d in self.pair)
 
@@ -127,7 +192,7 @@ class Waiting:
         across = len(self.nest.sizes[self.pair[1]])
         return int(self.nest.sizes[self.pair[e]][cell % across if e else cell // across])
 
-    def _loops(self, moves: Sequence[set[tuple[int, int, int]]], cell: int) -> Iterator[tuple[int, int, int]]:
+    def loops_around(self, moves: Sequence[set[tuple[int, int, int]]], cell: int) -> Iterator[tuple[int, int, int]]:
         """Loops around a cell: which of the two dimensions, the cell outside, and the bound."""
         across = len(self.nest.sizes[self.pair[1]])
         for e, every in enumerate(moves):
@@ -136,7 +201,7 @@ class Waiting:
                 if i == at:
                     yield e, cell + (j - i if e else (j - i) * across), bound
 
-    def _loop(self, state: State, e: int, cell: int, bound: int) -> tuple[float, list[tuple[State, float]]]:
+    def loop(self, state: State, e: int, cell: int, bound: int) -> tuple[float, list[tuple[State, float]]]:
         """What a loop over the window settles, and the states that it leads to, with shares."""
         step = self.coefficients[e] * self._size(state[-1], e)
         if state[0] != STILL:
@@ -197,18 +262,18 @@ class Waiting:
         settle = {key: np.zeros((self.cells, count)) for key in ((0, 0), (0, 1), (1, 0))}
         for state, k in self.states.items():
             stay[0][k, k] = rests[0] * rests[1]
-            for e, cell, bound in self._loops(loops, state[-1]):
-                settles, onwards = self._loop(state, e, cell, bound)
+            for e, cell, bound in self.loops_around(loops, state[-1]):
+                settles, onwards = self.loop(state, e, cell, bound)
                 settle[0, 0][cell, k] += settles * rests[1 - e]
                 others = [move if at != e else set() for at, move in enumerate(loops)]
-                for _, further, _ in self._loops(others, cell):
+                for _, further, _ in self.loops_around(others, cell):
                     settle[0, 1][further, k] += settles
                 for after, share in onwards:
                     if after not in self.states:
                         continue
                     stay[1][self.states[after], k] += share * rests[1 - e]
-                    for other, further, again in self._loops(others, cell):
-                        late, beyond = self._loop(after, other, further, again)
+                    for other, further, again in self.loops_around(others, cell):
+                        late, beyond = self.loop(after, other, further, again)
                         settle[1, 0][further, k] += share * late
                         for final, part in beyond:
                             if final in self.states:
