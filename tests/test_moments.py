@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from accelsim.architecture import Architecture
+from accelsim.census.deviations import energy_deviation, word_deviations
 from accelsim.census.moments import means
-from accelsim.census.squares import energy_deviation, word_deviations
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError
 from accelsim.mapspace.space import MapSpace
