@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.counting import count_mappings
-from accelsim.census.crossing import WHOLE, Sharing, sharing_of
-from accelsim.census.orders import Powers, arrange
-from accelsim.census.parts import Part, axes_of, everything_in, parts_of, steps_outside
-from accelsim.census.steps import Nest
-from accelsim.census.waiting import Waiting, windows_of
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.mapspace.tiles import tile_words
 from accelsim.model.encode import Encoded, Floats
+from accelsim.population.counting import count_mappings
+from accelsim.population.crossing import WHOLE, Sharing, sharing_of
+from accelsim.population.orders import Powers, arrange
+from accelsim.population.parts import Part, axes_of, everything_in, parts_of, steps_outside
+from accelsim.population.steps import Nest
+from accelsim.population.waiting import Waiting, windows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from accelsim.census.steps import Nest, Step
 from accelsim.model.encode import Floats
+from accelsim.population.steps import Nest, Step
 
 Powers = Mapping[int, float]
 """By dimension the power of its loop's bound that weighs a mapping; a dimension that is missing has no loop there."""
