@@ -1,0 +1,115 @@
+"""Exact means over a map space against all of its mappings, one by one."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accelsim.architecture import Architecture
+from accelsim.constraints import Constraints
+from accelsim.errors import AccelsimError
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import Batch, Floats, encode
+from accelsim.model.kernel import evaluate_many
+from accelsim.population.deviations import energy_deviation, word_deviations
+from accelsim.population.moments import means
+from accelsim.workload import Einsum
+from tests.brute import Truth, truth
+from tests.problems import MOST, problem
+
+PROBLEMS = int(os.environ.get("ACCELSIM_MOMENT_PROBLEMS", "150"))
+FIRST = int(os.environ.get("ACCELSIM_MOMENT_FIRST", "0"))
+
+
+def plain(seed: int) -> tuple[Architecture, Einsum, Constraints]:
+    """A problem without wider partial sums and without a smallest utilization."""
+    machine, einsum, constraints = problem(seed)
+    tensors = tuple(replace(tensor, psum_bits=tensor.bits) for tensor in einsum.tensors)
+    return machine, replace(einsum, tensors=tensors), replace(constraints, min_utilization=0.0)
+
+
+def counted(known: Truth) -> tuple[Floats, Floats]:
+    """Of each valid mapping the words of all instances, float64[V, L, T, 4], and the energy without leakage."""
+    encoded, batch = known.encoded, known.batch
+    s = make_detail(encoded)
+    words, energies = [], []
+    status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
+    for b in range(known.valid):
+        evaluate_many(encoded.constants, Batch(*(array[b : b + 1] for array in batch)), s, True, status, energy, cycles)
+        used, keep = s.used.astype(np.float64), batch.keep[b]
+        at_level = [each * used[:-1, None] * keep for each in (s.reads, s.fills, s.updates)]
+        words.append(np.stack([*at_level, s.transfers * used[1:, None]], axis=2))
+        energies.append(energy[0] - s.leak.sum())
+    return np.array(words), np.array(energies)
+
+
+def by_words(known: Truth, words: Floats) -> Floats:
+    """Energy of each mapping if a part of an access is charged as that: float64[V]."""
+    c = known.encoded.constants
+    each = c.energy.copy()
+    each[:, :, :3] *= (c.word_parts[:, :, 0] / c.block[:, None])[:, :, None]
+    return np.asarray((words * each).sum(axis=(1, 2, 3)) + known.encoded.einsum.macs * c.mac[0])
+
+
+def cases() -> Iterator[tuple[int, MapSpace, Truth]]:
+    """Problems that have a valid mapping, and means."""
+    for seed in range(FIRST, FIRST + PROBLEMS):
+        machine, einsum, constraints = plain(seed)
+        known = truth(machine, einsum, constraints, MOST)
+        if known is None or not known.valid:
+            continue
+        ranks = [[dim for dim, _ in rank if einsum.dims[dim] > 1] for rank in einsum.output.ranks]
+        others = [[dim for dim, _ in rank if einsum.dims[dim] > 1] for t in einsum.tensors for rank in t.ranks]
+        if max(map(len, ranks), default=0) < 2 and max(map(len, others), default=0) < 3:
+            yield seed, MapSpace(known.encoded, constraints), known
+
+
+def test_means__equal_brute_force():
+    checked = 0
+    for seed, space, known in cases():
+        found = means(space)
+        words, energies = counted(known)
+        assert found.mappings == known.valid
+        expected = words.mean(axis=0)
+        got = np.array([[t.reads, t.fills, t.updates, t.transfers] for t in found.tensors]).reshape(expected.shape)
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * expected.max(), err_msg=str(seed))
+        assert math.isclose(found.energy_pj, by_words(known, words).mean(), rel_tol=1e-9), seed
+        assert found.leaks == bool(known.encoded.constants.leak.any())
+        least, most = found.energy_pj * (1 - 1e-9), (found.energy_pj + found.energy_slack_pj) * (1 + 1e-9)
+        assert least <= energies.mean() <= most, seed
+        checked += 1
+    assert checked > PROBLEMS // 2
+
+
+def test_means__say_what_does_not_add_up():
+    machine, einsum, constraints = plain(0)
+    wide = replace(einsum, tensors=tuple(replace(t, bits=8, psum_bits=32) for t in einsum.tensors))
+    with pytest.raises(AccelsimError, match="partial sums are wider"):
+        means(MapSpace(encode(machine, wide), constraints))
+    with pytest.raises(AccelsimError, match="utilization"):
+        means(MapSpace(encode(machine, einsum), replace(constraints, min_utilization=0.5)))
+
+
+def test_deviations__equal_brute_force():
+    for seed, space, known in cases():
+        found = means(space)
+        words, energies = counted(known)
+        expected = words.std(axis=0)
+        rows = [[t.reads, t.fills, t.updates, t.transfers] for t in word_deviations(space, found)]
+        got = np.array(rows).reshape(expected.shape)
+        error = np.abs(got - expected)
+        np.testing.assert_array_less(error, 1e-9 * got + 1e-7 * np.abs(words).max() + 1e-12, str(seed))
+        if known.encoded.constants.windowed.sum() > 1:
+            with pytest.raises(AccelsimError, match="two tensors are windowed"):
+                energy_deviation(space, found)
+            continue
+        spread, plainly = energy_deviation(space, found), by_words(known, words)
+        rounding = 1e-7 * plainly.mean()
+        assert abs(spread.energy_pj - plainly.std()) <= 1e-9 * plainly.std() + rounding, seed
+        assert abs(spread.energy_pj - energies.std()) <= spread.slack_pj + rounding, seed
