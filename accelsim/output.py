@@ -269,6 +269,8 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             "lowest_pj": census.fewest.lowest_pj,
             "highest_pj": census.fewest.highest_pj,
         },
+        "means": None if census.means is None else asdict(census.means),
+        "energy_deviation": None if census.deviation is None else asdict(census.deviation),
         "by_keep": [
             {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
         ],

@@ -17,8 +17,8 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Floats, encode
 from accelsim.model.kernel import evaluate_many
-from accelsim.population.deviations import energy_deviation, word_deviations
-from accelsim.population.moments import means
+from accelsim.population.moments.deviations import energy_deviation, word_deviations
+from accelsim.population.moments.means import means
 from accelsim.workload import Einsum
 from tests.brute import Truth, truth
 from tests.problems import MOST, problem

@@ -19,6 +19,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.census import census
 from accelsim.population.counting import as_integer, carry, count_by_keep, count_inside, count_mappings
+from accelsim.population.moments.means import means
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Keeping, Nest
 from tests.brute import identity, truth
@@ -188,3 +189,20 @@ def test_census__equals_brute_force(group):
         assert taken.fewest.highest_pj <= found.energy_pj[fewest].max() * (1 + 1e-9), seed
     assert looked > CENSUSES / GROUPS
     assert same > 0.8 * looked
+
+
+@pytest.mark.parametrize("machine", ["eyeriss", "nvdla", "systolic", "simba", "gpu_sm"])
+def test_large_spaces__sampled_means_agree_with_the_exact_ones(machine):
+    """VGG-16 conv3_2: the mean of 40,000 draws lies within 4.5 standard errors of the exact mean."""
+    space = MapSpace(encode(load_architecture(machine), load_workload("conv").layers[0]))
+    exact = means(space)
+    sample = Sampler(Nest(space)).sample(40_000, seed=1)
+    outer = [t for t in exact.tensors if t.level == space.encoded.architecture.levels[0].name]
+
+    for values, mean, slack in (
+        (sample.energy_pj, exact.energy_pj, exact.energy_slack_pj),
+        (sample.outer_words, sum(t.reads + t.fills + t.updates for t in outer), 0.0),
+    ):
+        error = 4.5 * float(values.std()) / math.sqrt(len(values))
+        assert mean - error < values.mean() < mean + slack + error
+    assert exact.mappings == count_mappings(Nest(space))

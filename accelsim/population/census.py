@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,6 +20,8 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_inside, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
 from accelsim.population.extremes import largest, upper_limits
+from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
+from accelsim.population.moments.means import Means, means
 from accelsim.population.result import Census, Fewest, Near, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
@@ -116,8 +119,8 @@ def census(
     --------
     >>> from accelsim import load_architecture, load_workload
     >>> found = census(load_architecture("two_level"), load_workload("gemm").layers[0], samples=1000)
-    >>> f"{found.mappings:,} valid mappings, {found.range_of('energy').ratio:.2f}x between best and worst"
-    '35,600 valid mappings, 3.91x between best and worst'
+    >>> f"{found.mappings:,} valid mappings; {found.near[1].mappings} within 1 % of the best"
+    '35,632 valid mappings; 16 within 1 % of the best'
     """
     started = time.monotonic()
     if constraints is not None and constraints.min_utilization > 0:
@@ -139,6 +142,7 @@ def census(
     sample = Sampler(nest).sample(samples, seed, workers=cores)
     exact = not space.encoded.constants.two_widths[0]
     share = 1.0 if exact else len(sample) / samples
+    exact_means, deviation = (None, None) if fully_used else _moments(space, clock)
     search = partial(_search, architecture, einsum, constraints, clock, cores)
     best, fastest = search("energy"), search("cycles")
     fewest_words, fewest, least_words = (best.best, None, 0.0) if fully_used else _fewest(space, nest, clock, cores)
@@ -162,11 +166,24 @@ def census(
         ranges=ranges,
         near=() if fully_used else _near(space, best.best.energy_pj, clock, cores),
         fewest=fewest,
+        means=exact_means,
+        deviation=deviation,
         front=front,
         sample=sample,
         stop=clock.stop,
         seconds=time.monotonic() - started,
     )
+
+
+def _moments(space: MapSpace, clock: _Clock) -> tuple[Means | None, EnergyDeviation | None]:
+    """Exact means and the deviation of the energy, those that the map space allows."""
+    if clock.on_part is not None:
+        clock.on_part("adding up energy and words of all mappings")
+    found: Means | None = None
+    with suppress(AccelsimError):
+        found = means(space)
+        return found, energy_deviation(space, found)
+    return found, None
 
 
 def _by_keep(nest: Nest) -> list[tuple[tuple[frozenset[str], ...], int]]:

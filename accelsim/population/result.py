@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from accelsim.result import FrontResult, Result
 
 if TYPE_CHECKING:
+    from accelsim.population.moments.deviations import EnergyDeviation
+    from accelsim.population.moments.means import Means
     from accelsim.population.sampling import UniformSample
 
 
@@ -113,7 +115,12 @@ class Census:
         Of energy, cycles and outer words.
     near : tuple of Near
         Mappings close to the lowest energy.
-    fewest : Fewest
+    fewest : Fewest, or None
+        None in a census of fully used mappings alone.
+    means : Means, or None
+        Exact means of energy and words; None where the sample alone tells them.
+    deviation : EnergyDeviation, or None
+        Exact standard deviation of the energy.
     front : FrontResult
         Mappings that none other beats in energy and cycles; of all valid ones in any case.
     sample : UniformSample
@@ -134,6 +141,8 @@ class Census:
     ranges: tuple[Range, ...]
     near: tuple[Near, ...]
     fewest: Fewest | None
+    means: Means | None
+    deviation: EnergyDeviation | None
     front: FrontResult
     sample: UniformSample
     stop: str
@@ -142,6 +151,17 @@ class Census:
     def range_of(self, column: str) -> Range:
         """The range of a column."""
         return next(found for found in self.ranges if found.column == column)
+
+    def mean(self, column: str) -> float:
+        """Mean of a column over all valid mappings: exact where it can be, else that of the sample."""
+        if self.means is None or column == "cycles" or (column == "energy" and self.means.leaks):
+            return self.sample.mean(column).value
+        if column == "energy":
+            return self.means.energy_pj
+        encoded = self.sample.sampler.nest.space.encoded
+        parts = {tensor.name: int(encoded.constants.word_parts[0, t, 0]) for t, tensor in enumerate(encoded.tensors)}
+        outermost = [t for t in self.means.tensors if t.level == encoded.architecture.levels[0].name]
+        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost)
 
     @property
     def best(self) -> Result:

@@ -69,19 +69,32 @@ def _print_ranges(console: Console, census: Census) -> None:
     for found in census.ranges:
         cells = [_value(found.column, found.lowest)]
         cells += [_value(found.column, sample.quantile(found.column, share).value) for share in (0.01, 0.5)]
-        cells += [_value(found.column, sample.mean(found.column).value)]
+        cells += [_value(found.column, census.mean(found.column))]
         cells += [_value(found.column, sample.quantile(found.column, 0.99).value)]
         cells += [_value(found.column, found.highest), times(found.ratio)]
         made.add_row(_COLUMNS[found.column], *cells)
     print_table(console, made)
-    median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
     lines = [
         *_notes(census.ranges),
-        f"95 % intervals: median energy {_interval(median)}, mean {_interval(mean)}.",
+        _mean_line(census),
         f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes.",
     ]
     for line in lines:
         console.print(Text(line))
+
+
+def _mean_line(census: Census) -> str:
+    """Which means are exact, the deviation, and the 95 % intervals of what is estimated."""
+    median = f"95 % interval of the median energy: {_interval(census.sample.quantile('energy', 0.5))}"
+    if census.means is None:
+        return f"{median}; of its mean, {_interval(census.sample.mean('energy'))}."
+    slack = census.means.energy_slack_pj / census.means.energy_pj
+    exact = "exact" if slack == 0 else f"exact to {percent(slack)}"
+    exact += " (without leakage)" if census.means.leaks else ""
+    deviation = (
+        "" if census.deviation is None else f", and its standard deviation, {energy(census.deviation.energy_pj)}"
+    )
+    return f"The mean energy is {exact}{deviation}. {median}."
 
 
 def _interval(found: Interval) -> str:
@@ -109,12 +122,9 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
 def _print_units(console: Console, census: Census) -> None:
     title(console, "Utilization")
     units = census.sample.sampler.nest.space.encoded.architecture.macs
+    every = f"all {units:,} compute units" if units > 1 else "the compute unit"
     share = census.fully_used / census.mappings if census.mappings else 0.0
-    console.print(
-        Text(
-            f"{large(census.fully_used)} mappings use all {units:,} compute units ({percent(share)} of the valid ones)."
-        )
-    )
+    console.print(Text(f"{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."))
     near_peak = census.sample.share(census.sample.utilization >= 0.95)
     interval = f"95 %: {percent(near_peak.low)} to {percent(near_peak.high)}"
     console.print(Text(f"Within 5 % of peak throughput: {percent(near_peak.value)} of those drawn ({interval})."))

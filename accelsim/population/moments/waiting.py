@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from accelsim.model.encode import Floats
-from accelsim.population.orders import Block, Powers, arrange
-from accelsim.population.spreads import Move
+from accelsim.population.moments.orders import Block, Powers, arrange
+from accelsim.population.moments.spreads import Move
 from accelsim.population.steps import Keeping, Nest, Step
 
 STILL, SAME, NEXT = range(3)

@@ -2,8 +2,8 @@
 
 `Waiting` follows the words of one tile; here two of them, of one tensor, are followed at once, or one beside the words
 of another tensor. A product is in one of three **stages**: both factors wait, one does, none does. In each phase of a
-block it is in one stage; a loop over the window may change it. Axis letters as in `accelsim.population.waiting`; H =
-pairs of tracked states with a common cell.
+block it is in one stage; a loop over the window may change it. Axis letters as in
+`accelsim.population.moments.waiting`; H = pairs of tracked states with a common cell.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.model.encode import Floats
-from accelsim.population.orders import Block, Powers, arrange
-from accelsim.population.parts import parts_of
-from accelsim.population.spreads import Move
+from accelsim.population.moments.orders import Block, Powers, arrange
+from accelsim.population.moments.parts import parts_of
+from accelsim.population.moments.spreads import Move
+from accelsim.population.moments.waiting import STILL, State, Waiting
 from accelsim.population.steps import Nest
-from accelsim.population.waiting import STILL, State, Waiting
 
 BOTH, ONE_LEFT, NONE = range(3)
 FIRST, SECOND = 0, 1

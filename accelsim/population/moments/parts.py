@@ -11,8 +11,8 @@ import numpy as np
 
 from accelsim.mapspace.tiles import along
 from accelsim.model.encode import Floats
-from accelsim.population.crossing import Network
-from accelsim.population.orders import Block, Powers, blocks_of
+from accelsim.population.moments.crossing import Network
+from accelsim.population.moments.orders import Block, Powers, blocks_of
 from accelsim.population.steps import Keeping, Nest, Step
 
 

@@ -16,11 +16,11 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.mapspace.tiles import tile_words
 from accelsim.model.encode import Encoded, Floats
 from accelsim.population.counting import count_mappings
-from accelsim.population.crossing import WHOLE, Sharing, sharing_of
-from accelsim.population.orders import Powers, arrange
-from accelsim.population.parts import Part, axes_of, everything_in, parts_of, steps_outside
+from accelsim.population.moments.crossing import WHOLE, Sharing, sharing_of
+from accelsim.population.moments.orders import Powers, arrange
+from accelsim.population.moments.parts import Part, axes_of, everything_in, parts_of, steps_outside
+from accelsim.population.moments.waiting import Waiting, windows_of
 from accelsim.population.steps import Nest
-from accelsim.population.waiting import Waiting, windows_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ import numpy as np
 
 from accelsim.mapspace.tiles import tile_words
 from accelsim.model.encode import Bools, Floats
-from accelsim.population.crossing import WHOLE, Sharing, sharing_of
-from accelsim.population.halos import NONE, Halo, Slot
-from accelsim.population.orders import Block, arrange
-from accelsim.population.parts import Part, axes_of, parts_of, steps_outside
+from accelsim.population.moments.crossing import WHOLE, Sharing, sharing_of
+from accelsim.population.moments.halos import NONE, Halo, Slot
+from accelsim.population.moments.orders import Block, arrange
+from accelsim.population.moments.parts import Part, axes_of, parts_of, steps_outside
+from accelsim.population.moments.waiting import Tracked, windows_of
 from accelsim.population.steps import Nest
-from accelsim.population.waiting import Tracked, windows_of
 
 READS, FILLS, UPDATES, TRANSFERS = range(4)
 
@@ -72,7 +72,7 @@ Image = Mapping[Variable, float | Floats]
 Images = Mapping[Variable, Image]
 Moments = dict[Pair, Floats]
 """Sums over mappings of the product of two variables, by tile shape: float64[*S]; where factors wait for a loop over a
-window, by their states (`accelsim.population.halos`)."""
+window, by their states (`accelsim.population.moments.halos`)."""
 Order = tuple[frozenset[int], ...]
 
 

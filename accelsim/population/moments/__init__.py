@@ -1,0 +1,1 @@
+"""Exact means and standard deviations over all valid mappings of what adds up."""
