@@ -21,7 +21,8 @@ LIST = """<section id="list"><h2>Mappings in the range</h2>
 <table id="mappings"><thead></thead><tbody></tbody></table></div></section>"""
 BACK = '<button id="back" type="button">Back to the list</button>'
 SHOWN = """<section id="shown" tabindex="-1" aria-live="polite">
-<div class="head"><h2 id="shown-title"></h2><button id="show-best" type="button">Show the best mapping</button>$back</div>
+<div class="head"><h2 id="shown-title"></h2>
+<button id="show-best" type="button">Show the best mapping</button>$back</div>
 <dl id="shown-costs" class="costs"></dl>
 <h3>Loop nest</h3><p class="note">for: in time, par_for: in space; sizes of one instance</p><div id="nest"></div>
 <h3>Energy</h3><div id="energy"></div>

@@ -11,6 +11,9 @@ from typing import Any
 
 from accelsim.errors import AccelsimError
 
+_WIDE = 15
+"""Longer values take two columns."""
+
 
 def page(title: str, lead: str, sections: str, data: dict[str, Any]) -> str:
     """Make the whole file.
@@ -94,8 +97,10 @@ def _cell(cell: str | tuple[str, float]) -> str:
 
 def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:
     """A group of key figures: each a name, a value and what more there is to say."""
-    cards = "".join(
-        f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b> <span>{escape(more)}</span></dd></div>"
-        for name, value, more in rows
-    )
+    cards = "".join(_card(*row) for row in rows)
     return f'<h3>{escape(title)}</h3><p class="note">{escape(note)}</p><dl class="figures">{cards}</dl>'
+
+
+def _card(name: str, value: str, more: str) -> str:
+    wide = ' class="wide"' if len(value) > _WIDE else ""
+    return f"<div{wide}><dt>{escape(name)}</dt><dd><b>{escape(value)}</b> <span>{escape(more)}</span></dd></div>"

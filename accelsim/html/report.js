@@ -21,6 +21,7 @@
   // ---- text ----
   const at = (id) => document.getElementById(id);
   const count = (value) => Math.round(value).toLocaleString("en-US");
+  const digits = (value) => Number(value.toPrecision(4)).toLocaleString("en-US");
   const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const energy = (pj, digits = 4) => si(pj * 1e-12, "J", digits);
   const times = (factor) => `${factor < 1000 ? Number(factor.toPrecision(3)) : count(factor)}x`;
@@ -319,7 +320,7 @@
     const limit = needed[compute] === mapping.cycles ? compute : needed.indexOf(mapping.cycles);
     const over = (key) => (isBest || !best[key] ? "" : `${times(mapping[key] / best[key])} the best mapping's`);
     const costs = [
-      ["energy", energy(mapping.energy_pj, 5), over("energy_pj") || `${Number((mapping.energy_pj / data.macs).toPrecision(4))} pJ/MAC`],
+      ["energy", energy(mapping.energy_pj, 5), over("energy_pj") || `${digits(mapping.energy_pj / data.macs)} pJ/MAC`],
       ["cycles", count(mapping.cycles), over("cycles") || `limited by ${names[limit]}`],
       [`words moved at ${data.levels[0]}`, count(mapping.outer_words), over("outer_words")],
       ["utilization", percent(mapping.utilization), mapping.units && `${data.compute} ${mapping.units}`],
@@ -414,7 +415,7 @@
     const flat = { type: "scatter", mode: "lines", x: [low, high], y: [peak, peak], name: plain(data.compute), line: { color: style("--ink"), width: 2.5 }, hoverinfo: "skip", showlegend: false };
     const marks = each.flatMap((mapping) => roofs.map(({ name, bytes_per_cycle: rate }, index) => {
       const macs = data.macs / mapping.cycles, value = mapping.intensity[index], who = mapping === best ? "best mapping" : mapping.label;
-      const said = `<b>${plain(who)}</b> at ${plain(name)}<br>${value ? Number(value.toPrecision(4)) : ""} MACs/byte<br>${Number(macs.toPrecision(4))} of at most ${Number(Math.min(peak, value * rate).toPrecision(4))} MACs/cycle`;
+      const said = `<b>${plain(who)}</b> at ${plain(name)}<br>${value ? digits(value) : ""} MACs/byte<br>${digits(macs)} of at most ${digits(Math.min(peak, value * rate))} MACs/cycle`;
       return {
         type: "scatter", mode: "markers", x: value ? [value] : [], y: value ? [macs] : [], text: [said], hovertemplate: "%{text}<extra></extra>", name: plain(`${who}, ${name}`),
         marker: { size: 13, symbol: symbols[index % 5], color: mapping === best ? style("--ink") : style("--pick"), line: { color: style("--page"), width: 1 } },
@@ -423,13 +424,13 @@
     const speeds = each.map((mapping) => data.macs / mapping.cycles);
     const yAxis = axis([Math.min(...speeds, peak / 10) / 2, peak * 2], { name: "MACs/cycle", text: (v) => si(v, "", 3) });
     const xAxis = axis([low, high], { name: "MACs for each byte moved at the level", text: (v) => si(v, "", 3) });
-    const label = { x: Math.log10(low), y: Math.log10(peak), xanchor: "left", yanchor: "bottom", showarrow: false, text: plain(`${data.compute}: ${si(peak, "", 4)} MACs/cycle`) };
+    const label = { x: Math.log10(low), y: Math.log10(peak), xanchor: "left", yanchor: "bottom", showarrow: false, text: plain(`${data.compute}: ${digits(peak)} MACs/cycle`) };
     Plotly.react("roofline-plot", [flat, ...rooflines, ...marks], layout({
       dragmode: false, xaxis: { ...xAxis, fixedrange: true }, yaxis: { ...yAxis, fixedrange: true }, annotations: [label],
       showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } },
     }), config);
     at("roofline-note").textContent = roofs.length
-      ? `The best mapping does ${Number((data.macs / best.cycles).toPrecision(4))} of at most ${si(peak, "", 4)} MACs/cycle.`
+      ? `The best mapping does ${digits(data.macs / best.cycles)} of at most ${digits(peak)} MACs/cycle.`
       : "No level of this machine has a limited bandwidth: only the compute units bound the speed.";
   }
 

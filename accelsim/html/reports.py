@@ -168,9 +168,8 @@ def _explorer(*, spread: bool, many: bool = True, more: str = "") -> str:
     """Frames that the script fills: the distribution, the scatter, the list of mappings and the one shown."""
     parts = [SPREAD.replace("$more", more) if spread else "", SCATTER + LIST if many else ""]
     charts = f'<div class="charts">{"".join(parts)}</div>' if any(parts) else ""
-    return (
-        f'<div class="explore{"" if charts else " alone"}">{charts}{SHOWN.replace("$back", BACK if many else "")}</div>'
-    )
+    shown = SHOWN.replace("$back", BACK if many else "")
+    return f'<div class="explore{"" if charts else " alone"}">{charts}{shown}</div>'
 
 
 def _machine(architecture: Architecture, einsum: Einsum, best: Result) -> str:

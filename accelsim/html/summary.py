@@ -8,7 +8,7 @@ from accelsim.html.page import figures, table
 from accelsim.population.result import Census, Fewest
 from accelsim.population.sampling import Interval
 from accelsim.report.certificate import long_verdict, objective_value, verdict
-from accelsim.report.text import count, energy, large, letters, percent, times
+from accelsim.report.text import energy, large, letters, percent, times
 from accelsim.result import SearchResult
 
 _SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
@@ -72,7 +72,21 @@ def _part(mappings: int, total: int) -> str:
     if not mappings:
         return "no valid mapping does"
     part = mappings / total
-    return f"{percent(part)} of all" if part >= 1e-5 else f"1 in {count(round(total / mappings))}"
+    return f"{percent(part)} of all" if part >= 1e-5 else f"1 in {_in_words(total / mappings)}"
+
+
+def _in_words(number: float) -> str:
+    """A large number to three digits.
+
+    Examples
+    --------
+    >>> _in_words(339_096_482_941.0), _in_words(123_456.0), _in_words(2.5e17)
+    ('339 billion', '123 thousand', '2.5e17')
+    """
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
+        if size <= number < 1000 * size:
+            return f"{number / size:.3g} {name}"
+    return large(round(number))
 
 
 def _fewest(fewest: Fewest, level: str) -> tuple[str, str, str]:
