@@ -32,13 +32,20 @@ class Page:
         self._in, answer_in = os.pipe()
         options = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars"
         self._process = subprocess.Popen(
-            ["sh", "-c", f'exec "$0" "$@" 3<&{command_out} 4>&{answer_in}', find_browser() or "chromium",
+            ["bash", "-c", f'exec "$0" "$@" 3<&{command_out} 4>&{answer_in}', find_browser() or "chromium",
              *options.split(), f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"],
             pass_fds=(command_out, answer_in), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(command_out)
         os.close(answer_in)
-        self._read, self._session, self._buffer = self._in, "", b""
+        self._session, self._buffer = "", b""
+        try:
+            self._open(file, width, height, dark, touch)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, file: Path, width: int, height: int, dark: bool, touch: bool) -> None:
         targets = self.send("Target.getTargets")["targetInfos"]
         target = next(found["targetId"] for found in targets if found["type"] == "page")
         self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -55,6 +62,10 @@ class Page:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the browser."""
         self._process.terminate()
         self._process.wait(SECONDS)
         os.close(self._in)
@@ -141,6 +152,11 @@ class Page:
         self._mouse("mouseMoved", x, y, 0)
         self._mouse("mousePressed", x, y, 1)
         self._mouse("mouseReleased", x, y, 0)
+
+    def tap_at(self, x: float, y: float) -> None:
+        """Tap a point of the window with a finger."""
+        self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def _mouse(self, kind: str, x: float, y: float, buttons: int) -> None:
         button = "none" if kind == "mouseMoved" and not buttons else "left"

@@ -61,10 +61,10 @@ def chosen(census: Census, drawn: int) -> list[Chosen]:
         first = known or more
         named[more.result.mapping] = Chosen(label, first.kind, first.result)
     first_drawn = range(min(drawn, len(census.sample)))
-    regions = [index for index in _regions(census) if index not in first_drawn]
+    regions = (_drawn(census, index, "region") for index in _regions(census) if index not in first_drawn)
     return [
         *named.values(),
-        *(_drawn(census, index, "region") for index in regions),
+        *(region for region in regions if region.result.mapping not in named),
         *(_drawn(census, index, "drawn") for index in first_drawn),
     ]
 

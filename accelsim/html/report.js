@@ -97,7 +97,7 @@
     const ink = style("--ink");
     return {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13 },
-      margin: { l: 58, r: 12, t: 26, b: 48 }, showlegend: false, hovermode: "closest",
+      margin: { l: 58, r: 18, t: 26, b: 48 }, showlegend: false, hovermode: "closest",
       hoverlabel: { bgcolor: style("--page"), bordercolor: ink, font: { color: ink }, align: "left" }, ...more,
     };
   }
