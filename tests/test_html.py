@@ -365,7 +365,9 @@ def test_page__a_click_on_a_mark_of_the_scatter_shows_its_mapping(file, touch):
         else:
             page.click_at(x, y)
         highest = energy(a_census()[0].range_of("energy").highest, 5)
-        page.wait(f"document.querySelector('#shown-costs dd').textContent.startsWith('{highest}')")
+        page.wait(
+            f"document.querySelector('#shown-costs dd').textContent.replace('\\u00a0', ' ').startsWith('{highest}')"
+        )
         page.run("document.querySelector('#x-axis').value = 'outer_words'")
         page.run("document.querySelector('#x-axis').dispatchEvent(new Event('change'))")
         assert page.run("document.querySelector('#scatter-plot .xtitle').textContent") == "words moved at DRAM"
@@ -381,4 +383,19 @@ def test_page__is_harmless_with_evil_names(tmp_path):
         assert page.run("document.querySelectorAll('img').length") == 0
         assert page.run("document.querySelector('h1').textContent") == f"{EVIL} mapped onto {EVIL}"
         assert EVIL in page.run("document.querySelector('#nest').textContent")
+        assert page.errors == []
+
+
+@needs_browser
+def test_page__shows_a_map_space_of_one_mapping_on_a_machine_without_limited_bandwidth(tmp_path):
+    machine, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    machine = replace(machine, levels=tuple(replace(level, bandwidth=None) for level in machine.levels[:1]))
+    layer = replace(gemm, dims=dict.fromkeys(gemm.dims, 1))
+    found = census(machine, layer, samples=100)
+    assert found.mappings == 1
+    file = tmp_path / "one.html"
+    file.write_text(census_report(found, machine, layer), encoding="utf-8")
+    with Page(file) as page:
+        assert page.run("document.querySelectorAll('#mappings tbody tr').length") > 0
+        assert "No level" in page.run("document.querySelector('#roofline-note').textContent")
         assert page.errors == []

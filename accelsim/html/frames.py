@@ -8,21 +8,21 @@ SPREAD = """<section id="spread"><h2>How the energy is spread</h2>
 <p id="range-text" role="status"></p>
 <p class="controls"><button id="everything" type="button">Whole range</button>
 <label><input id="log-count" type="checkbox"> logarithmic count</label></p>
-<details><summary>Quantiles</summary>$more</details></section>"""
+$more</section>"""
 SCATTER = """<section id="scatter"><h2>One cost against another</h2>
 <p class="controls"><label>up <select id="y-axis"></select></label>
 <label>across <select id="x-axis"></select></label></p>
 <div id="scatter-plot" class="plot" role="img" aria-label="Scatter plot of the mappings listed below"></div>
 <p class="note" id="scatter-note"></p></section>"""
-LIST = """<section id="list"><h2>Mappings in the range</h2>
+LIST = """<section id="list"><h2 id="list-title">Mappings</h2>
 <p class="controls"><label>show <select id="kinds"></select></label></p>
 <p class="note" id="list-note"></p>
-<div class="scroll tall" tabindex="0" role="region" aria-label="Mappings in the range">
+<div class="scroll tall" tabindex="0" role="region" aria-labelledby="list-title">
 <table id="mappings"><thead></thead><tbody></tbody></table></div></section>"""
 BACK = '<button id="back" type="button">Back to the list</button>'
 SHOWN = """<section id="shown" tabindex="-1" aria-live="polite">
 <div class="head"><h2 id="shown-title"></h2>
-<button id="show-best" type="button">Show the best mapping</button>$back</div>
+<button id="show-best" type="button">Show the best</button>$back</div>
 <dl id="shown-costs" class="costs"></dl>
 <h3>Loop nest</h3><p class="note">for: in time, par_for: in space; sizes of one instance</p><div id="nest"></div>
 <h3>Energy</h3><div id="energy"></div>
@@ -37,6 +37,7 @@ READING = """<ul>
 give the same result; they differ in energy and time.</li>
 <li>A <b>level</b> is a memory, from the outermost (usually DRAM) inwards. It keeps tiles of tensors, or lets them pass
 by.</li>
+<li><b>DRAM words</b>, or those of another outermost level, are the words that are read from it and written to it.</li>
 <li><b>Utilization</b> is the share of the compute units' cycles that do multiply-accumulates (MACs).</li>
 <li>The <b>Pareto front</b> holds the mappings that none other beats in both energy and cycles.</li>
 <li>Energy is that of all components together: memories, networks, compute units and leakage.</li>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -36,13 +37,24 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any]) -> str:
     """
     return Template(_file("report.html")).substitute(
         title=escape(title),
-        lead=escape(lead),
+        lead=said(lead),
         sections=sections,
         style=_file("report.css"),
         plotly=_plotly(),
         script=_file("report.js"),
         data=embedded(data),
     )
+
+
+def said(text: str) -> str:
+    r"""Text as HTML, in which numbers stay beside their units.
+
+    Examples
+    --------
+    >>> said("2.5 mJ & 3 % more")
+    '2.5\xa0mJ &amp; 3\xa0% more'
+    """
+    return re.sub(r"(?<=\d) (?=%|[TGMkmunpf]?J\b)", "\u00a0", escape(text))
 
 
 def _file(name: str) -> str:
@@ -91,8 +103,8 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tupl
 
 def _cell(cell: str | tuple[str, float]) -> str:
     if isinstance(cell, str):
-        return f"<td>{escape(cell)}</td>"
-    return f'<td class="number" data-value="{cell[1]!r}">{escape(cell[0])}</td>'
+        return f"<td>{said(cell)}</td>"
+    return f'<td class="number" data-value="{cell[1]!r}">{said(cell[0])}</td>'
 
 
 def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:
@@ -103,4 +115,4 @@ def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:
 
 def _card(name: str, value: str, more: str) -> str:
     wide = ' class="wide"' if len(value) > _WIDE else ""
-    return f"<div{wide}><dt>{escape(name)}</dt><dd><b>{escape(value)}</b> <span>{escape(more)}</span></dd></div>"
+    return f"<div{wide}><dt>{said(name)}</dt><dd><b>{said(value)}</b> <span>{said(more)}</span></dd></div>"

@@ -28,17 +28,17 @@
 
   function si(value, unit, digits) {
     const prefixes = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"], [1e-12, "p"]];
-    if (!value) return unit ? `0 ${unit}` : "0";
+    if (!value) return unit ? `0\u00a0${unit}` : "0";
     const rounded = Number(value.toPrecision(digits));
     const [scale, prefix] = prefixes.find(([size]) => Math.abs(rounded) >= size * (1 - 1e-9)) || prefixes.at(-1);
     const number = Number((rounded / scale).toPrecision(digits));
-    return unit ? `${number} ${prefix}${unit}` : `${number}${prefix}`;
+    return unit ? `${number}\u00a0${prefix}${unit}` : `${number}${prefix}`;
   }
 
   function percent(share) {
-    if (share > 0 && share < 1e-5) return "<0.001 %";
-    if (share < 1 && share >= 0.9995) return ">99.9 %";
-    return `${Number((100 * share).toPrecision(3))} %`;
+    if (share > 0 && share < 1e-5) return "<0.001\u00a0%";
+    if (share < 1 && share >= 0.9995) return ">99.9\u00a0%";
+    return `${Number((100 * share).toPrecision(3))}\u00a0%`;
   }
 
   function element(tag, attributes = {}, ...children) {
@@ -89,7 +89,7 @@
     return {
       title: { text: plain(column.name), standoff: 12 }, type: logarithmic ? "log" : "linear",
       range: logarithmic ? ends.map(Math.log10) : ends, tickvals: shown, ticktext: shown.map(column.text),
-      gridcolor: style("--grid"), zeroline: false, linecolor: style("--line"), automargin: true,
+      gridcolor: style("--grid"), ticks: "outside", ticklen: 4, tickcolor: style("--grid"), zeroline: false, linecolor: style("--line"), automargin: true,
     };
   }
 
@@ -128,10 +128,10 @@
     }));
     Plotly.react("spread-plot", [trace], layout({
       bargap: 0, dragmode: coarse ? false : "select", selectdirection: "h", shapes: lines, annotations: notes, selections: [],
-      xaxis: { title: { text: "energy" }, range: [logs[0], logs.at(-1)], tickvals: shown.map(Math.log10), ticktext: shown.map((v) => energy(v)), gridcolor: style("--grid"), zeroline: false, fixedrange: true },
+      xaxis: { title: { text: "energy" }, range: [logs[0], logs.at(-1)], tickvals: shown.map(Math.log10), ticktext: shown.map((v) => energy(v)), gridcolor: style("--grid"), ticks: "outside", ticklen: 4, tickcolor: style("--grid"), zeroline: false, fixedrange: true },
       yaxis: {
         title: { text: name, standoff: 10 }, type: logarithmic ? "log" : "linear", range: logarithmic ? [Math.log10(0.7), Math.log10(most * 1.4)] : [0, most * 1.05],
-        tickvals: upward, ticktext: upward.map((v) => si(v, "", 3)), gridcolor: style("--grid"), zeroline: false, fixedrange: true, automargin: true,
+        tickvals: upward, ticktext: upward.map((v) => si(v, "", 3)), gridcolor: style("--grid"), ticks: "outside", ticklen: 4, tickcolor: style("--grid"), zeroline: false, fixedrange: true, automargin: true,
       },
     }), config);
   }
@@ -153,7 +153,7 @@
     const { counts, of, edges, uniform } = histogram;
     const inside = counts.slice(view.from, view.to).reduce((sum, n) => sum + n, 0);
     const [low, high] = interval(inside, of);
-    const estimate = uniform ? `, so about ${percent(inside / of)} of all valid mappings (95 %: ${percent(low)} to ${percent(high)})` : ` (${percent(inside / of)})`;
+    const estimate = uniform ? `, so about ${percent(inside / of)} of all valid mappings (95\u00a0%: ${percent(low)} to ${percent(high)})` : ` (${percent(inside / of)})`;
     const seen = uniform ? "mappings drawn" : "valid mappings seen";
     const words = `${energy(edges[view.from])} to ${energy(edges[view.to])}`;
     at("range-text").textContent = everything()
@@ -266,7 +266,7 @@
     const rows = found.slice(0, MOST_ROWS);
     at("list-note").textContent = found.length > rows.length
       ? `The first ${count(rows.length)} of ${count(found.length)} in this order; choose a range to see the others.`
-      : `${count(found.length)} ${found.length === 1 ? "mapping" : "mappings"} with loop nest in the range. Click one to see it.`;
+      : `${count(found.length)} ${found.length === 1 ? "mapping" : "mappings"}. Click one to see its loop nest.`;
     at("mappings").tHead.replaceChildren(element("tr", {}, ...HEADS.map(([key, name]) => {
       const sorting = view.sort === key ? { "aria-sort": view.down ? "descending" : "ascending" } : {};
       return element("th", { scope: "col", ...sorting }, element("button", { type: "button", "data-key": key, onclick: () => sortBy(key) }, name));
@@ -289,6 +289,7 @@
   }
 
   function startList() {
+    if (histogram?.uniform) at("list-title").textContent = "Mappings in the range";
     const kinds = Object.entries(KINDS).filter(([key, [, belongs]]) => key === "all" || mappings.some(belongs));
     at("kinds").append(...kinds.map(([key, [name]]) => element("option", { value: key }, name)));
     at("kinds").addEventListener("change", () => { view.kind = at("kinds").value; drawList(); });
@@ -318,11 +319,11 @@
     const { needed } = mapping, names = [...data.levels, data.compute];
     const compute = names.length - 1;
     const limit = needed[compute] === mapping.cycles ? compute : needed.indexOf(mapping.cycles);
-    const over = (key) => (isBest || !best[key] ? "" : `${times(mapping[key] / best[key])} the best mapping's`);
+    const over = (key) => (isBest || !best[key] ? "" : `${times(mapping[key] / best[key])} the best`);
     const costs = [
       ["energy", energy(mapping.energy_pj, 5), over("energy_pj") || `${digits(mapping.energy_pj / data.macs)} pJ/MAC`],
       ["cycles", count(mapping.cycles), over("cycles") || `limited by ${names[limit]}`],
-      [`words moved at ${data.levels[0]}`, count(mapping.outer_words), over("outer_words")],
+      [`${data.levels[0]} words`, count(mapping.outer_words), over("outer_words")],
       ["utilization", percent(mapping.utilization), mapping.units && `${data.compute} ${mapping.units}`],
     ];
     at("shown-costs").replaceChildren(...costs.map(([name, value, note]) =>

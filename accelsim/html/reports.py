@@ -80,7 +80,7 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     sections = [
         _section("figures", "In numbers", exact_figures(census) + estimated_figures(census)),
-        _explorer(spread=True, more=quantile_table(census)),
+        _explorer(spread=True, more=f"<details><summary>Quantiles</summary>{quantile_table(census)}</details>"),
         _machine(architecture, einsum, census.best),
         _section("keeps", "What the levels keep", keep_table(census)) if census.by_keep else "",
         _section("reading", "How to read this page", READING + SAMPLE_READING),
