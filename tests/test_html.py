@@ -375,6 +375,16 @@ def test_page__a_click_on_a_mark_of_the_scatter_shows_its_mapping(file, touch):
 
 
 @needs_browser
+def test_page__a_tap_on_a_bar_chooses_it_on_a_phone(file):
+    with Page(file, width=390, height=844, touch=True) as page:
+        box = page.box("#spread-plot .nsewdrag")
+        page.tap_at(box["left"] + 0.5 * box["width"], box["top"] + 0.9 * box["height"])
+        page.wait("!document.querySelector('#everything').disabled")
+        assert page.run("document.querySelector('#to').value - document.querySelector('#from').value") == 1
+        assert page.errors == []
+
+
+@needs_browser
 def test_page__is_harmless_with_evil_names(tmp_path):
     machine, layer, result = named(EVIL)
     file = tmp_path / "evil.html"

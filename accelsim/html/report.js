@@ -21,7 +21,7 @@
   // ---- text ----
   const at = (id) => document.getElementById(id);
   const count = (value) => Math.round(value).toLocaleString("en-US");
-  const digits = (value) => Number(value.toPrecision(4)).toLocaleString("en-US");
+  const digits = (value) => (value >= 1000 ? count(value) : String(Number(value.toPrecision(4))));
   const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const energy = (pj, digits = 4) => si(pj * 1e-12, "J", digits);
   const times = (factor) => `${factor < 1000 ? Number(factor.toPrecision(3)) : count(factor)}x`;
@@ -408,18 +408,18 @@
     const intensities = each.flatMap((mapping) => mapping.intensity.filter((value) => value));
     const ridges = roofs.map(({ bytes_per_cycle: rate }) => peak / rate);
     const low = Math.min(0.5, ...intensities, ...ridges) / 3, high = Math.max(2, ...intensities, ...ridges) * 3;
-    const dashes = ["solid", "dash", "dot", "dashdot", "longdash"], symbols = ["circle", "square", "diamond", "triangle-up", "x"];
+    const dashes = ["solid", "dash", "dot", "dashdot", "longdash"], symbols = ["circle", "square", "diamond", "triangle-up", "star"];
     const rooflines = roofs.map(({ name, bytes_per_cycle: rate }, index) => ({
       type: "scatter", mode: "lines", x: [low, ridges[index], high], y: [low * rate, peak, peak], name: plain(name),
-      line: { color: style("--soft"), width: 2, dash: dashes[index % 5] }, hoverinfo: "skip",
+      line: { color: style("--soft"), width: 2, dash: dashes[index % 5] }, hoverinfo: "skip", showlegend: false,
     }));
     const flat = { type: "scatter", mode: "lines", x: [low, high], y: [peak, peak], name: plain(data.compute), line: { color: style("--ink"), width: 2.5 }, hoverinfo: "skip", showlegend: false };
     const marks = each.flatMap((mapping) => roofs.map(({ name, bytes_per_cycle: rate }, index) => {
       const macs = data.macs / mapping.cycles, value = mapping.intensity[index], who = mapping === best ? "best mapping" : mapping.label;
       const said = `<b>${plain(who)}</b> at ${plain(name)}<br>${value ? digits(value) : ""} MACs/byte<br>${digits(macs)} of at most ${digits(Math.min(peak, value * rate))} MACs/cycle`;
       return {
-        type: "scatter", mode: "markers", x: value ? [value] : [], y: value ? [macs] : [], text: [said], hovertemplate: "%{text}<extra></extra>", name: plain(`${who}, ${name}`),
-        marker: { size: 13, symbol: symbols[index % 5], color: mapping === best ? style("--ink") : style("--pick"), line: { color: style("--page"), width: 1 } },
+        type: "scatter", mode: "markers", x: value ? [value] : [], y: value ? [macs] : [], text: [said], hovertemplate: "%{text}<extra></extra>", name: plain(name), showlegend: mapping === best,
+        marker: { size: 13 + 4 * index, symbol: `${symbols[index % 5]}-open`, color: mapping === best ? style("--ink") : style("--pick"), line: { width: 2.5 } },
       };
     }));
     const speeds = each.map((mapping) => data.macs / mapping.cycles);
@@ -431,7 +431,7 @@
       showlegend: true, legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 12 } },
     }), config);
     at("roofline-note").textContent = roofs.length
-      ? `The best mapping does ${digits(data.macs / best.cycles)} of at most ${digits(peak)} MACs/cycle.`
+      ? `The best mapping does ${digits(data.macs / best.cycles)} of at most ${digits(peak)} MACs/cycle.${shown === best ? "" : ` Coloured: ${shown.label}.`}`
       : "No level of this machine has a limited bandwidth: only the compute units bound the speed.";
   }
 
