@@ -9,6 +9,7 @@ from accelsim.commands.inspecting import (
     validate_command,
 )
 from accelsim.commands.mapping import map_command
+from accelsim.commands.spreading import spread_command
 from accelsim.commands.verifying import verify_command
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "list_command",
     "map_command",
     "schema_command",
+    "spread_command",
     "validate_command",
     "verify_command",
 ]
