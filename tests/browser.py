@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-SECONDS = 30
+SECONDS = 60
 
 
 def find_browser() -> str | None:
@@ -89,9 +90,10 @@ class Page:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            part = os.read(self._in, 1 << 20)
+            ready, _, _ = select.select([self._in], [], [], SECONDS)
+            part = os.read(self._in, 1 << 20) if ready else b""
             if not part:
-                raise RuntimeError("the browser has ended")
+                raise RuntimeError("the browser has ended, or says nothing")
             self._buffer += part
         message, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(message)

@@ -12,7 +12,7 @@ from typing import Any
 
 from accelsim.errors import AccelsimError
 
-_WIDE = 15
+_WIDE = 17
 """Longer values take two columns."""
 
 

@@ -77,12 +77,13 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
         "mappings": _mappings(chosen(census, DRAWN), architecture, einsum, edges),
         "complete_front": census.front.stop == "exhausted",
     }
+    keeps = keep_table(census)
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     sections = [
         _section("figures", "In numbers", exact_figures(census) + estimated_figures(census)),
         _explorer(spread=True, more=f"<details><summary>Quantiles</summary>{quantile_table(census)}</details>"),
         _machine(architecture, einsum, census.best),
-        _section("keeps", "What the levels keep", keep_table(census)) if census.by_keep else "",
+        _section("keeps", "What the levels keep", keeps) if keeps else "",
         _section("reading", "How to read this page", READING + SAMPLE_READING),
     ]
     return page(title, census_lead(census), "".join(sections), data)

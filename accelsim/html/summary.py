@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 
 from accelsim.html.page import figures, table
-from accelsim.population.result import Census, Fewest
+from accelsim.population.result import Census, Fewest, Near
 from accelsim.population.sampling import Interval
-from accelsim.report.certificate import long_verdict, objective_value, verdict
+from accelsim.report.certificate import STOPS, long_verdict, objective_value, verdict
 from accelsim.report.text import energy, large, letters, percent, times
 from accelsim.result import SearchResult
 
 _SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 _MOST_KEEPS = 100
 _LONGEST = 10**15
+_EXACT = "Counted over all valid mappings or proved, unless it says otherwise."
+_WIDE_SUMS = (
+    "Proved, unless it says otherwise; but partial sums are wider than finished words on this machine, so that the "
+    "share of the counted mappings that have room for them is estimated from the sample."
+)
 
 
 def census_lead(census: Census) -> str:
@@ -21,10 +26,15 @@ def census_lead(census: Census) -> str:
     found = census.range_of("energy")
     half = census.sample.quantile("energy", 0.5)
     worst = "the worst takes" if found.proved else "the worst that was found takes"
+    about = "" if census.exact else "About "
+    only = " and use all compute units" if census.only_fully_used else ""
+    early = (
+        "" if census.stop == "exhausted" else f" Some numbers are incomplete: {STOPS.get(census.stop, census.stop)}."
+    )
     return (
-        f"{whole(census.mappings)} mappings of {census.workload} onto {census.architecture} are valid. "
+        f"{about}{whole(census.mappings)} mappings of {census.workload} onto {census.architecture} are valid{only}. "
         f"The best takes {energy(found.lowest)}; {worst} {times(found.ratio)} as much energy, "
-        f"and half of all take more than about {times(half.value / found.lowest)}."
+        f"and half of all take more than about {times(half.value / found.lowest)}.{early}"
     )
 
 
@@ -45,13 +55,16 @@ def exact_figures(census: Census) -> str:
         ("fewest cycles", f"{round(cycles.lowest):,}", few),
     ]
     for near in census.near:
-        name = f"mappings within {percent(near.share)} of the lowest energy"
-        rows.append((name, _at_least(near.mappings, near.complete), _part(near.mappings, census.mappings)))
+        name = (
+            f"mappings within {percent(near.share)} of the lowest energy" if near.share else "mappings of lowest energy"
+        )
+        rows.append((name, _at_least(near.mappings, near.complete), _near_part(near, census.mappings)))
     if census.fewest is not None:
         rows.append(_fewest(census.fewest, census.best.levels[0].level))
-    units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
-    rows.append((units, whole(census.fully_used), _part(census.fully_used, census.mappings)))
-    return figures("Exact", "Counted over all valid mappings or proved, unless it says otherwise.", rows)
+    if not census.only_fully_used:
+        units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
+        rows.append((units, whole(census.fully_used), _part(census.fully_used, census.mappings)))
+    return figures("Exact", _EXACT if census.exact else _WIDE_SUMS, rows)
 
 
 def _highest(census: Census) -> str:
@@ -60,11 +73,15 @@ def _highest(census: Census) -> str:
         return "proved"
     if not math.isfinite(found.highest_bound):
         return "of those found"
-    return f"of those found; none takes more than {times(found.highest_bound / found.lowest)}"
+    return f"of those found; none is more than {percent(found.highest_bound / found.highest - 1)} above"
 
 
 def _at_least(mappings: int, complete: bool) -> str:
     return whole(mappings) if complete else f"at least {whole(mappings)}"
+
+
+def _near_part(near: Near, total: int) -> str:
+    return _part(near.mappings, total) if near.complete else "not all were counted"
 
 
 def _part(mappings: int, total: int) -> str:
@@ -92,7 +109,8 @@ def _in_words(number: float) -> str:
 def _fewest(fewest: Fewest, level: str) -> tuple[str, str, str]:
     same = "all" if fewest.mappings > 1 else ""
     spread = f"they take {energy(fewest.lowest_pj)} to {energy(fewest.highest_pj)}" if same else ""
-    name = f"mappings that move the fewest words at {level}, {fewest.words:,}"
+    words = f"{fewest.words:,}" if fewest.complete else f"{fewest.words:,} of those found"
+    name = f"mappings that move the fewest words at {level}, {words}"
     return name, _at_least(fewest.mappings, fewest.complete), spread
 
 
@@ -140,8 +158,8 @@ def quantile_table(census: Census) -> str:
 
 
 def keep_table(census: Census) -> str:
-    """How many mappings there are for each choice of the tensors that the levels keep; empty without counts."""
-    if not census.by_keep:
+    """How many mappings there are for each choice of the tensors that the levels keep; empty without a choice."""
+    if len(census.by_keep) < 2:
         return ""
     names = list(dict.fromkeys(network.tensor for network in census.best.networks))
     letter = letters(names)
