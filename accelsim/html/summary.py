@@ -7,7 +7,7 @@ import math
 from accelsim.html.page import figures, table
 from accelsim.population.result import Census, Fewest, Near
 from accelsim.population.sampling import Interval
-from accelsim.report.certificate import STOPS, long_verdict, objective_value, verdict
+from accelsim.report.certificate import STOPS, long_verdict, verdict
 from accelsim.report.text import energy, large, letters, percent, times
 from accelsim.result import SearchResult
 
@@ -194,7 +194,7 @@ def search_figures(search: SearchResult) -> str:
         ("energy", energy(best.energy_pj, 5), f"{best.pj_per_mac:.4g} pJ/MAC"),
         ("cycles", f"{best.cycles:,}", f"limited by {best.bottleneck}"),
         ("utilization", percent(best.utilization), f"{best.compute_used:,} of {best.compute_instances:,} in use"),
-        ("EDP", objective_value("edp", best.edp), "energy x delay"),
+        ("EDP", f"{best.edp:.4g}", "pJ x cycle"),
     ]
     if search.within is not None:
         share, mappings = search.within
