@@ -141,7 +141,7 @@ def census(
     share = 1.0 if exact else len(sample) / samples
     search = partial(_search, architecture, einsum, constraints, clock, cores)
     best, fastest = search("energy"), search("cycles")
-    fewest_words, fewest, least_words = _fewest(space, nest, clock, cores)
+    fewest_words, fewest, least_words = (best.best, None, 0.0) if fully_used else _fewest(space, nest, clock, cores)
     front = _front(architecture, einsum, constraints, clock, cores)
     lowest = {
         "energy": (best.best, best.certificate.bound if best.certificate else 0.0),
@@ -161,7 +161,7 @@ def census(
         by_keep=tuple(_by_keep(nest)),
         ranges=ranges,
         near=() if fully_used else _near(space, best.best.energy_pj, clock, cores),
-        fewest=None if fully_used else fewest,
+        fewest=fewest,
         front=front,
         sample=sample,
         stop=clock.stop,

@@ -89,6 +89,11 @@ def draw_valid(
             stream, u = next_number(stream)
             _draw_keep(ways, p, u, at, keep[lv])
             continue
+        points = True
+        for d in range(dims):
+            points &= at[d] == 0
+        if points:  # a tile of one point has no loops inside
+            continue
         stream, u = next_number(stream)
         room, total = _draw_room(ways, p, u, at)
         for d in range(dims - 1, -1, -1):

@@ -54,7 +54,7 @@ def print_census(console: Console, census: Census) -> None:
     """Print what a census tells; all is the same for equal input and seed, unless time ran out."""
     console.print(Text(f"{census.workload} on {census.architecture}", style="bold"))
     console.print(Text(census_sentence(census)))
-    if census.stop != "exhausted":
+    if census.stop != "exhausted" and "at least" in census_sentence(census).lower():
         why = STOPS.get(census.stop, census.stop)
         console.print(Text(f"Numbers with `at least` are incomplete: {why}."))
     _print_ranges(console, census)
@@ -118,6 +118,12 @@ def _print_units(console: Console, census: Census) -> None:
     near_peak = census.sample.share(census.sample.utilization >= 0.95)
     interval = f"95 %: {percent(near_peak.low)} to {percent(near_peak.high)}"
     console.print(Text(f"Within 5 % of peak throughput: {percent(near_peak.value)} of those drawn ({interval})."))
+    energies = census.sample.energy_pj[census.sample.utilization >= 0.95]
+    if len(energies) > 1:
+        low, high = float(energies.min()), float(energies.max())
+        console.print(
+            Text(f"The {len(energies):,} drawn of these need {energy(low)} to {energy(high)}: {times(high / low)}.")
+        )
 
 
 def _print_keeps(console: Console, census: Census) -> None:
