@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rich.console import Console
 from rich.text import Text
 
@@ -15,29 +17,68 @@ _INDENT = 2
 _DEEPEST = 40
 
 
-def print_nest(console: Console, result: Result) -> None:
-    """Print each level with what it keeps, and below it its loops; loops of bound 1 are left out."""
-    depth = 0
+@dataclass(frozen=True, slots=True)
+class NestLevel:
+    """One level of a loop nest, in words.
+
+    Attributes
+    ----------
+    name : str
+    used : str
+        Instances in use and how full each is.
+    keeps : str
+        Tiles that it keeps, in words of the tensor, and tensors that pass by.
+    lines : tuple of str
+        Its loops above 1, outermost first, each `for …` or `par_for …`; before those of a storage node what it keeps.
+    """
+
+    name: str
+    used: str
+    keeps: str
+    lines: tuple[str, ...]
+
+
+def nest_levels(result: Result) -> list[NestLevel]:
+    """Each level, outermost first; loops of bound 1 are left out."""
     last = iter(last_passes(result.mapping, result.bounds))
+    found = []
     for level, (_, nodes) in zip(result.levels, level_nodes(result.mapping), strict=True):
-        console.print()
-        _print_head(console, result, level)
+        lines: list[str] = []
         for node in nodes:
             if len(nodes) > 1:
                 kept = [t.tensor for t in result.tensors if t.level == level.level and t.tensor in node.keep]
-                text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
-                console.print(text.append(f"{level.level} keeps {', '.join(kept) or 'nothing'} here", style="dim"))
-            for line in _loops(node, next(last)):
-                style = "cyan" if line.startswith("par_for") else ""
-                text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
-                console.print(text.append(line, style=style), no_wrap=True, overflow="ellipsis")
-                depth += 1
+                lines.append(f"{level.level} keeps {', '.join(kept) or 'nothing'} here")
+            lines += _loops(node, next(last))
+        used = f"{_instances(level.used_instances, level.instances)}, {_room(level)}"
+        found.append(NestLevel(level.level, used.removeprefix(", ").strip(), _keeps(result, level.level), tuple(lines)))
+    return found
+
+
+def compute_used(result: Result) -> str:
+    """Compute units in use, such as `x144 of 168`; empty if there is only one."""
+    return _instances(result.compute_used, result.compute_instances).strip()
+
+
+def print_nest(console: Console, result: Result) -> None:
+    """Print each level with what it keeps, and below it its loops; loops of bound 1 are left out."""
+    depth = 0
+    for level in nest_levels(result):
+        console.print()
+        gap = " " if level.used.startswith("x") else ", "
+        console.print(Text(level.name, style="bold").append(gap + level.used, style="not bold"))
+        console.print(Text(level.keeps))
+        console.print(Text("-" * min(console.width, 72), style="dim"))
+        for line in level.lines:
+            text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
+            if not line.startswith(("for ", "par_for ")):
+                console.print(text.append(line, style="dim"))
+                continue
+            style = "cyan" if line.startswith("par_for") else ""
+            console.print(text.append(line, style=style), no_wrap=True, overflow="ellipsis")
+            depth += 1
     console.print()
-    console.print(
-        Text(result.compute, style="bold").append(
-            _instances(result.compute_used, result.compute_instances), style="not bold"
-        )
-    )
+    units = compute_used(result)
+    console.print(Text(result.compute, style="bold").append(f" {units}" if units else "", style="not bold"))
 
 
 def loop_range(bound: int, last: int) -> str:
@@ -68,24 +109,21 @@ def _instances(used: int, instances: int) -> str:
     return f" x{used:,}" if used == instances else f" x{used:,} of {instances:,}"
 
 
-def _print_head(console: Console, result: Result, level: LevelResult) -> None:
-    """Print one level's name, how full it is, and the tiles that it keeps."""
+def _room(level: LevelResult) -> str:
+    """How full one instance is."""
     used = format_bits(level.used_words * level.word_bits)
     if level.capacity_words is None:
-        room = f"{used} used"
-    else:
-        share = percent(level.used_words / max(1, level.capacity_words))
-        room = f"{used} of {format_bits(level.capacity_words * level.word_bits)} used ({share})"
-    head = Text(level.level, style="bold").append(
-        f"{_instances(level.used_instances, level.instances)}, {room}", style="not bold"
-    )
-    console.print(head)
-    tiles = [f"{t.tensor} {count(t.tile_words)}" for t in result.tensors if t.level == level.level]
-    kept = {t.tensor for t in result.tensors if t.level == level.level}
-    passed = [n.tensor for n in result.networks if n.level == level.level and n.tensor not in kept]
-    text = f"keeps {', '.join(tiles)} (words)" if tiles else "keeps nothing"
-    console.print(Text(text + (f"; {', '.join(passed)} pass by" if passed else "")))
-    console.print(Text("-" * min(console.width, 72), style="dim"))
+        return f"{used} used"
+    share = percent(level.used_words / max(1, level.capacity_words))
+    return f"{used} of {format_bits(level.capacity_words * level.word_bits)} used ({share})"
+
+
+def _keeps(result: Result, level: str) -> str:
+    """Tiles that a level keeps, and tensors that pass it by."""
+    tiles = {t.tensor: f"{t.tensor} {count(t.tile_words)}" for t in result.tensors if t.level == level}
+    passed = [n.tensor for n in result.networks if n.level == level and n.tensor not in tiles]
+    text = f"keeps {', '.join(tiles.values())} (words)" if tiles else "keeps nothing"
+    return text + (f"; {', '.join(passed)} pass by" if passed else "")
 
 
 def nest_line(result: Result) -> str:

@@ -1,0 +1,178 @@
+"""A headless Chromium, driven over its debugging pipe (Chrome DevTools Protocol): nothing but the browser is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SECONDS = 60
+
+
+def find_browser() -> str | None:
+    """Path of a Chromium: `ACCELSIM_CHROMIUM`, or one on the path; None without one."""
+    return os.environ.get("ACCELSIM_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class Page:
+    """One page in a browser of its own; what goes wrong in it is kept in `errors`."""
+
+    def __init__(self, file: Path, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False):
+        self.errors: list[str] = []
+        self._number = 0
+        self._profile = tempfile.TemporaryDirectory()
+        command_out, self._out = os.pipe()
+        self._in, answer_in = os.pipe()
+        options = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars"
+        self._process = subprocess.Popen(
+            ["bash", "-c", f'exec "$0" "$@" 3<&{command_out} 4>&{answer_in}', find_browser() or "chromium",
+             *options.split(), f"--user-data-dir={self._profile.name}", "--remote-debugging-pipe", "about:blank"],
+            pass_fds=(command_out, answer_in), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(command_out)
+        os.close(answer_in)
+        self._session, self._buffer = "", b""
+        try:
+            self._open(file, width, height, dark, touch)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, file: Path, width: int, height: int, dark: bool, touch: bool) -> None:
+        targets = self.send("Target.getTargets")["targetInfos"]
+        target = next(found["targetId"] for found in targets if found["type"] == "page")
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
+        self.send("Emulation.setTouchEmulationEnabled", enabled=touch)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        self.send("Page.navigate", url=file.as_uri())
+        self.wait("document.documentElement?.dataset.ready === 'true'")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the browser."""
+        self._process.terminate()
+        self._process.wait(SECONDS)
+        os.close(self._in)
+        os.close(self._out)
+        self._profile.cleanup()
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Call a method of the protocol and wait for its result."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+            self._keep(answer)
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._in], [], [], SECONDS)
+            part = os.read(self._in, 1 << 20) if ready else b""
+            if not part:
+                raise RuntimeError("the browser has ended, or says nothing")
+            self._buffer += part
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return json.loads(message)
+
+    def _keep(self, event: dict[str, Any]) -> None:
+        """Keep what an event says of errors and of anything fetched over the network."""
+        method, told = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            details = told["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description", details["text"]))
+        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
+            self.errors.append(" ".join(str(argument.get("value")) for argument in told["args"]))
+        elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+            self.errors.append(told["entry"]["text"])
+        elif method == "Network.requestWillBeSent" and told["request"]["url"].startswith("http"):
+            self.errors.append(f"fetched {told['request']['url']}")
+
+    def run(self, script: str) -> Any:
+        """Value of a JavaScript expression."""
+        answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", script))
+        return answer["result"].get("value")
+
+    def wait(self, condition: str) -> None:
+        """Wait until an expression is true."""
+        end = time.monotonic() + SECONDS
+        while not self.run(condition):
+            if time.monotonic() > end:
+                raise TimeoutError(f"{condition}; {self.errors}")
+            time.sleep(0.05)
+
+    def box(self, selector: str) -> dict[str, float]:
+        """Place of an element in the window, after it was scrolled there."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.run(f"{found}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+        return self.run(f"{found}.getBoundingClientRect().toJSON()")
+
+    def drag(self, selector: str, start: float, end: float) -> None:
+        """Drag the mouse over an element, from one share of its width to another."""
+        box = self.box(selector)
+        y = box["top"] + box["height"] / 2
+        xs = [box["left"] + box["width"] * (start + (end - start) * step / 8) for step in range(9)]
+        self._mouse("mouseMoved", xs[0], y, 0)
+        self._mouse("mousePressed", xs[0], y, 1)
+        for x in xs[1:]:
+            self._mouse("mouseMoved", x, y, 1)
+        self._mouse("mouseReleased", xs[-1], y, 0)
+
+    def click(self, selector: str) -> None:
+        """Click the middle of an element."""
+        box = self.box(selector)
+        self.click_at(box["left"] + box["width"] / 2, box["top"] + box["height"] / 2)
+
+    def click_at(self, x: float, y: float) -> None:
+        """Click a point of the window."""
+        self._mouse("mouseMoved", x, y, 0)
+        self._mouse("mousePressed", x, y, 1)
+        self._mouse("mouseReleased", x, y, 0)
+
+    def tap_at(self, x: float, y: float) -> None:
+        """Tap a point of the window with a finger."""
+        self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def _mouse(self, kind: str, x: float, y: float, buttons: int) -> None:
+        button = "none" if kind == "mouseMoved" and not buttons else "left"
+        self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=buttons, clickCount=1)
+
+    def press(self, key: str) -> None:
+        """Press a key, by its name."""
+        text = "\r" if key == "Enter" else ""
+        codes = {"Enter": 13, "ArrowRight": 39, "ArrowLeft": 37, "Tab": 9}
+        for kind in ("keyDown", "keyUp"):
+            more = {"text": text} if text and kind == "keyDown" else {}
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key], **more)
+
+    def screenshot(self, file: Path, *, whole: bool = False) -> None:
+        """Save a picture of the window, or of the whole page."""
+        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        file.write_bytes(base64.b64decode(shot["data"]))
