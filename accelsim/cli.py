@@ -236,6 +236,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     made.add_argument("--seed", type=_seed, metavar="N", help="seed of the random search (default: 0)")
     made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
     _add_output(made)
+    _add_html(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
 
 
@@ -254,12 +255,16 @@ def _add_spread(made: argparse.ArgumentParser) -> None:
         help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
     )  # fmt: skip
     made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
-    _add_output(made)
+    made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    _add_html(made)
     made.add_argument("--quiet", action="store_true", help="print no progress")
 
 
 def _check_map(parsed: argparse.Namespace) -> None:
     """Refuse options of `map` that contradict each other."""
+    if parsed.pareto and parsed.html:
+        parsed.parser.error("argument --html: not allowed with --pareto; `accelsim spread --html` shows the front")
     if parsed.pareto:
         others = ("top", "within", "objective", "mappings", "seed")
         wrong = [f"--{name}" for name in others if getattr(parsed, name) is not None]
@@ -297,6 +302,10 @@ def _add_overrides(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], type=_override, metavar="NAME=VALUE", dest="overrides",
         help="override a parameter of the input files; may be repeated",
     )  # fmt: skip
+
+
+def _add_html(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--html", metavar="FILE", help="write one page to open in a browser and explore (of one layer)")
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

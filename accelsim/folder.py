@@ -6,6 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from accelsim.mapping import dump_mapping
 from accelsim.output import Provenance, to_json
 from accelsim.result import FrontResult, Result, SearchResult
 from accelsim.units import printable
+from accelsim.workload import Einsum
+
+NO_PLOTLY = "plotly is not installed, and the HTML report needs it; `pip install 'accelsim[html]'`"
 
 
 def mapping_text(result: Result, provenance: Provenance) -> str:
@@ -84,6 +88,24 @@ def refuse_directory(directory: str | os.PathLike[str]) -> None:
         raise AccelsimError(f"{directory}: {existing} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise AccelsimError(f"{directory}: {existing} cannot be written")
+
+
+def refuse_page(file: str | os.PathLike[str], layer: Einsum | None) -> None:
+    """Raise AccelsimError if no page could be written, before a search spends its time."""
+    if layer is None:
+        raise AccelsimError("a page is of one layer on one machine; choose a layer with --layer")
+    if Path(file).is_dir():
+        raise AccelsimError(f"{file}: this is a folder; name a file, such as {Path(file) / 'report.html'}")
+    refuse_directory(Path(file).absolute().parent)
+    if find_spec("plotly") is None:
+        raise AccelsimError(NO_PLOTLY)
+
+
+def write_page(file: str | os.PathLike[str], page: str) -> Path:
+    """Write a page as a whole or not at all."""
+    path = Path(file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return _write(path, page.encode())
 
 
 def write_directory(directory: str | os.PathLike[str], files: Mapping[str, bytes]) -> list[Path]:

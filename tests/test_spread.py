@@ -149,3 +149,23 @@ def test_wide_partial_sums__are_about():
 def test_no_valid_mapping__says_why():
     with pytest.raises(NoValidMapping, match="valid"):
         census(load_architecture("eyeriss", {"glb": "2 B"}), load_workload("gemm").layers[0])
+
+
+def test_html__one_page_of_one_layer(run, tmp_path):
+    page = tmp_path / "pages" / "gemm.html"
+    code, out, _ = run("spread", "two_level", "gemm", *QUICK, "--html", page)
+
+    assert code == 0
+    assert "gemm.html" in "".join(out.split())
+    assert "35,632" in page.read_text()
+    assert run("spread", "two_level", "alexnet", "--html", page)[0] == 2
+    assert "choose a layer with --layer" in run("spread", "two_level", "alexnet", "--html", page)[2]
+    assert "this is a folder" in run("spread", "two_level", "gemm", "--html", tmp_path)[2]
+
+
+def test_map_html__the_best_mapping(run, tmp_path):
+    page = tmp_path / "map.html"
+
+    assert run("map", "two_level", "gemm", "--html", page, "--quiet")[0] == 0
+    assert "two_level" in page.read_text()
+    assert run("map", "two_level", "gemm", "--html", page, "--pareto", "energy,cycles")[0] == 2

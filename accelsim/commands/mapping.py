@@ -38,12 +38,14 @@ if TYPE_CHECKING:
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
-    from accelsim.folder import layer_files, refuse_directory, write_directory
+    from accelsim.folder import layer_files, refuse_directory, refuse_page, write_directory, write_page
     from accelsim.output import energy_rows, map_json
 
     inputs = read_inputs(arguments)
     if arguments.output:
         refuse_directory(arguments.output)
+    if arguments.html:
+        refuse_page(arguments.html, inputs.layer)
     if arguments.pareto:
         return _map_front(inputs, arguments)
     layer = inputs.layer
@@ -54,6 +56,10 @@ def map_command(arguments: argparse.Namespace) -> int:
     document = map_json(search, provenance, energy_rows(inputs.architecture))
     if arguments.output:
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
+    if arguments.html:
+        from accelsim.html import search_report
+
+        write_page(arguments.html, search_report(search, inputs.architecture, layer))
     if arguments.json:
         print_json(document)
         return DONE
@@ -67,6 +73,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         print_search(console, search)
         print_ranked(console, search, arguments.top)
         print_written(console, arguments.output)
+        print_written(console, arguments.html)
 
     print_report(show)
     return DONE

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def spread_command(arguments: argparse.Namespace) -> int:
     """Take the census of each layer on each machine."""
-    from accelsim.folder import refuse_directory, write_directory
+    from accelsim.folder import refuse_directory, refuse_page, write_directory, write_page
     from accelsim.output import census_json, to_json
 
     if arguments.output:
@@ -40,23 +40,29 @@ def spread_command(arguments: argparse.Namespace) -> int:
     ]
     for inputs in machines:
         check_constraints(inputs)
+    layers = [(inputs, layer) for inputs in machines for layer in _layers(inputs)]
+    if arguments.html:
+        refuse_page(arguments.html, layers[0][1] if len(layers) == 1 else None)
     found: list[Census] = []
     documents, missing = [], []
-    for inputs in machines:
-        for einsum in [inputs.layer] if inputs.layer else inputs.workload.layers:
-            try:
-                found.append(_take(inputs, einsum, arguments))
-            except NoValidMapping as error:
-                missing.append(f"{einsum.name} on {inputs.architecture.name}: {error}")
-                continue
-            documents.append(census_json(found[-1], make_provenance("spread", inputs, arguments)))
-            if found[-1].stop == "interrupted":
-                break
+    for inputs, einsum in layers:
+        try:
+            found.append(_take(inputs, einsum, arguments))
+        except NoValidMapping as error:
+            missing.append(f"{einsum.name} on {inputs.architecture.name}: {error}")
+            continue
+        documents.append(census_json(found[-1], make_provenance("spread", inputs, arguments)))
+        if found[-1].stop == "interrupted":
+            break
     if not found:
         raise NoValidMapping("\n".join(missing))
     document = documents[0] if len(documents) == 1 else {"censuses": documents}
     if arguments.output:
         write_directory(arguments.output, {"census.json": to_json(document).encode()})
+    if arguments.html:
+        from accelsim.html import census_report
+
+        write_page(arguments.html, census_report(found[0], layers[0][0].architecture, layers[0][1]))
     if arguments.json:
         print_json(document)
     else:
@@ -68,6 +74,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
             else:
                 print_censuses(console, found)
             print_written(console, arguments.output)
+            print_written(console, arguments.html)
 
         print_report(show)
     for line in missing:
@@ -75,6 +82,10 @@ def spread_command(arguments: argparse.Namespace) -> int:
     if found[-1].stop == "interrupted":
         return INTERRUPTED
     return NO_VALID_MAPPING if missing else DONE
+
+
+def _layers(inputs: Inputs) -> list[Einsum]:
+    return [inputs.layer] if inputs.layer else list(inputs.workload.layers)
 
 
 def _take(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> Census:

@@ -11,6 +11,7 @@ from string import Template
 from typing import Any
 
 from accelsim.errors import AccelsimError
+from accelsim.folder import NO_PLOTLY
 
 _WIDE = 17
 """Longer values take two columns."""
@@ -65,9 +66,7 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise AccelsimError(
-            "plotly is not installed, and the HTML report needs it; `pip install 'accelsim[html]'`"
-        ) from None
+        raise AccelsimError(NO_PLOTLY) from None
     return str(get_plotlyjs())
 
 
