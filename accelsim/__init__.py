@@ -21,7 +21,20 @@ if TYPE_CHECKING:
     from accelsim.constraints import load_constraints
     from accelsim.mapping import load_mapping
     from accelsim.model.evaluate import evaluate
-    from accelsim.plots import plot_curve, plot_energy, plot_front, plot_spread
+    from accelsim.plots import (
+        plot_architecture,
+        plot_compare,
+        plot_curve,
+        plot_density,
+        plot_energy,
+        plot_front,
+        plot_histogram,
+        plot_mapping,
+        plot_reuse,
+        plot_spread,
+        plot_stacks,
+        plot_within,
+    )
     from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult, to_pandas
     from accelsim.search import Budget, map_einsum
     from accelsim.search.exact.mapper import map_front
@@ -44,10 +57,18 @@ __all__ = [
     "load_workload",
     "map_einsum",
     "map_front",
+    "plot_architecture",
+    "plot_compare",
     "plot_curve",
+    "plot_density",
     "plot_energy",
     "plot_front",
+    "plot_histogram",
+    "plot_mapping",
+    "plot_reuse",
     "plot_spread",
+    "plot_stacks",
+    "plot_within",
     "to_pandas",
     "verify",
 ]
@@ -65,10 +86,18 @@ _HOME = {
     "load_workload": "accelsim.workload",
     "map_einsum": "accelsim.search",
     "map_front": "accelsim.search.exact.mapper",
+    "plot_architecture": "accelsim.plots",
+    "plot_compare": "accelsim.plots",
     "plot_curve": "accelsim.plots",
+    "plot_density": "accelsim.plots",
     "plot_energy": "accelsim.plots",
     "plot_front": "accelsim.plots",
+    "plot_histogram": "accelsim.plots",
+    "plot_mapping": "accelsim.plots",
+    "plot_reuse": "accelsim.plots",
     "plot_spread": "accelsim.plots",
+    "plot_stacks": "accelsim.plots",
+    "plot_within": "accelsim.plots",
     "to_pandas": "accelsim.result",
     "verify": "accelsim.verifying",
 }
