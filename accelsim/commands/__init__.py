@@ -9,6 +9,7 @@ from accelsim.commands.inspecting import (
     validate_command,
 )
 from accelsim.commands.mapping import map_command
+from accelsim.commands.plotting import plot_command
 from accelsim.commands.verifying import verify_command
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "explain_command",
     "list_command",
     "map_command",
+    "plot_command",
     "schema_command",
     "validate_command",
     "verify_command",

@@ -5,6 +5,7 @@ vermilion is the optimum.
 """
 
 from accelsim.plots.census import (
+    best_median_worst,
     compare_table,
     histogram_table,
     marks_table,
@@ -19,10 +20,12 @@ from accelsim.plots.front import front_table, plot_front
 from accelsim.plots.result import energy_table, plot_energy, plot_stacks, stacks_table
 from accelsim.plots.reuse import plot_reuse, reuse_table
 from accelsim.plots.search import curve_table, plot_curve, plot_spread, spread_table
-from accelsim.plots.style import figure_bytes, new_axes
+from accelsim.plots.style import at_width, figure_bytes, new_axes
 
 __all__ = [
     "architecture_table",
+    "at_width",
+    "best_median_worst",
     "compare_table",
     "curve_table",
     "density_table",

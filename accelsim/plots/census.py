@@ -16,6 +16,7 @@ from accelsim.report.text import OTHER_COLOUR, large, times
 if TYPE_CHECKING:
     from accelsim.model.encode import Floats
     from accelsim.population.result import Census
+    from accelsim.result import Result
 
 _BAND = "#CCCCCC"
 _BAND_LABEL = "95 % confidence"
@@ -138,6 +139,17 @@ def heads(census: Census) -> tuple[str, str, str]:
     """What a figure of one census says above: what was mapped, all mappings, and how many of them were drawn."""
     names = f"{census.workload} on {census.architecture}"
     return names, f"{large(census.mappings)} valid mappings", f"{len(census.sample):,} drawn uniformly"
+
+
+def best_median_worst(census: Census) -> dict[str, Result]:
+    """Mapping of the lowest energy, one of the median energy, and the worst one found, for `plot_stacks`."""
+    sample = census.sample
+    median = sample.nearest("energy", sample.quantile("energy", 0.5).value)
+    return {
+        "best": census.best,
+        "median": sample.result(median),
+        "worst found": census.range_of("energy").highest_mapping,
+    }
 
 
 def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:

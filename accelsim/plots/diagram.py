@@ -189,8 +189,7 @@ def _draw_mapping(result: Result, architecture: Architecture, ax: Axes) -> None:
 
 def _canvas(ax: Axes, lines: float) -> float:
     """Make axes a sheet of so many lines, 1 wide; returns the size of the letters [points]."""
-    figure = ax.get_figure(root=True)
-    high = ax.get_position().height * (figure.get_figheight() if figure else 4.0)
+    high = ax.bbox.height / ax.figure.dpi
     ax.set_xlim(0, 1)
     ax.set_ylim(lines, -0.2)
     ax.axis("off")

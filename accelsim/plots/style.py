@@ -95,10 +95,27 @@ def figure_bytes(ax: Axes) -> dict[str, bytes]:
     return found
 
 
+def at_width(draw: Callable[[Axes | None], Axes], width_in: float) -> Axes:
+    """Draw a figure of another width; it is as high as it is otherwise, or 0.8 times that where letters are smaller.
+
+    Parameters
+    ----------
+    draw : callable
+        A function that draws into axes, or, for None, into those of a new figure.
+    width_in : float
+        Width of the figure [inch].
+
+    Returns
+    -------
+    Axes
+    """
+    figure = draw(None).figure
+    return draw(new_axes(width_in, figure.bbox.height / figure.dpi))
+
+
 def width_in(ax: Axes) -> float:
     """Width of axes [inch], before their labels take their room."""
-    figure = ax.get_figure(root=True)
-    return ax.get_position().width * (figure.get_figwidth() if figure else 6.4)
+    return ax.bbox.width / ax.figure.dpi
 
 
 def put_title(ax: Axes, *parts: str, legend: bool = False, above: float = 0.0) -> None:
@@ -132,15 +149,15 @@ def letters_beside(ax: Axes, size: str) -> int:
 
 def _put_legend(ax: Axes, above: float) -> float:
     """Put the legend above axes in as many columns as fit; returns its height [points]."""
-    figure, labels = ax.get_figure(root=True), ax.get_legend_handles_labels()[1]
-    if not labels or figure is None:
+    labels = ax.get_legend_handles_labels()[1]
+    if not labels:
         return 0.0
     room = letters_beside(ax, "legend.fontsize")
     columns = next((n for n in range(len(labels), 1, -1) if _letters_in_columns(labels, n) <= room), 1)
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
-        bbox_transform=ax.transAxes + ScaledTranslation(0, above / 72, figure.dpi_scale_trans),
+        bbox_transform=ax.transAxes + ScaledTranslation(0, above / 72, ax.figure.dpi_scale_trans),
         ncols=columns,
         borderpad=0.2,
         columnspacing=1.2,
