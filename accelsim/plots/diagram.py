@@ -13,7 +13,7 @@ from accelsim.architecture import Architecture, Level
 from accelsim.mapping import LevelMapping, last_passes
 from accelsim.nodes import level_nodes
 from accelsim.plots.result import result_colours
-from accelsim.plots.style import DARK, PALE, points, put_title, styled
+from accelsim.plots.style import DARK, PALE, letters_over, points, put_title, styled
 from accelsim.report.nest import loop_range
 from accelsim.report.text import count, letters
 from accelsim.result import Result
@@ -24,7 +24,8 @@ _HEAD_IN = 0.75
 _BOX = (0.01, 0.37)
 """Left and right edge of the boxes, where the nest stands beside them."""
 _NEST = 0.42
-_INDENT = 0.017
+_DEEPEST = 0.2
+"""Indent of the innermost loop, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +172,18 @@ def _draw_mapping(result: Result, architecture: Architecture, ax: Axes) -> None:
     heights = _heights(nest)
     size = _canvas(ax, sum(inside + below for inside, below in heights) + 2.2)
     middle, top = sum(_BOX) / 2, 0.0
+    loops = len(mapping_table(result))
+    indent = min(0.017, _DEEPEST / max(1, loops))
     used = [level.used_instances for level in result.levels] + [result.compute_used]
     for row, (inside, below), (high, gap), own in zip(rows, nest, heights, used, strict=False):
         _draw_box(ax, row, _BOX, (top, top + high), size, used=own)
         _draw_filling(ax, result, row["component"], (top + 2.1, top + 2.6), colours)
         _draw_fanout(ax, row, middle, (top + high, top + high + gap), size)
-        _draw_lines(ax, inside, top + 0.15, size, colours)
-        _draw_lines(ax, below, top + high + 0.15, size, colours)
+        _draw_lines(ax, inside, top + 0.15, size, indent, colours)
+        _draw_lines(ax, below, top + high + 0.15, size, indent, colours)
         top += high + gap
     _draw_box(ax, rows[-1], _BOX, (top, top + 2.1), size, used=used[-1])
-    ax.text(_NEST + _INDENT * len(mapping_table(result)), top + 1.05, "multiply-accumulate", va="center", fontsize=size)
+    ax.text(_NEST + indent * loops, top + 1.05, "multiply-accumulate", va="center", fontsize=size)
     for (tensor, colour), short in zip(colours.items(), letters(list(colours)).values(), strict=True):
         ax.bar([-9], [0], color=colour, label=f"{tensor} ({short})")
     names = f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC"
@@ -240,12 +243,16 @@ def _draw_fanout(ax: Axes, row: dict[str, Any], middle: float, down: tuple[float
         )
 
 
-def _draw_lines(ax: Axes, lines: Sequence[_Line], top: float, size: float, colours: dict[str, str]) -> None:
+def _draw_lines(
+    ax: Axes, lines: Sequence[_Line], top: float, size: float, indent: float, colours: dict[str, str]
+) -> None:
+    """Draw the lines of a loop nest below each other; a coloured square stands before the tile of each tensor."""
+    letter = 1 / letters_over(ax, size)
     for number, line in enumerate(lines):
-        x, y = _NEST + _INDENT * line.depth, top + number + 0.5
+        x, y = _NEST + indent * line.depth, top + number + 0.5
         if line.text:
             ax.text(x, y, line.text, va="center", fontsize=size, fontweight="bold" if line.spatial else "normal")
         for tensor, text in line.tiles:
             ax.add_patch(Rectangle((x, y - 0.3), 0.014, 0.6, facecolor=colours[tensor]))
             ax.text(x + 0.02, y, text, va="center", fontsize=0.9 * size, color=DARK)
-            x += 0.185
+            x += 0.05 + letter * len(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,7 +12,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from accelsim.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled, tick
+from accelsim.plots.style import BEST_COLOUR, letters_beside, plain_log_ticks, put_title, styled, tick
 from accelsim.report.text import OTHER_COLOUR
 from accelsim.result import FrontResult
 
@@ -82,6 +83,7 @@ def _draw_front(front: FrontResult, ax: Axes) -> None:
     else:
         ax.scatter(across, up, size, color="black", zorder=3)
     empty = "no mapping is here (proved)" if front.stop == "exhausted" else "no mapping seen here"
+    empty = "\n".join(textwrap.wrap(empty, letters_beside(ax, "font.size") // 2))
     corner = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if third else {"xy": (0, 0), "xytext": (6, 6)}
     ax.annotate(empty, **corner, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize=8)
     _mark_ends(ax, front, across, up)

@@ -139,7 +139,7 @@ def _draw_reuse(result: Result, einsum: Einsum, ax: Axes) -> None:
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="y", visible=False)
     plain_log_ticks(ax.xaxis, 1, most)
-    ax.set_xlabel("reuse [MACs/word], from the compute units outwards")
+    ax.set_xlabel("reuse [MACs/word], innermost level first")
     for part, kind, label in _LEGEND:
         ax.barh([-9], [0], label=label, **_look(part, kind, OTHER_COLOUR))
     put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)

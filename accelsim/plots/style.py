@@ -144,7 +144,12 @@ def put_title(ax: Axes, *parts: str, legend: bool = False, above: float = 0.0) -
 
 def letters_beside(ax: Axes, size: str) -> int:
     """How many letters of a size of the style, such as `axes.labelsize`, fit beside each other over axes."""
-    return int(0.86 / _AXES_SHARE * width_in(ax) / (_LETTER * points(size)))
+    return int(0.86 / _AXES_SHARE * letters_over(ax, points(size)))
+
+
+def letters_over(ax: Axes, size: float) -> float:
+    """Width of axes, before their labels take their room, in letters of a size [points]."""
+    return width_in(ax) / (_LETTER * size)
 
 
 def _put_legend(ax: Axes, above: float) -> float:
