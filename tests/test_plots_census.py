@@ -155,6 +155,13 @@ def test_plot_density__an_unknown_column_is_named(large):
         plot_density(large, "area")
 
 
+@pytest.mark.parametrize("table", [histogram_table, within_table, density_table])
+def test_tables__energies_of_zero_are_refused(small, table):
+    nothing = replace(small.range_of("energy"), lowest=0.0)
+    with pytest.raises(AccelsimError, match="mappings of 0 pJ"):
+        table(replace(small, ranges=(nothing, *small.ranges[1:])))
+
+
 def test_stacks_table__is_that_of_each_mapping(large):
     results = best_median_worst(large)
     rows = stacks_table(results)

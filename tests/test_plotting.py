@@ -62,6 +62,13 @@ def test_plot__a_given_mapping(run):
     assert (code, json.loads(out)["rows"]) == (0, mapping_table(result))
 
 
+def test_plot__a_given_mapping_that_is_not_valid_ends_with_1(run):
+    given = ("eyeriss", "conv", "--mapping", "eyeriss_row_stationary", "--set", "pe.x=2")
+    code, out, err = run("plot", "mapping", *given)
+    assert (code, out) == (1, "")
+    assert "not valid: GLB spreads over" in err
+
+
 def test_plot__json_holds_the_rows_and_a_picture_only_where_asked_for(run, tmp_path):
     code, out, err = run("plot", "histogram", "eyeriss", "conv1d", *FEW, "--json")
     document = json.loads(out)

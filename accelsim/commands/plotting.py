@@ -144,7 +144,10 @@ def _given_result(inputs: Inputs, layer: Einsum) -> Result:
     from accelsim.model.evaluate import evaluate
 
     mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
-    return evaluate(inputs.architecture, layer, mapping)
+    result = evaluate(inputs.architecture, layer, mapping)
+    if not result.valid:
+        raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, result.violations))}")
+    return result
 
 
 def _search(

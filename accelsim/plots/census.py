@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
+from accelsim.errors import AccelsimError
 from accelsim.plots.style import BEST_COLOUR, DARK, names_of, plain_log_ticks, put_title, styled
 from accelsim.report.text import OTHER_COLOUR, large, times
 
@@ -47,8 +48,17 @@ def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
     return rows
 
 
+def refuse_zero_energy(census: Census) -> None:
+    """Raise AccelsimError if a mapping costs nothing: a logarithmic axis cannot show it."""
+    if census.range_of("energy").lowest <= 0:
+        raise AccelsimError(
+            f"{census.architecture} has mappings of 0 pJ; a logarithmic axis of energy cannot show them"
+        )
+
+
 def _edges(census: Census, bins: int) -> Floats:
     """Edges [pJ/MAC] of bins of equal width in log energy; one bin where all mappings cost the same."""
+    refuse_zero_energy(census)
     found = census.range_of("energy")
     low, high = found.lowest / census.macs, found.highest / census.macs
     if high <= low * (1 + 1e-9):
@@ -158,6 +168,7 @@ def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:
     The rows that are counted (`exact`; `Census.near`) come first. The others are estimated from the sample, with the
     ends of their 95 % confidence intervals.
     """
+    refuse_zero_energy(census)
     counted = sorted((near.share, near.mappings / census.mappings) for near in census.near if near.complete)
     rows = [_within(above, share, share, share, exact=True) for above, share in counted]
     above_lowest = census.sample.energy_pj / census.range_of("energy").lowest - 1

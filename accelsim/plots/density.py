@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import FuncFormatter
 
 from accelsim.errors import AccelsimError
-from accelsim.plots.census import heads
+from accelsim.plots.census import heads, refuse_zero_energy
 from accelsim.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled, tick
 from accelsim.result import Result
 
@@ -28,6 +28,7 @@ def density_table(census: Census, over: str = "cycles", bins: int = 60) -> list[
 
     `share` is the share of all valid mappings in the cell, estimated from the uniform sample.
     """
+    refuse_zero_energy(census)
     sample = census.sample
     energies, across = sample.energy_pj / census.macs, sample.values(_known(over))
     marked = front_over_table(census, over)
@@ -110,14 +111,13 @@ def _draw_density(census: Census, over: str, ax: Axes) -> None:
     _draw_cells(rows, over, len(census.sample), ax)
     points = sorted((row[over], row["pj_per_mac"]) for row in marked)
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    front = over != "outer_words"
-    label = (
-        ("Pareto front (proved)" if census.front.stop == "exhausted" else "Pareto front, not complete")
-        if front
-        else ("lowest energy, fewest words found")
-    )
-    if front:
+    if over != "outer_words":
         ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
+        label = "Pareto front (proved)" if census.front.stop == "exhausted" else "Pareto front, not complete"
+    else:
+        fewest = census.range_of(over)
+        proved = fewest.lowest_bound >= fewest.lowest
+        label = f"lowest energy, fewest words{' (proved)' if proved else ' found'}"
     ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=label, zorder=3)
     ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
             [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip

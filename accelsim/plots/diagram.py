@@ -13,7 +13,7 @@ from accelsim.architecture import Architecture, Level
 from accelsim.mapping import LevelMapping, last_passes
 from accelsim.nodes import level_nodes
 from accelsim.plots.result import result_colours
-from accelsim.plots.style import DARK, PALE, letters_over, points, put_title, styled
+from accelsim.plots.style import AXES_SHARE, DARK, PALE, letters_over, points, put_title, styled
 from accelsim.report.nest import loop_range
 from accelsim.report.text import count, letters
 from accelsim.result import Result
@@ -215,7 +215,9 @@ def _draw_box(
     said = said if row["instances"] > 1 else "1 instance"
     said += "" if compute or used is not None else f", words of {row['word_bits']} bits"
     at = left + 0.02
-    ax.text(at, top + 0.7, row["component"], va="center", fontsize=size, fontweight="bold")
+    letters_wide = letters_over(ax, size) / AXES_SHARE * (right - left - 0.06)
+    name_size = size * min(1.0, (letters_wide - len(room)) / (1.15 * len(row["component"])))
+    ax.text(at, top + 0.7, row["component"], va="center", fontsize=name_size, fontweight="bold")
     ax.text(right - 0.03, top + 0.7, room.strip(), va="center", ha="right", fontsize=size)
     ax.text(at, top + 1.5, said, va="center", fontsize=0.9 * size)
 
@@ -247,7 +249,7 @@ def _draw_lines(
     ax: Axes, lines: Sequence[_Line], top: float, size: float, indent: float, colours: dict[str, str]
 ) -> None:
     """Draw the lines of a loop nest below each other; a coloured square stands before the tile of each tensor."""
-    letter = 1 / letters_over(ax, size)
+    letter = AXES_SHARE / letters_over(ax, size)
     for number, line in enumerate(lines):
         x, y = _NEST + indent * line.depth, top + number + 0.5
         if line.text:
@@ -255,4 +257,4 @@ def _draw_lines(
         for tensor, text in line.tiles:
             ax.add_patch(Rectangle((x, y - 0.3), 0.014, 0.6, facecolor=colours[tensor]))
             ax.text(x + 0.02, y, text, va="center", fontsize=0.9 * size, color=DARK)
-            x += 0.05 + letter * len(text)
+            x += 0.06 + letter * len(text)

@@ -12,7 +12,7 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from accelsim.plots.style import BEST_COLOUR, letters_beside, plain_log_ticks, put_title, styled, tick
+from accelsim.plots.style import BEST_COLOUR, letters_beside, plain_log_ticks, points, put_title, styled, tick
 from accelsim.report.text import OTHER_COLOUR
 from accelsim.result import FrontResult
 
@@ -85,7 +85,9 @@ def _draw_front(front: FrontResult, ax: Axes) -> None:
     empty = "no mapping is here (proved)" if front.stop == "exhausted" else "no mapping seen here"
     empty = "\n".join(textwrap.wrap(empty, letters_beside(ax, "font.size") // 2))
     corner = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if third else {"xy": (0, 0), "xytext": (6, 6)}
-    ax.annotate(empty, **corner, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize=8)
+    ax.annotate(
+        empty, **corner, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize="small"
+    )
     _mark_ends(ax, front, across, up)
     ax.set_xlabel(_front_label(front, x))
     ax.set_ylabel(_front_label(front, y))
@@ -122,7 +124,7 @@ def _mark_ends(ax: Axes, front: FrontResult, across: list[float], up: list[float
             ha="right" if far else "left",
             va="top" if below else "bottom",
             color=BEST_COLOUR,
-            fontsize=8.5,
+            fontsize=points("legend.fontsize"),
             path_effects=[withStroke(linewidth=2, foreground="white")],
             zorder=4,
         )

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from accelsim.plots.style import put_title, styled, width_in, wrapped
+from accelsim.plots.style import letters_over, points, put_title, styled, width_in, wrapped
 from accelsim.report.text import OTHER_COLOUR, percent, tensor_colours, times
 from accelsim.result import Result
 
 _OTHER = "other (compute, leakage)"
+_PERCENT = 8
+"""Letters of the share beside a bar, at most."""
 
 
 def energy_table(result: Result) -> list[dict[str, Any]]:
@@ -126,10 +128,11 @@ def _draw_stacks(results: Mapping[str, Result], ax: Axes) -> None:
     ax.grid(visible=False)
     gap = 0.06
     wide = (1 - gap * (len(results) - 1)) / len(results)
+    letters = wide * letters_over(ax, 0.83 * points("font.size"))
     for number, (name, result) in enumerate(results.items()):
         inset = ax.inset_axes((number * (wide + gap), 0, wide, 1))
         own = [row for row in rows if row["mapping"] == name]
-        _draw_bars(inset, own, components, colours, named=number == 0)
+        _draw_bars(inset, own, components, colours, letters=letters, named=number == 0)
         factor = "" if result is first else f" ({times(result.pj_per_mac / first.pj_per_mac)})"
         inset.tick_params(labelsize="small")
         inset.set_title(f"{name}\n{result.pj_per_mac:.4g}{factor}", fontsize="medium")
@@ -142,9 +145,15 @@ def _draw_stacks(results: Mapping[str, Result], ax: Axes) -> None:
 
 
 def _draw_bars(
-    ax: Axes, rows: Sequence[Mapping[str, Any]], components: Sequence[str], colours: Mapping[str, str], *, named: bool
+    ax: Axes,
+    rows: Sequence[Mapping[str, Any]],
+    components: Sequence[str],
+    colours: Mapping[str, str],
+    *,
+    letters: float,
+    named: bool,
 ) -> None:
-    """Draw one mapping as horizontal bars, the outermost component on top."""
+    """Draw one mapping as horizontal bars, the outermost component on top, on axes that are some letters wide."""
     for stack in _stacks(rows, components, colours):
         ax.barh(range(len(components)), stack.length, 0.7, stack.begin, color=stack.colour)
     shares = _shares(rows, components)
@@ -153,6 +162,6 @@ def _draw_bars(
         ax.annotate(share, (top, index), (2, 0), textcoords="offset points", va="center", fontsize="small")
     ax.set_yticks(range(len(components)), components if named else [""] * len(components))
     ax.set_ylim(len(components) - 0.5, -0.5)
-    ax.set_xlim(0, 1.4 * most)
+    ax.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))
     ax.xaxis.set_major_locator(MaxNLocator(3))
     ax.grid(axis="y", visible=False)

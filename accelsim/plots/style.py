@@ -27,7 +27,7 @@ _SMALL = 0.8
 _SIZES = ("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize")
 _LETTER = 0.56 / 72
 """Width of a letter [inch] for each point of its size, on average."""
-_AXES_SHARE = 0.775
+AXES_SHARE = 0.775
 """Share of the width of a figure that axes have before their labels take, or leave, their room; then some 0.86."""
 
 
@@ -44,7 +44,7 @@ def styled(draw: Callable[[Axes], None], ax: Axes | None, height_in: float = 4.0
         Height of a new figure [inch].
     """
     axes = new_axes(height_in=height_in) if ax is None else ax
-    with _style(width_in(axes) / _AXES_SHARE):
+    with _style(width_in(axes) / AXES_SHARE):
         draw(axes)
     return axes
 
@@ -144,7 +144,7 @@ def put_title(ax: Axes, *parts: str, legend: bool = False, above: float = 0.0) -
 
 def letters_beside(ax: Axes, size: str) -> int:
     """How many letters of a size of the style, such as `axes.labelsize`, fit beside each other over axes."""
-    return int(0.86 / _AXES_SHARE * letters_over(ax, points(size)))
+    return int(0.86 / AXES_SHARE * letters_over(ax, points(size)))
 
 
 def letters_over(ax: Axes, size: float) -> float:
