@@ -35,6 +35,9 @@ if TYPE_CHECKING:
         plot_stacks,
         plot_within,
     )
+    from accelsim.population.census import census
+    from accelsim.population.result import Census
+    from accelsim.population.sampling import UniformSample
     from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult, to_pandas
     from accelsim.search import Budget, map_einsum
     from accelsim.search.exact.mapper import map_front
@@ -44,12 +47,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Budget",
+    "Census",
     "Certificate",
     "FrontResult",
     "Result",
     "Sample",
     "SearchResult",
+    "UniformSample",
     "__version__",
+    "census",
     "evaluate",
     "load_architecture",
     "load_constraints",
@@ -74,11 +80,14 @@ __all__ = [
 ]
 _HOME = {
     "Budget": "accelsim.search",
+    "Census": "accelsim.population.result",
     "Certificate": "accelsim.result",
     "FrontResult": "accelsim.result",
     "Result": "accelsim.result",
     "Sample": "accelsim.result",
     "SearchResult": "accelsim.result",
+    "UniformSample": "accelsim.population.sampling",
+    "census": "accelsim.population.census",
     "evaluate": "accelsim.model.evaluate",
     "load_architecture": "accelsim.architecture",
     "load_constraints": "accelsim.constraints",

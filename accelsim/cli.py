@@ -145,6 +145,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_map(command("map", "find the best mapping of a layer, or of each layer of a network, and prove that it is"))
 
+    _add_spread(command("spread", "count all mappings of a layer, and show how their energy is spread"))
+
     made = command("eval", "evaluate one mapping, such as one that `map -o` wrote")
     _add_machine(made, "WORKLOAD", "MAPPING")
     made.add_argument("--layer", metavar="NAME", help="the layer that is mapped, where the workload has several")
@@ -263,6 +265,10 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
         help="mappings that are drawn at random (default: 100,000)",
     )  # fmt: skip
     made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the mappings drawn (default: 0)")
+    made.add_argument(
+        "--seconds", type=_positive_seconds, default=20.0, metavar="S",
+        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
+    )  # fmt: skip
     made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument(
         "--width", type=_inches, default=6.4, metavar="INCHES",
@@ -274,6 +280,25 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--json", action="store_true", help="print what is drawn as JSON, and write no picture without -o"
     )
+
+
+def _add_spread(made: argparse.ArgumentParser) -> None:
+    _add_machine(made, "WORKLOAD")
+    made.add_argument("--layer", metavar="NAME", help="look at this layer only")
+    made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
+    made.add_argument("--fully-used", action="store_true", help="only mappings that use all compute units")
+    made.add_argument(
+        "--samples", type=_positive_int, default=100_000, metavar="N",
+        help="mappings drawn uniformly for the quantiles (default: 100000)",
+    )  # fmt: skip
+    made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the sample (default: 0)")
+    made.add_argument(
+        "--seconds", type=_positive_seconds, default=20.0, metavar="S",
+        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
+    )  # fmt: skip
+    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
+    _add_output(made)
+    made.add_argument("--quiet", action="store_true", help="print no progress")
 
 
 def _check_map(parsed: argparse.Namespace) -> None:

@@ -13,13 +13,17 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult
 from accelsim.workload import ROLES
+
+if TYPE_CHECKING:
+    from accelsim.population.result import Census
+    from accelsim.population.sampling import Interval
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
@@ -219,6 +223,64 @@ def sample_json(sample: Sample) -> dict[str, Any]:
         },
         "curve": [list(point) for point in sample.curve],
     }
+
+
+def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
+    """Numbers of a census."""
+    sample = census.sample
+    estimates = {}
+    for found in census.ranges:
+        quantiles = {
+            f"{share:g}": sample.quantile(found.column, share) for share in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+        }
+        estimates[found.column] = {
+            "mean": _interval_json(sample.mean(found.column)),
+            "quantiles": {share: _interval_json(interval) for share, interval in quantiles.items()},
+        }
+    return {
+        "provenance": provenance_json(provenance),
+        "architecture": census.architecture,
+        "workload": census.workload,
+        "macs": census.macs,
+        "space_size": census.space_size,
+        "mappings": census.mappings,
+        "exact": census.exact,
+        "fully_used": census.fully_used,
+        "only_fully_used": census.only_fully_used,
+        "stop": census.stop,
+        "ranges": {
+            found.column: {
+                "lowest": found.lowest,
+                "lowest_bound": found.lowest_bound,
+                "highest": found.highest,
+                "highest_bound": found.highest_bound,
+                "lowest_mapping": mapping_json(found.lowest_mapping.mapping),
+                "highest_mapping": mapping_json(found.highest_mapping.mapping),
+            }
+            for found in census.ranges
+        },
+        "near": [{"share": near.share, "mappings": near.mappings, "complete": near.complete} for near in census.near],
+        "fewest_outer_words": None
+        if census.fewest is None
+        else {
+            "words": census.fewest.words,
+            "mappings": census.fewest.mappings,
+            "complete": census.fewest.complete,
+            "lowest_pj": census.fewest.lowest_pj,
+            "highest_pj": census.fewest.highest_pj,
+        },
+        "by_keep": [
+            {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
+        ],
+        "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in census.front.values],
+        "sample": {"mappings": len(sample), "seed": sample.seed, "estimates": estimates},
+    }
+
+
+def _interval_json(interval: Interval) -> dict[str, Any]:
+    """An estimate with its 95 % confidence interval; an end that the sample does not tell is null."""
+    ends = {"value": interval.value, "low": interval.low, "high": interval.high}
+    return {name: value if math.isfinite(value) else None for name, value in ends.items()}
 
 
 def front_json(front: FrontResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -87,14 +87,14 @@ def test_histogram_table__its_bands_hold_what_an_exhaustive_search_counts(small,
 
 def test_within_table__its_bands_hold_what_an_exhaustive_search_counts(small, exhaustive):
     for row in within_table(small, 20):
-        counted = exhaustive.spread.within(row["factor"]) / small.mappings
+        counted = exhaustive.spread.within(row["factor"] * (1 + exhaustive.spread.resolution)) / small.mappings
         assert row["share_low"] - 0.03 <= counted <= row["share_high"] + 0.03
     assert within_table(small)[-1]["share"] == 1
 
 
 def test_within_table__what_was_counted_is_exact(large):
     near = (Near(0.01, 12, True), Near(0.05, 99, False))
-    first, second = within_table(replace(large, near=near))[:2]
+    first, second = within_table(replace(large, near=near))[:2]  # fewer than all were counted within 5 %
     assert first == {
         "factor": 1.01, "share": 12 / large.mappings, "share_low": 12 / large.mappings,
         "share_high": 12 / large.mappings, "exact": True,
@@ -178,7 +178,7 @@ def test_compare_table__names_what_differs(small, large):
     assert [row["name"] for row in rows] == ["conv1d", "gemm_32_48_64"]
     assert [row["mappings"] for row in rows] == [small.mappings, large.mappings]
     for row in rows:
-        marks = [row[key] for key in ("optimum", "p5", "p25", "p50", "p75", "p95", "highest")]
+        marks = [row[key] for key in ("lowest", "p5", "p25", "p50", "p75", "p95", "highest")]
         assert marks == sorted(marks)
 
 

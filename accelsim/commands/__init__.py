@@ -10,6 +10,7 @@ from accelsim.commands.inspecting import (
 )
 from accelsim.commands.mapping import map_command
 from accelsim.commands.plotting import plot_command
+from accelsim.commands.spreading import spread_command
 from accelsim.commands.verifying import verify_command
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "map_command",
     "plot_command",
     "schema_command",
+    "spread_command",
     "validate_command",
     "verify_command",
 ]

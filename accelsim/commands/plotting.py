@@ -19,7 +19,7 @@ from accelsim.commands.inputs import (
     read_machine,
     read_overrides,
 )
-from accelsim.commands.printing import DONE, make_console, print_json
+from accelsim.commands.printing import DONE, make_console, print_json, show_parts
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.spec.params import check_overrides, unknown_overrides
 from accelsim.workload import Einsum
@@ -228,14 +228,17 @@ def _plot_census(arguments: argparse.Namespace) -> Picture:
 def _census(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> Census:
     from accelsim.population.census import census
 
-    return census(
-        inputs.architecture,
-        layer,
-        constraints=read_layer_constraints(inputs, layer),
-        samples=arguments.samples,
-        seed=arguments.seed,
-        workers=arguments.workers,
-    )
+    with show_parts(make_console(stderr=True), f"{layer.name} on {inputs.architecture.name}") as on_part:
+        return census(
+            inputs.architecture,
+            layer,
+            constraints=read_layer_constraints(inputs, layer),
+            samples=arguments.samples,
+            seed=arguments.seed,
+            seconds=arguments.seconds,
+            workers=arguments.workers,
+            on_part=on_part,
+        )
 
 
 def _plot_compare(arguments: argparse.Namespace) -> Picture:

@@ -69,16 +69,16 @@ def _edges(census: Census, bins: int) -> Floats:
 def marks_table(census: Census) -> list[dict[str, Any]]:
     """Energies [pJ/MAC] that figures of a census mark, with the ends of their 95 % confidence intervals.
 
-    The optimum is exact. Median and mean are of all valid mappings, estimated; the highest energy is that of a mapping
-    found, and where that is not proved to be the highest, `high` is what none can exceed.
+    The optimum is exact; `lowest found` where it is not proved. Median and mean are of all valid mappings, estimated.
+    Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
     """
     found, sample = census.range_of("energy"), census.sample
     median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
     rows = [
-        ("optimum", found.lowest, found.lowest_bound, found.lowest),
+        (_lowest(census), found.lowest, found.lowest_bound, found.lowest),
         ("median", median.value, median.low, median.high),
         ("mean", mean.value, mean.low, mean.high),
-        ("highest" if found.proved else "highest found", found.highest, found.highest, found.highest_bound),
+        (_highest(census), found.highest, found.highest, found.highest_bound),
     ]
     return [
         {
@@ -87,6 +87,18 @@ def marks_table(census: Census) -> list[dict[str, Any]]:
         }
         for mark, *values in rows
     ]
+
+
+def _lowest(census: Census) -> str:
+    """What the lowest energy of a census is called."""
+    found = census.range_of("energy")
+    return "optimum" if found.lowest_bound >= found.lowest * (1 - 1e-9) else "lowest found"
+
+
+def _highest(census: Census) -> str:
+    """What the highest energy of a census is called."""
+    found = census.range_of("energy")
+    return "highest" if found.highest_bound <= found.highest * (1 + 1e-9) else "highest found"
 
 
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
@@ -129,7 +141,7 @@ def _draw_histogram(census: Census, ax: Axes) -> None:
     lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
     marks = marks_table(census)
     for row, (colour, line) in zip(marks, lines, strict=True):
-        factor = "" if row["mark"] == "optimum" else f" ({times(row['pj_per_mac'] / marks[0]['pj_per_mac'])})"
+        factor = "" if row is marks[0] else f" ({times(row['pj_per_mac'] / marks[0]['pj_per_mac'])})"
         label = f"{row['mark']} {row['pj_per_mac']:.4g}{factor}"
         ax.axvline(row["pj_per_mac"], color=colour, linestyle=line, linewidth=1.4, label=label)
     for near in sorted(census.near, key=lambda near: abs(near.share - _NEAR))[:1]:
@@ -148,7 +160,9 @@ def _draw_histogram(census: Census, ax: Axes) -> None:
 def heads(census: Census) -> tuple[str, str, str]:
     """What a figure of one census says above: what was mapped, all mappings, and how many of them were drawn."""
     names = f"{census.workload} on {census.architecture}"
-    return names, f"{large(census.mappings)} valid mappings", f"{len(census.sample):,} drawn uniformly"
+    which = "mappings with all compute units" if census.only_fully_used else "valid mappings"
+    about = "" if census.exact else "about "
+    return names, f"{about}{large(census.mappings)} {which}", f"{len(census.sample):,} drawn uniformly"
 
 
 def best_median_worst(census: Census) -> dict[str, Result]:
@@ -228,7 +242,8 @@ def _draw_within(census: Census, ax: Axes) -> None:
 def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
     """Rows of `plot_compare`: for each map space its mappings and energies [pJ/MAC].
 
-    `optimum` and `mappings` are exact, `highest` is the highest found; quantiles are of all valid mappings, estimated.
+    `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are of all
+    valid mappings, estimated.
     """
     names = names_of([(census.workload, census.architecture) for census in censuses])
     rows = []
@@ -241,7 +256,7 @@ def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
             "architecture": census.architecture,
             "mappings": census.mappings,
             "sampled": len(sample),
-            "optimum": found.lowest / macs,
+            "lowest": found.lowest / macs,
             **quantiles,
             "highest": found.highest / macs,
         })  # fmt: skip
@@ -269,18 +284,18 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
 
 def _draw_compare(censuses: Sequence[Census], ax: Axes) -> None:
     rows = compare_table(censuses)
-    low, high = min(row["optimum"] for row in rows), max(row["highest"] for row in rows)
+    low, high = min(row["lowest"] for row in rows), max(row["highest"] for row in rows)
     ax.set_xscale("log")
     decades = math.log10(high / low) if high > low else 1.0
     for place, (row, census) in enumerate(zip(rows, censuses, strict=True)):
-        own = math.log10(row["highest"] / row["optimum"]) if row["highest"] > row["optimum"] else 0.0
+        own = math.log10(row["highest"] / row["lowest"]) if row["highest"] > row["lowest"] else 0.0
         table = histogram_table(census, max(8, round(70 * own / decades)))
         most = max(bin_["share"] for bin_ in table)
         edges = [bin_["from_pj_per_mac"] for bin_ in table] + [table[-1]["to_pj_per_mac"]]
         half = [0.32 * bin_["share"] / most for bin_ in table]
         up, down = ([place + 0.12 + sign * at for at in (*half, half[-1])] for sign in (-1, 1))
         ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5)
-        ax.plot([row["optimum"], row["highest"]], [place + 0.12] * 2, color=OTHER_COLOUR, linewidth=0.8, zorder=1.6)
+        ax.plot([row["lowest"], row["highest"]], [place + 0.12] * 2, color=OTHER_COLOUR, linewidth=0.8, zorder=1.6)
         ax.plot([row["p25"], row["p75"]], [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2)
         ax.annotate(
             f"{row['name']}: {large(row['mappings'])} mappings",
@@ -291,9 +306,18 @@ def _draw_compare(censuses: Sequence[Census], ax: Axes) -> None:
             va="top",
             fontsize="small",
         )
+    lowest = " or ".join(sorted({_lowest(census) for census in censuses}, reverse=True))
     places = [place + 0.12 for place in range(len(rows))]
     ax.scatter([row["p50"] for row in rows], places, 22, color="white", edgecolors="black", label="median", zorder=3)
-    ax.scatter([row["optimum"] for row in rows], places, 30, color=BEST_COLOUR, marker="D", label="optimum", zorder=3)
+    ax.scatter(
+        [row["lowest"] for row in rows],
+        places,
+        30,
+        color=BEST_COLOUR,
+        marker="D",
+        label=lowest,
+        zorder=3,
+    )
     ax.plot([], [], color=DARK, linewidth=4, label="25 to 75 %")
     ax.set_yticks([])
     ax.set_ylim(len(rows) - 0.5, -0.5)
@@ -301,7 +325,6 @@ def _draw_compare(censuses: Sequence[Census], ax: Axes) -> None:
     plain_log_ticks(ax.xaxis, low, high)
     ax.set_xlabel("energy [pJ/MAC]")
     head = "Energy of all valid mappings"
-    layers, machines = ({row[key] for row in rows} for key in ("workload", "architecture"))
-    one = [f"of {name}" for names in (layers,) for name in names if len(names) == 1]
-    one += [f"on {name}" for names in (machines,) for name in names if len(names) == 1]
+    alike = (("of", {row["workload"] for row in rows}), ("on", {row["architecture"] for row in rows}))
+    one = [f"{word} {names.pop()}" for word, names in alike if len(names) == 1]
     put_title(ax, " ".join([head, *one]), legend=True)

@@ -113,7 +113,8 @@ def _draw_density(census: Census, over: str, ax: Axes) -> None:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     if over != "outer_words":
         ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
-        label = "Pareto front (proved)" if census.front.stop == "exhausted" else "Pareto front, not complete"
+        of_all = " of all valid mappings" if census.only_fully_used else ""
+        label = f"Pareto front{of_all}{' (proved)' if census.front.stop == 'exhausted' else ', not complete'}"
     else:
         fewest = census.range_of(over)
         proved = fewest.lowest_bound >= fewest.lowest

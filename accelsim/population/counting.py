@@ -8,13 +8,12 @@ far.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.encode import Floats, Ints
 from accelsim.population.steps import Keeping, Nest, Step
 
 BITS = 32
@@ -94,53 +93,92 @@ def _put_loop(step: Step, d: int, state: Values) -> Values:
     return after
 
 
-def count_mappings(nest: Nest, kept: Sequence[Bools] | None = None, least_used: int = 0) -> int:
+def count_mappings(nest: Nest) -> int:
     """Count the valid mappings, exactly.
+
+    Where partial sums are wider than finished words what fits may depend on the order of loops too; they are taken to
+    be as narrow as finished words here.
 
     Parameters
     ----------
     nest : Nest
-    kept : sequence of bool[*S], optional
-        For each level, outermost first, the tiles that count once each; by default each tile counts once for every
-        choice of what the level keeps that it fits.
-    least_used : int
-        Count only mappings that use so many compute units.
-
-    Raises
-    ------
-    AccelsimError
-        If partial sums are wider than finished words: then what fits depends on the order of loops too.
     """
-    words = exact_words(_largest(nest))
-    start = np.zeros((words, *nest.shape), np.int64)
-    start.reshape(words, -1)[0, 0] = 1
-    found = {1: start}
-    rest = _fanouts(nest)
+    values = _start(nest)
+    for step in nest.steps:
+        values = _past(step, values)
+    return _whole(values)
+
+
+def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
+    """Count the valid mappings for each choice of what the levels keep; those with most first.
+
+    Returns
+    -------
+    list of (tuple of int, int)
+        For each level, outermost first, the number of its choice (`Keeping.keeps`); and the mappings with them, more
+        than none.
+    """
+    found: list[tuple[tuple[int, ...], Ints]] = [((), _start(nest))]
+    for step in nest.steps:
+        if not isinstance(step, Keeping):
+            found = [(chosen, _summed(step, put_loops(step, values))) for chosen, values in found]
+            continue
+        found = [
+            ((k, *chosen), values * fits)
+            for chosen, values in found
+            for k, fits in enumerate(step.fits)
+            if (values * fits).any()
+        ]
+    counted = [(chosen, _whole(values)) for chosen, values in found]
+    return sorted(((chosen, many) for chosen, many in counted if many), key=lambda each: (-each[1], each[0]))
+
+
+def count_inside(nest: Nest) -> list[list[int]]:
+    """Ways to fill each tile of each level: mappings of what is inside, what the level itself keeps left open.
+
+    Returns
+    -------
+    list of list of int
+        For each level, outermost first, and each shape, those of the last dimension next to each other.
+    """
+    values, inside = _start(nest), []
     for step in nest.steps:
         if isinstance(step, Keeping):
-            chosen = step.choices if kept is None else kept[step.level]
-            for values in found.values():
-                values *= chosen
-                carry(values)
-        elif step.slot.axis:
-            rest //= max(step.products)
-            after: dict[int, Ints] = {}
-            for used, values in found.items():
-                sums = put_loops(step, values)
-                for q, product in enumerate(step.products):
-                    if used * product * rest >= least_used:
-                        key = used * product if least_used else 1
-                        after[key] = after[key] + sums[:, q] if key in after else sums[:, q].copy()
-            for values in after.values():
-                carry(values)
-            found = after
-        else:
-            found = {used: put_loops(step, values) for used, values in found.items()}
-    return sum(as_integer(values.reshape(words, -1)[:, -1]) for values in found.values())
+            inside.append(values)
+        values = _past(step, values)
+    return [[as_integer(row) for row in values.reshape(len(values), -1).T] for values in inside[::-1]]
 
 
-def _fanouts(nest: Nest) -> int:
-    return math.prod(max(step.products) for step in nest.steps if isinstance(step, Step))
+def _start(nest: Nest) -> Ints:
+    """One way to come to the tile of one point, and words enough for all sums."""
+    values = np.zeros((exact_words(_largest(nest)), *nest.shape), np.int64)
+    values.reshape(len(values), -1)[0, 0] = 1
+    return values
+
+
+def _past(step: Step | Keeping, values: Ints) -> Ints:
+    """Ways once a step is taken."""
+    return _times(values, step.choices) if isinstance(step, Keeping) else _summed(step, put_loops(step, values))
+
+
+def _times(values: Ints, many: Ints) -> Ints:
+    product: Ints = values * many
+    carry(product)
+    return product
+
+
+def _summed(step: Step, values: Ints) -> Ints:
+    """Without regard to the product of an axis, of those that are wanted."""
+    if not step.slot.axis:
+        return values
+    summed: Ints = values[:, step.wanted].sum(axis=1)
+    carry(summed)
+    return summed
+
+
+def _whole(values: Ints) -> int:
+    """Ways to come to the whole."""
+    return as_integer(values.reshape(len(values), -1)[:, -1])
 
 
 def _largest(nest: Nest) -> float:

@@ -89,6 +89,11 @@ def draw_valid(
             stream, u = next_number(stream)
             _draw_keep(ways, p, u, at, keep[lv])
             continue
+        points = True
+        for d in range(dims):
+            points &= at[d] == 0
+        if points:  # a tile of one point has no loops inside
+            continue
         stream, u = next_number(stream)
         room, total = _draw_room(ways, p, u, at)
         for d in range(dims - 1, -1, -1):
@@ -178,6 +183,29 @@ def draw_batch(ways: Ways, space: SpaceArrays, key: np.uint64, numbers: Ints, ba
 
 
 @jit
+def _evaluate_column(
+    c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, column: Floats, b: int
+) -> None:
+    """Energy, cycles, outer words and units of a mapping, into column b; infinite energy if it is not valid."""
+    status, energy, cycles = evaluate_one(c, temporal, order, x, y, keep, s, False)
+    words = 0
+    for t in range(keep.shape[1]):
+        for action in range(3):
+            words += s.at[0, t, READS + action] * c.word_parts[0, t, s.at[0, t, PARTIAL]]
+    column[ENERGY, b] = energy if status == VALID else np.inf
+    column[CYCLES, b] = float(cycles)
+    column[WORDS, b] = float(words)
+    column[UNITS, b] = float(s.level[temporal.shape[0], USED])
+
+
+@jit
+def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> None:
+    """Evaluate a batch; column : float64[4, B], as for `draw_and_evaluate`."""
+    for b in range(batch.temporal.shape[0]):
+        _evaluate_column(c, batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b], s, column, b)
+
+
+@jit
 def draw_and_evaluate(
     c: Constants,
     ways: Ways,
@@ -201,18 +229,9 @@ def draw_and_evaluate(
         Infinite energy where partial sums, wider than finished words, do not fit.
     """
     temporal, order, x, y, keep = m.temporal[0], m.order[0], m.x[0], m.y[0], m.keep[0]
-    levels = temporal.shape[0]
     for b in range(column.shape[1]):
         if b % 256 == 0 and stop[0]:
             return b
         draw_valid(ways, space, key, first + b, temporal, order, x, y, keep, at)
-        status, energy, cycles = evaluate_one(c, temporal, order, x, y, keep, s, False)
-        words = 0
-        for t in range(keep.shape[1]):
-            for action in range(3):
-                words += s.at[0, t, READS + action] * c.word_parts[0, t, s.at[0, t, PARTIAL]]
-        column[ENERGY, b] = energy if status == VALID else np.inf
-        column[CYCLES, b] = float(cycles)
-        column[WORDS, b] = float(words)
-        column[UNITS, b] = float(s.level[levels, USED])
+        _evaluate_column(c, temporal, order, x, y, keep, s, column, b)
     return int(column.shape[1])

@@ -99,9 +99,14 @@ class Census:
     space_size : int
         Mappings that the constraints allow, before fanout and capacity are looked at.
     mappings : int
-        Valid mappings, exact.
+        Valid mappings.
+    exact : bool
+        Whether the numbers of mappings are exact; if not, partial sums are wider than finished words, and the share of
+        mappings with room for them was estimated from the sample.
     fully_used : int
-        Those of them that use all compute units, exact.
+        Those of them that use all compute units.
+    only_fully_used : bool
+        Whether the census is one of these alone.
     by_keep : tuple of (tuple of frozenset of str, int)
         For each choice of what the levels keep, outermost first, the valid mappings with it; those with most first.
     ranges : tuple of Range
@@ -110,8 +115,10 @@ class Census:
         Mappings close to the lowest energy.
     fewest : Fewest
     front : FrontResult
-        Mappings that none other beats in energy and cycles.
+        Mappings that none other beats in energy and cycles; of all valid ones in any case.
     sample : UniformSample
+    stop : str
+        `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
     seconds : float
     """
 
@@ -120,13 +127,16 @@ class Census:
     macs: int
     space_size: int
     mappings: int
+    exact: bool
     fully_used: int
+    only_fully_used: bool
     by_keep: tuple[tuple[tuple[frozenset[str], ...], int], ...]
     ranges: tuple[Range, ...]
     near: tuple[Near, ...]
     fewest: Fewest | None
     front: FrontResult
     sample: UniformSample
+    stop: str
     seconds: float
 
     def range_of(self, column: str) -> Range:

@@ -172,10 +172,13 @@ class UniformSample:
         ideal = encoded.einsum.real_macs * machine.compute.cycles_per_mac / machine.macs
         return ideal / self.cycles
 
+    def mapping(self, index: int) -> Mapping:
+        """One of the mappings."""
+        return self.sampler.mapping(self.seed, int(self.number[index]))
+
     def result(self, index: int) -> Result:
         """Evaluate one of the mappings with every detail."""
-        encoded = self.sampler.nest.space.encoded
-        return evaluate_encoded(encoded, self.sampler.mapping(self.seed, int(self.number[index])))
+        return evaluate_encoded(self.sampler.nest.space.encoded, self.mapping(index))
 
     def nearest(self, column: str, value: float) -> int:
         """Index of the mapping whose column is closest to a value."""
@@ -272,8 +275,8 @@ def lay_ways(nest: Nest) -> Ways:
         trace: list[Floats] = []
         values = put_loops(step, values, trace)
         if step.slot.axis:
-            values = values.sum(axis=1)
-        weight[p, : rooms[p]] = 1.0 if step.slot.axis else [math.factorial(k) for k in range(rooms[p])]
+            values = values[:, step.wanted].sum(axis=1)
+        weight[p, : rooms[p]] = step.wanted if step.slot.axis else [math.factorial(k) for k in range(rooms[p])]
         may_rest[p] = step.may_rest
         for d, state in enumerate(trace):
             laid = np.moveaxis(state, 0, -1)

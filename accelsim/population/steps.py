@@ -37,6 +37,8 @@ class Step:
         Of each dimension, whether its loop takes any place in the order; always so for an axis, which has no order.
     products : tuple of int
         Of an axis: the products that bounds of several dimensions can have, ascending; (1,) for a temporal block.
+    wanted : tuple of bool
+        Which of them a mapping may have in the end.
     """
 
     slot: Slot
@@ -44,6 +46,7 @@ class Step:
     may_rest: tuple[bool, ...]
     free: tuple[bool, ...]
     products: tuple[int, ...]
+    wanted: tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +75,34 @@ class Nest:
     Parameters
     ----------
     space : MapSpace
+    fully_used : bool
+        Only mappings that use all compute units.
 
     Attributes
     ----------
     sizes : tuple of int64[N]
         Of each dimension, ascending.
+    shape : tuple of int
+        How many sizes each dimension has.
+    words : int64[T, S]
+        Words of each tensor's box in every tile.
     steps : tuple of (Step or Keeping)
         From the inside out; a Keeping stands after the temporal block of its level.
     """
 
-    def __init__(self, space: MapSpace) -> None:
-        self.space = space
+    def __init__(self, space: MapSpace, fully_used: bool = False) -> None:
+        self.space, self.fully_used = space, fully_used
         dims = space.encoded.dims
         self.sizes = tuple(np.array(divisors(space.encoded.einsum.dims[dim]), np.int64) for dim in dims)
         self.shape = tuple(len(found) for found in self.sizes)
-        words = tile_words(space.encoded, self.sizes)
+        self.words = tile_words(space.encoded, self.sizes)
         steps: list[Step | Keeping] = []
         for level in range(len(space.encoded.architecture.levels) - 1, -1, -1):
             for axis in ("y", "x"):
                 if Slot(level, axis) in space.slots:
                     steps.append(self._step(Slot(level, axis)))
             steps.append(self._step(Slot(level)))
-            keeps, fits = fitting_keeps(space, words, level)
+            keeps, fits = fitting_keeps(space, self.words, level)
             fits = fits.reshape(-1, *self.shape)
             steps.append(Keeping(level, keeps, fits, fits.sum(axis=0)))
         self.steps = tuple(steps)
@@ -111,4 +120,6 @@ class Nest:
             if slot.axis:
                 products |= {p * f for p in products for *_, f in moves[-1] if p * f <= size}
         free = tuple(not slot.axis and space.is_free(slot.level, dim) for dim in space.encoded.dims)
-        return Step(slot, tuple(moves), tuple(may_rest), free, tuple(sorted(products)))
+        ascending = tuple(sorted(products))
+        wanted = tuple(not self.fully_used or product == size for product in ascending)
+        return Step(slot, tuple(moves), tuple(may_rest), free, ascending, wanted)

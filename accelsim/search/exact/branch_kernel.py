@@ -15,6 +15,7 @@ from accelsim.search.exact.found_kernel import (
     ANY,
     BEST,
     CAPACITY,
+    COUNT,
     CYCLES,
     ENERGY,
     FRONT,
@@ -83,6 +84,8 @@ def _bound(
     spreads, total = g.spreads[level], shapes.box.shape[1]
     least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
     best = np.inf
+    if least_words(c, g, path, level) > g.most_words[0]:
+        return best
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
     ported = g.port.shape[0] > 0 and not goal.energy_only[0]
     known = known_port_cycles(c, path, level) if ported else 0.0
@@ -117,6 +120,16 @@ def _bound(
         else:
             best = min(best, value_of(goal, energy, cycles))
     return float(best)
+
+
+@inline
+def least_words(c: Constants, g: Guide, path: Path, level: int) -> int:
+    """Storage words at the outermost level that any completion of the node has at least."""
+    words = path.read[level, 0] + path.written[level, 0]
+    for t in range(c.whole.shape[0]):
+        if path.parent[level, t] == 0:
+            words += g.needed[t] * min(c.word_parts[0, t, 0], c.word_parts[0, t, 1])
+    return int(words)
 
 
 @inline
@@ -341,9 +354,24 @@ def _settle(
         for lv in range(c.nodes[goal.level[0], 0], c.nodes[goal.level[0], 1]):
             if m.keep[0, lv, t]:
                 held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
+    if words > g.most_words[0]:
+        return
+    if goal.kind[0] == COUNT:
+        found.tally[2] += 1
+        return
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
     enter(goal, found, m, path.column)
+
+
+@jit
+def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int) -> bool:
+    """Whether the words at the outermost level are settled by the tiles of a level and all around; then count them."""
+    for t in range(c.whole.shape[0]):
+        if path.parent[level, t] == 0:
+            return False
+    found.reached[level, shape_of(shapes, path.tile[level])] += 1
+    return True
 
 
 @jit
@@ -454,7 +482,7 @@ def explore(
                 phase = TIME
             elif level == levels - 1:
                 _settle(c, shapes, g, goal, found, path, s, full, ragged)
-            else:
+            elif goal.kind[0] != COUNT or not _settled(c, shapes, found, path, level + 1):
                 level += 1
                 phase = TIME
                 path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0

@@ -13,13 +13,14 @@ from accelsim.model.jit import inline, jit
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
 ENERGY, CYCLES, WORDS, CAPACITY = range(4)
-BEST, WITHIN, FRONT, ANY = range(4)
+BEST, WITHIN, FRONT, ANY, COUNT = range(5)
 
 
 class Goal(NamedTuple):
     """What is asked for.
 
-    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; power : float64[2], of
+    kind : int64[1], BEST, WITHIN, FRONT, ANY, which ends with the first mapping found, or COUNT, which goes no further
+    in than the words at the outermost level depend on; power : float64[2], of
     energy and cycles; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1],
     nothing above is looked for; energy_only : bool[1], cycles do not matter; floor : float64[2], energy and cycles
     that no mapping falls below.
@@ -39,7 +40,8 @@ class Found(NamedTuple):
 
     many : int64[1]; value : float64[K]; column : float64[K, 4], energy, cycles, outer words, capacity; best : Batch of
     K; tally : int64[5], nodes, mappings evaluated, mappings within the limit, mappings whose energy differed from the
-    sum of its parts, 1 if there was no room for more; open : float64[1], least bound of what was left for later.
+    sum of its parts, 1 if there was no room for more; open : float64[1], least bound of what was left for later;
+    reached : int64[L, S], how often COUNT came to each tile.
     """
 
     many: Ints
@@ -48,6 +50,7 @@ class Found(NamedTuple):
     best: Batch
     tally: Ints
     open: Floats
+    reached: Ints
 
 
 @inline

@@ -28,7 +28,8 @@ class Guide(NamedTuple):
     int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
     window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
     needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
-    that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave.
+    that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave;
+    most_words : int64[1], storage words at the outermost level that no mapping may exceed.
     """
 
     in_time: Bools
@@ -66,6 +67,7 @@ class Guide(NamedTuple):
     needed: Ints
     deepest: Ints
     least_inside: Floats
+    most_words: Ints
 
 
 class Path(NamedTuple):

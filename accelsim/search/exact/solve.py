@@ -14,13 +14,14 @@ from threading import Timer
 
 import numpy as np
 
+from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import Floats, Ints, empty_batch
+from accelsim.model.encode import SAFE, Floats, Ints, decode_mapping, empty_batch
 from accelsim.search.exact.bounds import Bounds, least_energies, make_bounds, outer_port_cycles
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.candidates import Places, candidate_orders
-from accelsim.search.exact.found_kernel import ANY, BEST, FRONT, WITHIN, Found, Goal
+from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, FRONT, WITHIN, Found, Goal
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_grid, make_options
@@ -80,6 +81,7 @@ def make_found(space: MapSpace, room: int) -> Found:
         best=empty_batch(space.encoded, room),
         tally=np.zeros(5, np.int64),
         open=np.full(1, np.inf),
+        reached=np.zeros((1, 1), np.int64),
     )
 
 
@@ -185,6 +187,7 @@ def make_guide(bounds: Bounds, port: Floats, every: bool) -> Guide:
         needed=_needed_words(space),
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
+        most_words=np.array([SAFE], np.int64),
     )
 
 
@@ -453,6 +456,44 @@ class Solver:
     def limit_cycles(self, cycles: int) -> None:
         """Look only at mappings with at most so many cycles from now on."""
         self.guide = self.guide._replace(most_cycles=np.array([cycles], np.int64))
+
+    def mapping(self, found: Found, at: int) -> Mapping:
+        """One of the mappings that were found."""
+        return decode_mapping(self.space.encoded, found.best, at)
+
+    def limit_words(self, words: int) -> None:
+        """Look only at mappings with at most so many storage words at the outermost level from now on."""
+        self.guide = self.guide._replace(most_words=np.array([words], np.int64))
+
+    def count_settled(self, words: int, deadline: float | None) -> tuple[Ints, int, str]:
+        """Count the ways to have at most so many words at the outermost level, where that is settled.
+
+        Returns
+        -------
+        reached : int64[L, S]
+            How many ways lead to each tile of each level from the outside.
+        leaves : int
+            Whole mappings, where the words are settled no earlier.
+        stop : str
+            As in `Outcome`.
+        """
+        self.stop[0] = 0
+        self.limit_words(words)
+        encoded, shapes = self.space.encoded, self.grid.shapes
+        goal = make_goal(COUNT, (1.0, 0.0), (0, 1), 0, energy_only=True)
+        total = make_found(self.space, 1)._replace(
+            reached=np.zeros((len(encoded.architecture.levels), shapes.total), np.int64)
+        )
+        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
+        many = root_bounds(
+            encoded.constants, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values
+        )
+        goal.limit[0] = float(words)
+        with ThreadPoolExecutor(1) as pool:
+            job = pool.submit(self._explore, goal, total, begin[:many], values[:many])
+            stop = self._await([job], deadline, None)
+            job.result()
+        return total.reached, int(total.tally[2]), stop or "exhausted"
 
     def join(self, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
         """Put together what two searches found, without what is dominated."""

@@ -1,0 +1,94 @@
+"""The command `spread`: the census of the map space of a layer, or of several, on one machine or several."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from accelsim.commands.inputs import Inputs, check_constraints, make_provenance, read_inputs, read_layer_constraints
+from accelsim.commands.printing import (
+    DONE,
+    INTERRUPTED,
+    NO_VALID_MAPPING,
+    make_console,
+    print_json,
+    print_report,
+    print_written,
+    show_parts,
+)
+from accelsim.errors import NoValidMapping
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.population.result import Census
+    from accelsim.workload import Einsum
+
+
+def spread_command(arguments: argparse.Namespace) -> int:
+    """Take the census of each layer on each machine."""
+    from accelsim.folder import refuse_directory, write_directory
+    from accelsim.output import census_json, to_json
+
+    if arguments.output:
+        refuse_directory(arguments.output)
+    machines = [
+        read_inputs(argparse.Namespace(**{**vars(arguments), "arch": name})) for name in arguments.arch.split(",")
+    ]
+    for inputs in machines:
+        check_constraints(inputs)
+    found: list[Census] = []
+    documents, missing = [], []
+    for inputs in machines:
+        for einsum in [inputs.layer] if inputs.layer else inputs.workload.layers:
+            try:
+                found.append(_take(inputs, einsum, arguments))
+            except NoValidMapping as error:
+                missing.append(f"{einsum.name} on {inputs.architecture.name}: {error}")
+                continue
+            documents.append(census_json(found[-1], make_provenance("spread", inputs, arguments)))
+            if found[-1].stop == "interrupted":
+                break
+    if not found:
+        raise NoValidMapping("\n".join(missing))
+    document = documents[0] if len(documents) == 1 else {"censuses": documents}
+    if arguments.output:
+        write_directory(arguments.output, {"census.json": to_json(document).encode()})
+    if arguments.json:
+        print_json(document)
+    else:
+        from accelsim.report.census import print_census, print_censuses
+
+        def show(console: Console) -> None:
+            if len(found) == 1:
+                print_census(console, found[0])
+            else:
+                print_censuses(console, found)
+            print_written(console, arguments.output)
+
+        print_report(show)
+    for line in missing:
+        sys.stderr.write(line + "\n")
+    if found[-1].stop == "interrupted":
+        return INTERRUPTED
+    return NO_VALID_MAPPING if missing else DONE
+
+
+def _take(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> Census:
+    from accelsim.population.census import census
+
+    console = make_console(stderr=True)
+    console.quiet = arguments.quiet
+    with show_parts(console, f"{einsum.name} on {inputs.architecture.name}") as on_part:
+        return census(
+            inputs.architecture,
+            einsum,
+            constraints=read_layer_constraints(inputs, einsum),
+            fully_used=arguments.fully_used,
+            samples=arguments.samples,
+            seed=arguments.seed,
+            seconds=arguments.seconds,
+            workers=arguments.workers,
+            on_part=on_part,
+        )

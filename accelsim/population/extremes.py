@@ -1,0 +1,252 @@
+"""The largest energy, cycles and outer words that a valid mapping can have: one found, and a bound on all.
+
+The bound: let f_d be the least prime factor of dimension d. The innermost temporal loop of any mapping, over d say,
+stands inside the tile of a level or around it. A tile of a tensor that d does not move is the same for f_d points of d
+in the first case and stays for f_d steps in the second, so that f_d times fewer words enter such tiles than tiles of
+the same size could take if each visit brought them anew; into tiles of other tensors each visit may. No network shares
+a word. The largest cost of any innermost loop and any choice of what is kept bounds all. docs/census.md has the proof.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.mapping import Mapping
+from accelsim.mapspace.factors import divisors
+from accelsim.mapspace.space import MapSpace, Slot
+from accelsim.mapspace.tiles import along
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import Batch, Floats, Ints, decode_mapping, encode_mappings
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
+from accelsim.population.steps import Keeping, Nest
+
+
+class Limits(NamedTuple):
+    """What no valid mapping exceeds: energy [pJ], cycles, storage words at the outermost level."""
+
+    energy: float
+    cycles: float
+    outer_words: float
+
+
+def upper_limits(nest: Nest) -> Limits:
+    """Bound energy, cycles and outer words of all valid mappings from above; see the module's text."""
+    space = nest.space
+    encoded, c = space.encoded, space.encoded.constants
+    macs, machine = float(encoded.einsum.macs), encoded.architecture
+    savings: list[Ints] = [
+        np.where(c.relevant[:, d], 1, min(divisors(bound)[1:]))
+        for d, bound in enumerate(c.bounds.tolist())
+        if bound > 1
+    ]
+    if macs <= machine.macs or not savings:  # perhaps no loop in time at all
+        savings.append(np.ones(len(encoded.tensors), np.int64))
+    most = _most_words(nest)
+    energy, outer, ports = 0.0, 0.0, np.zeros((len(c.fanout), 2))
+    for saved in savings:
+        total, words = macs * float(c.mac[0]), np.zeros((len(c.fanout), 2))
+        for t in range(len(encoded.tensors)):
+            chains = [_chain_cost(nest, t, chain, most[:, t] / saved[t]) for chain in _chains(space, t)]
+            total += max(pj for pj, _ in chains)
+            words += np.max([moved for _, moved in chains], axis=0)
+        energy, outer, ports = max(energy, total), max(outer, float(words[0].sum())), np.maximum(ports, words)
+    cycles = macs * float(c.mac_cycles[0])
+    for lv in range(len(c.fanout)):
+        for words_at, port in zip((ports[lv].sum(), *ports[lv]), range(3), strict=True):
+            if c.bandwidth[lv, port, 0] > 0:
+                cycles = max(cycles, math.ceil(words_at * c.bandwidth[lv, port, 1] / c.bandwidth[lv, port, 0]))
+    instances = [machine.instances(level) for level in range(len(c.fanout))]
+    return Limits(energy + float(c.leak @ np.array(instances)) * cycles, cycles, outer)
+
+
+def _most_words(nest: Nest) -> Floats:
+    """Words that can enter all tiles of a level if each visit brings them anew, float64[L, T]."""
+    encoded = nest.space.encoded
+    visits = np.full(nest.shape, float(encoded.einsum.macs))
+    for d, sizes in enumerate(nest.sizes):
+        visits = visits / along(sizes, d, len(nest.sizes))
+    most = np.zeros((len(encoded.architecture.levels), len(encoded.tensors)))
+    for step in nest.steps:
+        if isinstance(step, Keeping):
+            for t in range(len(encoded.tensors)):
+                fits = step.fits[step.keeps[:, t]].any(axis=0)
+                most[step.level, t] = (nest.words[t].reshape(nest.shape) * visits * fits).max(initial=0.0)
+    return most
+
+
+def _chains(space: MapSpace, t: int) -> Iterator[list[int]]:
+    """Levels that may keep a tensor together, innermost first."""
+    must = [level for level in range(len(space.keep)) if space.keep[level, t]]
+    may = [level for level, tensor in space.free_keeps if tensor == t]
+    for many in range(len(may) + 1):
+        for chosen in itertools.combinations(may, many):
+            yield sorted([*must, *chosen], reverse=True)
+
+
+def _chain_cost(nest: Nest, t: int, chain: list[int], most: Floats) -> tuple[float, Floats]:
+    """Energy [pJ] of a tensor that some levels keep, and its storage words read and written at each: float64[L, 2]."""
+    encoded = nest.space.encoded
+    c, machine = encoded.constants, encoded.architecture
+    output = t == c.output[0]
+    words, child = float(encoded.einsum.macs), len(c.fanout)
+    energy, moved = 0.0, np.zeros((len(c.fanout), 2))
+
+    def book(level: int, many: float, action: int) -> float:
+        """Accesses are rounded up for each instance, to no more than one a word."""
+        stored = many * float(c.word_parts[level, t].max())
+        moved[level, 0 if action == BY_READ else 1] += stored
+        block = float(c.block[level])
+        accesses = min(stored, stored / block + machine.instances(level) * (block - 1) / block)
+        return accesses * float(c.energy[level, t, action])
+
+    for level in chain:
+        crossing = 2 * words if output else words
+        energy += crossing * float(c.energy[level:child, t, BY_TRANSFER].sum())
+        if output:  # what comes for the first time is not read
+            first = float(c.whole[t]) if not c.windowed[t] else 0.0
+            energy += book(level, max(words - first, 0.0), BY_READ) + book(level, words, BY_UPDATE)
+        else:
+            energy += book(level, words, BY_READ)
+        if level > 0:
+            words, child = float(most[level]), level
+            energy += book(level, words, BY_WRITE)
+            if output and c.drain[level]:
+                energy += book(level, words, BY_READ)
+    return energy, moved
+
+
+def largest(
+    space: MapSpace,
+    starts: Sequence[Mapping],
+    column: int,
+    *,
+    most_words: float = math.inf,
+    deadline: float | None = None,
+) -> tuple[Mapping, float]:
+    """The largest value that `climb` comes to from any of some valid mappings."""
+    found = [climb(space, start, column, most_words=most_words, deadline=deadline) for start in starts]
+    return max(found, key=lambda each: each[1])
+
+
+def climb(
+    space: MapSpace, start: Mapping, column: int, *, most_words: float = math.inf, deadline: float | None = None
+) -> tuple[Mapping, float]:
+    """Go from a valid mapping to the neighbour with the largest value until none is larger.
+
+    Neighbours move a prime factor of a loop elsewhere, put a loop elsewhere in its block, or keep what was bypassed or
+    the other way round.
+
+    Parameters
+    ----------
+    space : MapSpace
+    start : Mapping
+    column : {ENERGY, CYCLES, WORDS}
+    most_words : float
+        Stay among mappings with at most so many outer words.
+    deadline : float, optional
+        When to stop, by `time.monotonic`.
+
+    Returns
+    -------
+    Mapping
+    float
+        Its value.
+    """
+    encoded = space.encoded
+    here = encode_mappings(encoded, [start])
+    value = float(_columns(space, here)[column, 0])
+    while deadline is None or time.monotonic() < deadline:
+        found = _neighbours(space, here)
+        values = _columns(space, found)
+        good = np.isfinite(values[ENERGY]) & (values[WORDS] <= most_words) & (values[CYCLES] <= space.most_cycles)
+        ranked = np.where(good, values[column], -math.inf)
+        for at in np.argsort(-ranked, kind="stable"):
+            if not ranked[at] > value * (1 + 1e-12):
+                return decode_mapping(encoded, here, 0), value
+            if not space.constraints.broken_by(decode_mapping(encoded, found, int(at))):
+                here, value = encode_mappings(encoded, [decode_mapping(encoded, found, int(at))]), float(ranked[at])
+                break
+        else:
+            break
+    return decode_mapping(encoded, here, 0), value
+
+
+def _columns(space: MapSpace, batch: Batch) -> Floats:
+    values = np.zeros((4, len(batch.temporal)))
+    evaluate_columns(space.encoded.constants, batch, make_detail(space.encoded), values)
+    return values
+
+
+def _neighbours(space: MapSpace, here: Batch) -> Batch:
+    rows: list[tuple[Ints, ...]] = []
+
+    def add(change: Callable[[tuple[Ints, ...]], None]) -> None:
+        row = tuple(array[0].copy() for array in here)
+        change(row)
+        rows.append(row)
+
+    _move_factors(space, here, add)
+    temporal, order = here.temporal[0], here.order[0]
+    for lv in range(len(temporal)):
+        loops = int((temporal[lv] > 1).sum())
+        for i, j in itertools.permutations(range(loops), 2):
+            moved = order[lv].tolist()
+            moved.insert(j, moved.pop(i))
+
+            def reorder(row: tuple[Ints, ...], lv: int = lv, moved: list[int] = moved) -> None:
+                row[1][lv] = moved
+
+            add(reorder)
+    for level, t in space.free_keeps:
+
+        def toggle(row: tuple[Ints, ...], level: int = level, t: int = t) -> None:
+            row[4][level, t] ^= True
+
+        add(toggle)
+    if not rows:
+        return Batch(here.temporal[:0], here.order[:0], here.x[:0], here.y[:0], here.keep[:0])
+    temporal, order, x, y, keep = (np.stack([row[k] for row in rows]) for k in range(5))
+    return Batch(temporal, order, x, y, keep.astype(np.bool_))
+
+
+def _move_factors(space: MapSpace, here: Batch, add: Callable[[Callable[[tuple[Ints, ...]], None]], None]) -> None:
+    """Neighbours that move a prime factor from one loop to another of its dimension; a new loop comes first or last."""
+    axes = {"": 0, "x": 2, "y": 3}
+    for d, dim in enumerate(space.encoded.dims):
+        allowed = {slot: space.allowed(slot, dim) for slot in space.slots}
+        for source, target in itertools.permutations(space.slots, 2):
+            bound = int(here[axes[source.axis]][0, source.level, d])
+            other = int(here[axes[target.axis]][0, target.level, d])
+            for prime in _primes(bound):
+                if bound // prime not in allowed[source] or other * prime not in allowed[target]:
+                    continue
+                for first in (False, True) if other == 1 and not target.axis else (False,):
+
+                    def move(
+                        row: tuple[Ints, ...],
+                        d: int = d,
+                        source: Slot = source,
+                        target: Slot = target,
+                        prime: int = prime,
+                        first: bool = first,
+                    ) -> None:
+                        row[axes[source.axis]][source.level, d] //= prime
+                        row[axes[target.axis]][target.level, d] *= prime
+                        for lv in {source.level, target.level}:
+                            order = row[1][lv].tolist()
+                            if first and lv == target.level:
+                                order.insert(0, order.pop(order.index(d)))
+                            row[1][lv] = sorted(order, key=lambda e: bool(row[0][lv, e] == 1))
+
+                    add(move)
+
+
+def _primes(number: int) -> list[int]:
+    return [p for p in divisors(number)[1:] if all(p % q for q in range(2, math.isqrt(p) + 1))]

@@ -1,0 +1,177 @@
+"""The report on a census: how many mappings there are, how what they cost is spread, and what they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from accelsim.report.certificate import STOPS
+from accelsim.report.text import count, energy, large, percent, print_table, table, times, title
+
+if TYPE_CHECKING:
+    from accelsim.population.result import Census, Near, Range
+    from accelsim.population.sampling import Interval
+
+_COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
+_KEEPS = 6
+"""Choices of what is kept that are listed."""
+
+
+def census_sentence(census: Census) -> str:
+    """The census in a sentence or two: mappings, spread, those near the best, those with the fewest outer words."""
+    found = census.range_of("energy")
+    about = "" if census.exact else "about "
+    whose = " that use all compute units" if census.only_fully_used else ""
+    most = "" if found.highest_bound <= found.highest * 1.0005 else f" (at most {times(_bound_ratio(found))})"
+    parts = [f"{about}{large(census.mappings)} valid mappings{whose}", f"energy spread {times(found.ratio)}{most}"]
+    parts += [_near(near) for near in census.near]
+    text = "; ".join(parts) + "."
+    if census.fewest is not None:
+        least = "" if census.fewest.complete else "at least "
+        vary = times(census.fewest.highest_pj / census.fewest.lowest_pj)
+        few = (
+            f"{least}{large(census.fewest.mappings)} move the fewest words at the outermost level "
+            f"({count(census.fewest.words)}) and vary {vary} in energy."
+        )
+        text += f" {few[0].upper()}{few[1:]}"
+    return text[0].upper() + text[1:]
+
+
+def _bound_ratio(found: Range) -> float:
+    return found.highest_bound / max(found.lowest_bound, 1e-300) if found.lowest_bound else found.ratio
+
+
+def _near(near: Near) -> str:
+    least = "" if near.complete else "at least "
+    where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
+    return f"{least}{large(near.mappings)} {where}"
+
+
+def print_census(console: Console, census: Census) -> None:
+    """Print what a census tells; all is the same for equal input and seed, unless time ran out."""
+    console.print(Text(f"{census.workload} on {census.architecture}", style="bold"))
+    console.print(Text(census_sentence(census)))
+    if census.stop != "exhausted" and "at least" in census_sentence(census).lower():
+        why = STOPS.get(census.stop, census.stop)
+        console.print(Text(f"Numbers with `at least` are incomplete: {why}."))
+    _print_ranges(console, census)
+    _print_units(console, census)
+    _print_keeps(console, census)
+
+
+def _print_ranges(console: Console, census: Census) -> None:
+    sample = census.sample
+    title(console, "Spread", f"quantiles estimated from {len(sample):,} mappings drawn uniformly, seed {sample.seed}")
+    made = table("", "smallest", "1 %", "median", "mean", "99 %", "largest", "spread")
+    for found in census.ranges:
+        cells = [_value(found.column, found.lowest)]
+        cells += [_value(found.column, sample.quantile(found.column, share).value) for share in (0.01, 0.5)]
+        cells += [_value(found.column, sample.mean(found.column).value)]
+        cells += [_value(found.column, sample.quantile(found.column, 0.99).value)]
+        cells += [_value(found.column, found.highest), times(found.ratio)]
+        made.add_row(_COLUMNS[found.column], *cells)
+    print_table(console, made)
+    median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
+    lines = [
+        *_notes(census.ranges),
+        f"95 % intervals: median energy {_interval(median)}, mean {_interval(mean)}.",
+        f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes.",
+    ]
+    for line in lines:
+        console.print(Text(line))
+
+
+def _interval(found: Interval) -> str:
+    return f"{energy(found.low)} to {energy(found.high)}"
+
+
+def _notes(ranges: Sequence[Range]) -> list[str]:
+    """What is proved of the smallest and largest values."""
+    lines = []
+    unproved = [_COLUMNS[found.column] for found in ranges if found.lowest_bound < found.lowest * (1 - 1e-9)]
+    if len(unproved) < len(ranges):
+        lines.append("Smallest values are proved" + (f", but for {', '.join(unproved)}." if unproved else "."))
+    beyond = [
+        f"{_COLUMNS[found.column]} {percent(found.highest_bound / found.highest - 1)}"
+        for found in ranges
+        if found.highest_bound > found.highest * (1 + 1e-9)
+    ]
+    if beyond:
+        lines.append(f"Largest values are of mappings found; none can be larger by more than: {', '.join(beyond)}.")
+    else:
+        lines.append("Largest values are proved.")
+    return lines
+
+
+def _print_units(console: Console, census: Census) -> None:
+    title(console, "Utilization")
+    units = census.sample.sampler.nest.space.encoded.architecture.macs
+    share = census.fully_used / census.mappings if census.mappings else 0.0
+    console.print(
+        Text(
+            f"{large(census.fully_used)} mappings use all {units:,} compute units ({percent(share)} of the valid ones)."
+        )
+    )
+    near_peak = census.sample.share(census.sample.utilization >= 0.95)
+    interval = f"95 %: {percent(near_peak.low)} to {percent(near_peak.high)}"
+    console.print(Text(f"Within 5 % of peak throughput: {percent(near_peak.value)} of those drawn ({interval})."))
+    energies = census.sample.energy_pj[census.sample.utilization >= 0.95]
+    if len(energies) > 1:
+        low, high = float(energies.min()), float(energies.max())
+        console.print(
+            Text(f"The {len(energies):,} drawn of these need {energy(low)} to {energy(high)}: {times(high / low)}.")
+        )
+
+
+def _print_keeps(console: Console, census: Census) -> None:
+    if len(census.by_keep) < 2:
+        return
+    title(console, "What levels keep", f"{len(census.by_keep)} choices; below the outermost level")
+    levels = [level.level for level in census.best.levels][1:]
+    made = table(*levels, "mappings", "share", left=range(len(levels)))
+    for keeps, mappings in census.by_keep[:_KEEPS]:
+        names = [", ".join(sorted(kept)) or "-" for kept in keeps[1:]]
+        made.add_row(*names, large(mappings), percent(mappings / max(1, census.mappings)))
+    print_table(console, made)
+
+
+def _value(column: str, value: float) -> str:
+    return energy(value) if column == "energy" else count(round(value))
+
+
+def print_censuses(console: Console, censuses: Sequence[Census]) -> None:
+    """Print a line for each census."""
+    machines, layers = ({getattr(census, of) for census in censuses} for of in ("architecture", "workload"))
+    names = [("layer", "workload")] if len(layers) > 1 else []
+    names += [("machine", "architecture")] if len(machines) > 1 else []
+    shared = [f"on {machine}" for machine in machines if len(machines) == 1] or [f"{layer}" for layer in layers]
+    console.print(Text(shared[0] if len(names) == 1 else "", style="bold"))
+    numbers = ("mappings", "spread", "optimal", "1 %", "10 %", "fewest words", "vary")
+    made = table(*(name for name, _ in names), *numbers)
+    for census in censuses:
+        near = {found.share: found for found in census.near}
+        cells = [getattr(census, of) for _, of in names]
+        cells += [large(census.mappings), times(census.range_of("energy").ratio)]
+        cells += [_cell(near.get(share)) for share in (0.0, 0.01, 0.1)]
+        fewest = census.fewest
+        if fewest is not None:
+            cells += [_least(fewest.mappings, fewest.complete), times(fewest.highest_pj / fewest.lowest_pj)]
+        made.add_row(*cells)
+    print_table(console, made)
+    console.print(
+        Text(
+            "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 10 % of it, and "
+            "with the fewest words at the outermost level, which vary so much in energy; > at least so many."
+        )
+    )
+
+
+def _cell(near: Near | None) -> str:
+    return "" if near is None else _least(near.mappings, near.complete)
+
+
+def _least(mappings: int, complete: bool) -> str:
+    return large(mappings) if complete else f">{large(mappings)}"

@@ -1,0 +1,190 @@
+"""The census against brute force: exact numbers, uniform draws, and what is estimated from them.
+
+`ACCELSIM_CENSUS_PROBLEMS`: how many random map spaces are counted (default 2000).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accelsim import load_architecture, load_workload
+from accelsim.errors import NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.population.census import census
+from accelsim.population.counting import as_integer, carry, count_by_keep, count_inside, count_mappings
+from accelsim.population.sampling import Sampler
+from accelsim.population.steps import Keeping, Nest
+from tests.brute import identity, truth
+from tests.problems import MOST, problem
+
+PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "2000"))
+CENSUSES = PROBLEMS // 5
+GROUPS = 20
+DRAWN = 12
+"""Problems of each group that are also sampled."""
+
+
+def space_of(seed):
+    """A random small map space and the truth about it; None where what fits depends on the order of loops."""
+    machine, einsum, constraints = problem(seed)
+    constraints = replace(constraints, min_utilization=0.0)
+    encoded = encode(machine, einsum)
+    if encoded.constants.two_widths[0]:
+        return None
+    found = truth(machine, einsum, constraints, MOST)
+    try:
+        return MapSpace(encoded, constraints), found
+    except NoValidMapping:
+        assert found.valid == 0
+        return None
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_counts__equal_brute_force(group):
+    counted = some = 0
+    for seed in range(group, PROBLEMS, GROUPS):
+        known = space_of(seed)
+        if known is None:
+            continue
+        space, found = known
+        nest = Nest(space)
+        units = np.asarray((found.batch.x * found.batch.y).prod(axis=(1, 2)))
+
+        assert count_mappings(nest) == found.valid, seed
+        assert count_mappings(Nest(space, fully_used=True)) == (units == space.encoded.architecture.macs).sum(), seed
+        assert dict(by_keep(nest)) == Counter(keep.tobytes() for keep in found.batch.keep), seed
+        counted += 1
+        some += found.valid > 1
+    assert counted > 0.5 * PROBLEMS / GROUPS
+    assert some > 0.5 * counted
+
+
+def by_keep(nest):
+    """Mappings by the bytes of what they keep."""
+    levels = {step.level: step.keeps for step in nest.steps if isinstance(step, Keeping)}
+    for chosen, mappings in count_by_keep(nest):
+        yield np.array([levels[level][k] for level, k in enumerate(chosen)]).tobytes(), mappings
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_draws__are_uniform(group):
+    """Chi-square over all valid mappings; one group in a thousand may pass 3.3 standard deviations by chance."""
+    deviations = []
+    for seed in range(group, PROBLEMS, PROBLEMS // DRAWN):
+        known = space_of(seed)
+        if known is None or not 2 <= known[1].valid <= 2000:
+            continue
+        space, found = known
+        draws = 20 * found.valid
+        sampler = Sampler(Nest(space))
+        sample = sampler.sample(draws, seed=seed)
+        numbers = [found.number(sampler.mapping(seed, number)) for number in range(draws)]
+        assert None not in numbers
+
+        times = np.bincount(numbers, minlength=found.valid)
+        np.testing.assert_allclose(sample.energy_pj, found.energy_pj[numbers], rtol=1e-9)
+        np.testing.assert_array_equal(sample.cycles, found.cycles[numbers])
+        np.testing.assert_array_equal(sample.outer_words, found.outer_words[numbers])
+        chi = float(((times - 20) ** 2 / 20).sum())
+        free = found.valid - 1
+        deviations.append((chi - free) / math.sqrt(2 * free))
+    if deviations:
+        assert abs(sum(deviations)) / math.sqrt(len(deviations)) < 4.5
+
+
+def test_ways_inside__add_up():
+    space = MapSpace(encode(load_architecture("eyeriss"), load_workload("conv1d").layers[0]))
+    nest = Nest(space)
+    inside = count_inside(nest)
+
+    assert inside[0][-1] == count_mappings(nest)
+    assert len(inside) == 3
+
+
+def test_big_numbers__carry():
+    big = 123456789012345678901234567890
+    words = np.array([[big & 0xFFFFFFFF], [big >> 32 & 0xFFFFFFFF], [big >> 64]], np.int64)
+
+    carried = words * 1000
+    carry(carried)
+
+    assert as_integer(carried[:, 0]) == 1000 * big
+    assert carried[:2].max() < 2**32
+
+
+def test_workers__change_nothing():
+    gemm = load_workload("gemm").layers[0]
+    sampler = Sampler(Nest(MapSpace(encode(load_architecture("eyeriss"), gemm))))
+
+    one, two = (sampler.sample(40_000, seed=3, workers=workers) for workers in (1, 2))
+
+    np.testing.assert_array_equal(one.energy_pj, two.energy_pj)
+    assert len(one) == 40_000
+    assert identity(sampler.mapping(3, 17)) == identity(one.result(17).mapping)
+    assert one.result(17).energy_pj == pytest.approx(one.energy_pj[17], rel=1e-12)
+
+
+def test_intervals__cover_as_often_as_they_say():
+    """A space that can be enumerated: 95 % intervals of mean, median and share cover the truth in most of 200 draws."""
+    seed = next(seed for seed in range(200) if (known := space_of(seed)) and 300 < known[1].valid < 3000)
+    space, found = space_of(seed)
+    sampler = Sampler(Nest(space))
+    mean, median = found.energy_pj.mean(), np.sort(found.energy_pj)[(found.valid - 1) // 2]
+    below = float((found.energy_pj <= median).mean())
+    covered = np.zeros(3)
+    for draw in range(200):
+        sample = sampler.sample(400, seed=draw)
+        intervals = (sample.mean("energy"), sample.quantile("energy", 0.5), sample.share(sample.energy_pj <= median))
+        covered += [
+            i.low * (1 - 1e-9) <= v <= i.high * (1 + 1e-9)
+            for i, v in zip(intervals, (mean, median, below), strict=True)
+        ]
+    assert (covered >= 180).all()
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_census__equals_brute_force(group):
+    """What is counted one by one, and the ranges: the smallest values are exact, the largest within their bounds."""
+    looked = same = 0
+    for seed in range(group, CENSUSES, GROUPS):
+        known = space_of(seed)
+        if known is None or not known[1].valid:
+            continue
+        space, found = known
+        taken = census(
+            space.encoded.architecture,
+            space.encoded.einsum,
+            constraints=space.constraints,
+            samples=200,
+            seconds=None,
+            workers=1,
+        )
+        columns = {"energy": found.energy_pj, "cycles": found.cycles, "outer_words": found.outer_words}
+
+        assert taken.stop == "exhausted"
+        assert taken.mappings == found.valid
+        for column, values in columns.items():
+            ends = taken.range_of(column)
+            assert ends.lowest == pytest.approx(values.min(), rel=1e-9), (seed, column)
+            assert ends.lowest_bound == pytest.approx(values.min(), rel=1e-9), (seed, column)
+            assert ends.highest <= values.max() * (1 + 1e-9), (seed, column)
+            assert ends.highest_bound >= values.max() * (1 - 1e-9), (seed, column)
+            looked += 1
+            same += ends.highest >= values.max() * (1 - 1e-9)
+        for near in taken.near:
+            assert near.complete
+            assert near.mappings == found.within(near.share), (seed, near.share)
+        fewest = found.outer_words == found.outer_words.min()
+        assert taken.fewest.words == found.outer_words.min(), seed
+        assert taken.fewest.mappings == fewest.sum(), seed
+        assert taken.fewest.lowest_pj == pytest.approx(found.energy_pj[fewest].min(), rel=1e-9), seed
+        assert taken.fewest.highest_pj <= found.energy_pj[fewest].max() * (1 + 1e-9), seed
+    assert looked > CENSUSES / GROUPS
+    assert same > 0.8 * looked
