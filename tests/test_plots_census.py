@@ -140,8 +140,13 @@ def test_front_over_table__counts_outer_words_as_the_sample_does(large):
     for number in range(5):
         drawn = replace(found, lowest_mapping=large.sample.result(number))
         ranges = tuple(drawn if own.column == "outer_words" else own for own in large.ranges)
-        rows = front_over_table(replace(large, ranges=ranges), "outer_words")
+        rows = front_over_table(replace(large, ranges=ranges, fewest=None), "outer_words")
         assert rows[1]["outer_words"] == large.sample.outer_words[number]
+
+
+def test_front_over_table__has_the_best_mapping_of_the_fewest_outer_words(large):
+    rows = front_over_table(large, "outer_words")
+    assert rows[1] == {"pj_per_mac": large.fewest.lowest_pj / large.macs, "outer_words": large.fewest.words}
 
 
 def test_plot_density__no_mapping_lies_below_the_front(large):

@@ -66,12 +66,17 @@ def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any
     """Exact points that `plot_density` draws: energy [pJ/MAC] and the column it is drawn over.
 
     Over cycles and utilization these are the Pareto front of energy and cycles: utilization is a constant over cycles.
-    Over outer words, of which the census has no front, they are the lowest energy and the fewest words found.
+    Over outer words, of which the census has no front, they are the lowest energy, and the best mapping found of those
+    with the fewest words.
     """
-    points = census.front.points
-    if _known(over) == "outer_words":
-        points = (census.best, census.range_of(over).lowest_mapping)
-    return [{"pj_per_mac": point.pj_per_mac, over: _value(point, over)} for point in points]
+    if _known(over) != "outer_words":
+        return [{"pj_per_mac": point.pj_per_mac, over: _value(point, over)} for point in census.front.points]
+    best, fewest = census.best, census.range_of(over).lowest_mapping
+    energy_pj = census.fewest.lowest_pj if census.fewest else fewest.energy_pj
+    return [
+        {"pj_per_mac": best.pj_per_mac, over: _value(best, over)},
+        {"pj_per_mac": energy_pj / census.macs, over: _value(fewest, over)},
+    ]
 
 
 def _value(result: Result, over: str) -> float:
