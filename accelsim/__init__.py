@@ -21,7 +21,20 @@ if TYPE_CHECKING:
     from accelsim.constraints import load_constraints
     from accelsim.mapping import load_mapping
     from accelsim.model.evaluate import evaluate
-    from accelsim.plots import plot_curve, plot_energy, plot_front, plot_spread
+    from accelsim.plots import (
+        plot_architecture,
+        plot_compare,
+        plot_curve,
+        plot_density,
+        plot_energy,
+        plot_front,
+        plot_histogram,
+        plot_mapping,
+        plot_reuse,
+        plot_spread,
+        plot_stacks,
+        plot_within,
+    )
     from accelsim.population.census import census
     from accelsim.population.result import Census
     from accelsim.population.sampling import UniformSample
@@ -50,10 +63,18 @@ __all__ = [
     "load_workload",
     "map_einsum",
     "map_front",
+    "plot_architecture",
+    "plot_compare",
     "plot_curve",
+    "plot_density",
     "plot_energy",
     "plot_front",
+    "plot_histogram",
+    "plot_mapping",
+    "plot_reuse",
     "plot_spread",
+    "plot_stacks",
+    "plot_within",
     "to_pandas",
     "verify",
 ]
@@ -74,10 +95,18 @@ _HOME = {
     "load_workload": "accelsim.workload",
     "map_einsum": "accelsim.search",
     "map_front": "accelsim.search.exact.mapper",
+    "plot_architecture": "accelsim.plots",
+    "plot_compare": "accelsim.plots",
     "plot_curve": "accelsim.plots",
+    "plot_density": "accelsim.plots",
     "plot_energy": "accelsim.plots",
     "plot_front": "accelsim.plots",
+    "plot_histogram": "accelsim.plots",
+    "plot_mapping": "accelsim.plots",
+    "plot_reuse": "accelsim.plots",
     "plot_spread": "accelsim.plots",
+    "plot_stacks": "accelsim.plots",
+    "plot_within": "accelsim.plots",
     "to_pandas": "accelsim.result",
     "verify": "accelsim.verifying",
 }

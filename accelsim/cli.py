@@ -16,6 +16,10 @@ from typing import NoReturn
 from accelsim import __version__
 
 DONE, NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 70, 130, 141
+PLOTS = (
+    *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
+    *("histogram", "density", "within", "stacks", "compare"),
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -157,6 +161,8 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--steps", type=_seed, default=40, metavar="N", help="steps shown of each tile (default: 40)")
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
 
+    _add_plot(command("plot", "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"))
+
     made = command("verify", "check a result.json that `map` wrote: its mapping, its numbers and its certificate")
     made.add_argument("result", metavar="RESULT", help="result.json, or the folder that holds it")
     made.add_argument("--force", action="store_true", help="go on although an input file has changed")
@@ -238,6 +244,43 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     _add_output(made)
     _add_html(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
+
+
+def _add_plot(made: argparse.ArgumentParser) -> None:
+    made.add_argument("kind", metavar="KIND", choices=PLOTS, help=f"what to draw: {', '.join(PLOTS)}")
+    made.add_argument("arch", metavar="ARCH", help="compare: or several, such as eyeriss,nvdla")
+    made.add_argument("workload", metavar="WORKLOAD", nargs="?", help="all kinds but `architecture` need one")
+    _add_overrides(made)
+    made.add_argument(
+        "--layer", metavar="NAME",
+        help="the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2 "
+        "(default: all)",
+    )  # fmt: skip
+    made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
+    made.add_argument("--mapping", metavar="FILE", help="energy, reuse, mapping: this mapping instead of the best one")
+    made.add_argument(
+        "--over", choices=("cycles", "outer_words", "utilization"), help="density: what the energy is drawn over"
+    )
+    made.add_argument(
+        "--samples", type=_positive_int, default=100_000, metavar="N",
+        help="mappings that are drawn at random (default: 100,000)",
+    )  # fmt: skip
+    made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the mappings drawn (default: 0)")
+    made.add_argument(
+        "--seconds", type=_positive_seconds, default=20.0, metavar="S",
+        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
+    )  # fmt: skip
+    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
+    made.add_argument(
+        "--width", type=_inches, default=6.4, metavar="INCHES",
+        help="width of the picture (default: 6.4; one column of a two-column page: 3.4)",
+    )  # fmt: skip
+    made.add_argument(
+        "-o", "--output", metavar="PATH", help="FILE.png, FILE.svg, or a folder for both (default: KIND_ARCH_LAYER.png)"
+    )
+    made.add_argument(
+        "--json", action="store_true", help="print what is drawn as JSON, and write no picture without -o"
+    )
 
 
 def _add_spread(made: argparse.ArgumentParser) -> None:
@@ -333,6 +376,16 @@ def _positive_seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
     return seconds
+
+
+def _inches(text: str) -> float:
+    try:
+        width = float(text)
+    except ValueError:
+        width = math.nan
+    if not 2 <= width <= 40:
+        raise argparse.ArgumentTypeError(f"expected a width of 2 to 40 inches, got '{text}'")
+    return width
 
 
 def _names(text: str) -> str | tuple[str, ...]:

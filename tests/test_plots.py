@@ -96,6 +96,31 @@ def test_curve_table__falls_and_ends_with_the_last_mapping_seen():
     assert ax.get_ylabel() == "best energy [pJ/MAC]"
 
 
+def test_plot_curve__several_searches_against_the_optimum():
+    best = row_stationary()[2]
+    first, exact = a_search(best), an_exact_search(best)
+    searches = [first, replace(first, seed=8), exact]
+    rows = curve_table(searches)
+    assert list(dict.fromkeys(row["search"] for row in rows)) == ["random, seed 7", "random, seed 8", "exact"]
+    assert rows[-1] == {"search": "exact", "mappings": None, "best": best.pj_per_mac, "bound": best.pj_per_mac}
+    ax = plot_curve(searches)
+    assert len(ax.lines) == 3
+    assert [text.get_text() for text in ax.get_legend().get_texts()][-1] == f"optimum (proved): {best.pj_per_mac:.4g}"
+
+
+def test_plot_curve__an_exact_search_stopped_early_has_a_bound():
+    best = row_stationary()[2]
+    ax = plot_curve([a_search(best), an_exact_search(best, gap=0.25)])
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said[1:] == [f"best of exact search: {best.pj_per_mac:.4g}", f"lower bound: {best.pj_per_mac / 1.25:.4g}"]
+
+
+def test_plot_curve__searches_for_different_objectives_share_no_axis():
+    best = row_stationary()[2]
+    with pytest.raises(AccelsimError, match="cycles and energy"):
+        plot_curve([a_search(best), a_search(best, "cycles")])
+
+
 @pytest.mark.parametrize("plot", [plot_spread, plot_curve])
 def test_plots__an_exact_search_has_no_sample_to_draw(plot):
     with pytest.raises(AccelsimError, match="classes of mappings"):

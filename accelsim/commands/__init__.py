@@ -9,6 +9,7 @@ from accelsim.commands.inspecting import (
     validate_command,
 )
 from accelsim.commands.mapping import map_command
+from accelsim.commands.plotting import plot_command
 from accelsim.commands.spreading import spread_command
 from accelsim.commands.verifying import verify_command
 
@@ -19,6 +20,7 @@ __all__ = [
     "explain_command",
     "list_command",
     "map_command",
+    "plot_command",
     "schema_command",
     "spread_command",
     "validate_command",

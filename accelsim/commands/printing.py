@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from accelsim.population.census import OnPart
 
 DONE, NO_VALID_MAPPING, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 1, 2, 130
 _WIDEST = 120
@@ -41,3 +44,13 @@ def print_written(console: Console, folder: str | None) -> None:
     """Say where files were written, if any were."""
     if folder:
         console.print(f"\nWritten to {folder}")
+
+
+@contextmanager
+def show_parts(console: Console, what: str) -> Iterator[OnPart | None]:
+    """Show what a census does now, where the console is a terminal."""
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status(what) as status:
+        yield lambda part: status.update(f"{what}: {part}")

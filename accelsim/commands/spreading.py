@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from accelsim.commands.inputs import Inputs, check_constraints, make_provenance, read_inputs, read_layer_constraints
@@ -17,13 +15,13 @@ from accelsim.commands.printing import (
     print_json,
     print_report,
     print_written,
+    show_parts,
 )
 from accelsim.errors import NoValidMapping
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelsim.population.census import OnPart
     from accelsim.population.result import Census
     from accelsim.workload import Einsum
 
@@ -93,7 +91,7 @@ def _take(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> Cens
 
     console = make_console(stderr=True)
     console.quiet = arguments.quiet
-    with _parts(console, f"{einsum.name} on {inputs.architecture.name}") as on_part:
+    with show_parts(console, f"{einsum.name} on {inputs.architecture.name}") as on_part:
         return census(
             inputs.architecture,
             einsum,
@@ -105,13 +103,3 @@ def _take(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> Cens
             workers=arguments.workers,
             on_part=on_part,
         )
-
-
-@contextmanager
-def _parts(console: Console, what: str) -> Iterator[OnPart | None]:
-    """Show what a census does now, where the console is a terminal."""
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status(what) as status:
-        yield lambda part: status.update(f"{what}: {part}")

@@ -1,0 +1,56 @@
+"""Figures: one mapping, searches, Pareto fronts, the census of a map space, machines and loop nests.
+
+`x_table` makes the rows, `plot_x` draws them. Colour means tensor: blue weights, orange inputs, green outputs;
+vermilion is the optimum.
+"""
+
+from accelsim.plots.census import (
+    best_median_worst,
+    compare_table,
+    histogram_table,
+    marks_table,
+    plot_compare,
+    plot_histogram,
+    plot_within,
+    within_table,
+)
+from accelsim.plots.density import density_table, front_over_table, plot_density
+from accelsim.plots.diagram import architecture_table, mapping_table, plot_architecture, plot_mapping
+from accelsim.plots.front import front_table, plot_front
+from accelsim.plots.result import energy_table, plot_energy, plot_stacks, stacks_table
+from accelsim.plots.reuse import plot_reuse, reuse_table
+from accelsim.plots.search import curve_table, plot_curve, plot_spread, spread_table
+from accelsim.plots.style import at_width, figure_bytes, new_axes
+
+__all__ = [
+    "architecture_table",
+    "at_width",
+    "best_median_worst",
+    "compare_table",
+    "curve_table",
+    "density_table",
+    "energy_table",
+    "figure_bytes",
+    "front_over_table",
+    "front_table",
+    "histogram_table",
+    "mapping_table",
+    "marks_table",
+    "new_axes",
+    "plot_architecture",
+    "plot_compare",
+    "plot_curve",
+    "plot_density",
+    "plot_energy",
+    "plot_front",
+    "plot_histogram",
+    "plot_mapping",
+    "plot_reuse",
+    "plot_spread",
+    "plot_stacks",
+    "plot_within",
+    "reuse_table",
+    "spread_table",
+    "stacks_table",
+    "within_table",
+]

@@ -1,0 +1,210 @@
+"""Figures of a census: rows against what is known of all valid mappings, and equal bytes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accelsim.architecture import load_architecture
+from accelsim.errors import AccelsimError
+from accelsim.plots import (
+    at_width,
+    best_median_worst,
+    compare_table,
+    density_table,
+    figure_bytes,
+    front_over_table,
+    histogram_table,
+    marks_table,
+    plot_compare,
+    plot_density,
+    plot_histogram,
+    plot_stacks,
+    plot_within,
+    stacks_table,
+    within_table,
+)
+from accelsim.population.census import census
+from accelsim.population.result import Near
+from accelsim.search import map_einsum
+from accelsim.workload import load_workload
+
+
+@pytest.fixture(scope="module")
+def small():
+    """All 218 valid mappings of a one-dimensional convolution on Eyeriss, drawn 5,000 times."""
+    return census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000)
+
+
+@pytest.fixture(scope="module")
+def large():
+    layer = replace(load_workload("gemm").layers[0], name="gemm_32_48_64", dims={"M": 32, "N": 48, "K": 64})
+    return census(load_architecture("eyeriss"), layer, samples=2000)
+
+
+@pytest.fixture(scope="module")
+def exhaustive():
+    """Energies of all valid mappings of the small map space."""
+    search = map_einsum(load_architecture("eyeriss"), load_workload("conv1d").layers[0], method="exhaustive")
+    return search.sample
+
+
+def one_mapping():
+    """A map space of one energy."""
+    layer = replace(load_workload("gemm").layers[0], name="gemm_1_1_1", dims={"M": 1, "N": 1, "K": 1})
+    found = census(load_architecture("two_level"), layer, samples=50)
+    best = found.range_of("energy")
+    alike = replace(best, highest=best.lowest, highest_mapping=best.lowest_mapping)
+    same = replace(found.sample, energy_pj=np.full(len(found.sample), best.lowest))
+    return replace(found, ranges=(alike, *found.ranges[1:]), sample=same)
+
+
+def test_histogram_table__holds_all_mappings_drawn_between_the_optimum_and_the_highest(large):
+    rows = histogram_table(large)
+    assert sum(row["sampled"] for row in rows) == len(large.sample)
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert all(row["share_low"] <= row["share"] + 1e-12 <= row["share_high"] + 2e-12 for row in rows)
+    assert all(a["to_pj_per_mac"] == b["from_pj_per_mac"] for a, b in itertools.pairwise(rows))
+    assert rows[0]["from_pj_per_mac"] == pytest.approx(large.best.pj_per_mac)
+    assert rows[-1]["to_pj_per_mac"] == pytest.approx(large.range_of("energy").highest / large.macs)
+
+
+def test_histogram_table__its_bands_hold_what_an_exhaustive_search_counts(small, exhaustive):
+    """Of 40 intervals with 95 % confidence some two may miss."""
+    assert exhaustive.valid == small.mappings
+    edges, counts = np.array(exhaustive.spread.edges_pj), np.array(exhaustive.spread.counts)
+    middle = np.sqrt(edges[1:] * edges[:-1]) / small.macs
+    missed = 0
+    for row in histogram_table(small, 40):
+        inside = (middle >= row["from_pj_per_mac"]) & (middle < row["to_pj_per_mac"])
+        true = counts[inside].sum() / small.mappings
+        missed += not row["share_low"] - 1e-3 <= true <= row["share_high"] + 1e-3
+    assert missed <= 4
+
+
+def test_within_table__its_bands_hold_what_an_exhaustive_search_counts(small, exhaustive):
+    for row in within_table(small, 20):
+        counted = exhaustive.spread.within(row["factor"] * (1 + exhaustive.spread.resolution)) / small.mappings
+        assert row["share_low"] - 0.03 <= counted <= row["share_high"] + 0.03
+    assert within_table(small)[-1]["share"] == 1
+
+
+def test_within_table__what_was_counted_is_exact(large):
+    near = (Near(0.01, 12, True), Near(0.05, 99, False))
+    first, second = within_table(replace(large, near=near))[:2]  # fewer than all were counted within 5 %
+    assert first == {
+        "factor": 1.01, "share": 12 / large.mappings, "share_low": 12 / large.mappings,
+        "share_high": 12 / large.mappings, "exact": True,
+    }  # fmt: skip
+    assert not second["exact"]
+
+
+def test_marks_table__optimum_median_mean_and_highest_are_in_order(large):
+    optimum, median, mean, highest = marks_table(large)
+    assert optimum["pj_per_mac"] == large.best.pj_per_mac
+    assert median["low"] <= median["pj_per_mac"] <= median["high"]
+    assert optimum["pj_per_mac"] < median["pj_per_mac"] < highest["pj_per_mac"]
+    assert mean["pj_per_mac"] == pytest.approx(large.sample.energy_pj.mean() / large.macs)
+
+
+def test_plot_histogram__says_what_is_near_the_optimum(large):
+    said = plot_histogram(replace(large, near=(Near(0.01, 12, True), Near(0.05, 99, True)))).get_legend().get_texts()
+    assert "12 within 1 %" in [text.get_text() for text in said]
+    said = plot_histogram(replace(large, near=(Near(0.01, 12, False),))).get_legend().get_texts()
+    assert "at least 12 within 1 %" in [text.get_text() for text in said]
+
+
+@pytest.mark.parametrize("over", ["cycles", "outer_words", "utilization"])
+def test_density_table__cells_hold_all_mappings_drawn(large, over):
+    rows = density_table(large, over)
+    assert sum(row["sampled"] for row in rows) == len(large.sample)
+    values = large.sample.values(over)
+    assert min(row[f"from_{over}"] for row in rows) <= values.min()
+    assert max(row[f"to_{over}"] for row in rows) >= values.max()
+
+
+def test_front_over_table__is_the_front_and_utilization_is_a_constant_over_cycles(small):
+    cycles, utilization = front_over_table(small), front_over_table(small, "utilization")
+    assert [(row["cycles"], row["pj_per_mac"]) for row in cycles] == [
+        (p.cycles, p.pj_per_mac) for p in small.front.points
+    ]
+    products = {round(a["cycles"] * b["utilization"], 9) for a, b in zip(cycles, utilization, strict=True)}
+    assert len(products) == 1
+
+
+def test_front_over_table__counts_outer_words_as_the_sample_does(large):
+    found = large.range_of("outer_words")
+    for number in range(5):
+        drawn = replace(found, lowest_mapping=large.sample.result(number))
+        ranges = tuple(drawn if own.column == "outer_words" else own for own in large.ranges)
+        rows = front_over_table(replace(large, ranges=ranges, fewest=None), "outer_words")
+        assert rows[1]["outer_words"] == large.sample.outer_words[number]
+
+
+def test_front_over_table__has_the_best_mapping_of_the_fewest_outer_words(large):
+    rows = front_over_table(large, "outer_words")
+    assert rows[1] == {"pj_per_mac": large.fewest.lowest_pj / large.macs, "outer_words": large.fewest.words}
+
+
+def test_plot_density__no_mapping_lies_below_the_front(large):
+    front = front_over_table(large)
+    for energy, cycles in zip(large.sample.energy_pj / large.macs, large.sample.cycles, strict=True):
+        assert any(row["cycles"] <= cycles and row["pj_per_mac"] <= energy * (1 + 1e-9) for row in front)
+
+
+def test_plot_density__an_unknown_column_is_named(large):
+    with pytest.raises(AccelsimError, match="cycles, outer_words, utilization, not over 'area'"):
+        plot_density(large, "area")
+
+
+@pytest.mark.parametrize("table", [histogram_table, within_table, density_table])
+def test_tables__energies_of_zero_are_refused(small, table):
+    nothing = replace(small.range_of("energy"), lowest=0.0)
+    with pytest.raises(AccelsimError, match="mappings of 0 pJ"):
+        table(replace(small, ranges=(nothing, *small.ranges[1:])))
+
+
+def test_stacks_table__is_that_of_each_mapping(large):
+    results = best_median_worst(large)
+    rows = stacks_table(results)
+    for name, result in results.items():
+        assert sum(row["pj_per_mac"] for row in rows if row["mapping"] == name) == pytest.approx(result.pj_per_mac)
+    best, median, worst = (result.pj_per_mac for result in results.values())
+    assert best == large.best.pj_per_mac
+    assert median == pytest.approx(large.sample.quantile("energy", 0.5).value / large.macs)
+    assert worst == large.range_of("energy").highest / large.macs
+
+
+def test_compare_table__names_what_differs(small, large):
+    rows = compare_table([small, large])
+    assert [row["name"] for row in rows] == ["conv1d", "gemm_32_48_64"]
+    assert [row["mappings"] for row in rows] == [small.mappings, large.mappings]
+    for row in rows:
+        marks = [row[key] for key in ("lowest", "p5", "p25", "p50", "p75", "p95", "highest")]
+        assert marks == sorted(marks)
+
+
+PLOTS = {
+    "histogram": plot_histogram,
+    "within": plot_within,
+    "cycles": lambda found, ax=None: plot_density(found, "cycles", ax),
+    "outer_words": lambda found, ax=None: plot_density(found, "outer_words", ax),
+    "utilization": lambda found, ax=None: plot_density(found, "utilization", ax),
+    "stacks": lambda found, ax=None: plot_stacks(best_median_worst(found), ax),
+    "compare": lambda found, ax=None: plot_compare([found, found], ax),
+}
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+def test_plots__equal_bytes_for_equal_input(small, plot):
+    again = census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, workers=2)
+    assert figure_bytes(plot(small)) == figure_bytes(plot(again))
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+def test_plots__one_energy_and_one_column_wide(plot):
+    found = one_mapping()
+    assert figure_bytes(at_width(lambda ax: plot(found, ax), 3.4))["png"][:4] == b"\x89PNG"

@@ -1,0 +1,128 @@
+"""The command `plot`: each kind draws its picture, and mistakes end with a sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from reports import row_stationary
+
+from accelsim import cli
+from accelsim.commands import plotting
+from accelsim.plots import mapping_table
+
+FEW = ("--samples", "300")
+NAMES = {"architecture": "architecture_eyeriss", "density": "density_cycles_eyeriss_conv1d"}
+
+
+@pytest.fixture
+def run(capsys, tmp_path, monkeypatch):
+    """Run a command in an empty folder: its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str):
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_plot__kinds_are_those_that_can_be_drawn():
+    assert set(cli.PLOTS) == set(plotting._MAKERS)
+
+
+@pytest.mark.parametrize("kind", cli.PLOTS)
+def test_plot__each_kind_writes_one_picture_here_and_says_where(run, tmp_path, kind):
+    name = NAMES.get(kind, f"{kind}_eyeriss_conv1d")
+    assert run("plot", kind, "eyeriss", "conv1d", *FEW) == (0, f"Written to {name}.png\n", "")
+    (path,) = tmp_path.iterdir()
+    assert (path.name, path.read_bytes()[:4]) == (f"{name}.png", b"\x89PNG")
+
+
+def test_plot__a_folder_gets_both_formats_and_a_file_its_own(run, tmp_path):
+    assert run("plot", "energy", "eyeriss", "conv1d", "-o", "out")[0] == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        *("energy_eyeriss_conv1d.png", "energy_eyeriss_conv1d.svg")
+    ]
+    assert run("plot", "energy", "eyeriss", "conv1d", "-o", "fig/one.SVG")[0] == 0
+    assert (tmp_path / "fig" / "one.SVG").read_bytes() == (tmp_path / "out" / "energy_eyeriss_conv1d.svg").read_bytes()
+
+
+def test_plot__width_is_that_of_the_picture(run, tmp_path):
+    run("plot", "energy", "eyeriss", "conv1d", "--width", "3.5", "-o", "narrow.svg")
+    assert 'width="252pt"' in (tmp_path / "narrow.svg").read_text()
+
+
+def test_plot__a_given_mapping(run):
+    given = ("eyeriss", "conv", "--mapping", "eyeriss_row_stationary", "--json")
+    code, out, _ = run("plot", "mapping", *given)
+    _, _, result = row_stationary()
+    assert (code, json.loads(out)["rows"]) == (0, mapping_table(result))
+
+
+def test_plot__a_given_mapping_that_is_not_valid_ends_with_1(run):
+    given = ("eyeriss", "conv", "--mapping", "eyeriss_row_stationary", "--set", "pe.x=2")
+    code, out, err = run("plot", "mapping", *given)
+    assert (code, out) == (1, "")
+    assert "not valid: GLB spreads over" in err
+
+
+def test_plot__json_holds_the_rows_and_a_picture_only_where_asked_for(run, tmp_path):
+    code, out, err = run("plot", "histogram", "eyeriss", "conv1d", *FEW, "--json")
+    document = json.loads(out)
+    assert (code, err, document["kind"], document["files"]) == (0, "", "histogram", [])
+    assert sum(row["sampled"] for row in document["rows"]) == 300
+    assert list(tmp_path.iterdir()) == []
+    document = json.loads(run("plot", "histogram", "eyeriss", "conv1d", *FEW, "--json", "-o", "a.png")[1])
+    assert document["files"] == ["a.png"]
+
+
+def test_plot__the_same_seed_draws_the_same_picture(run, tmp_path):
+    for name in ("a.svg", "b.svg"):
+        run("plot", "within", "eyeriss", "conv1d", *FEW, "--seed", "3", "-o", name)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_plot__curve_is_of_several_random_searches_and_the_exact_one(run):
+    rows = json.loads(run("plot", "curve", "eyeriss", "conv1d", *FEW, "--json")[1])["rows"]
+    names = list(dict.fromkeys(row["search"] for row in rows))
+    assert names == ["random, seed 0", "random, seed 1", "random, seed 2", "exact"]
+    optimum = rows[-1]["best"]
+    assert all(row["best"] >= optimum for row in rows)
+
+
+def test_plot__compare_takes_several_machines_and_layers(run):
+    code, out, _ = run("plot", "compare", "eyeriss,two_level", "conv1d", *FEW, "--json", "--set", "buffer=32 B")
+    assert code == 0
+    assert [row["name"] for row in json.loads(out)["rows"]] == ["eyeriss", "two_level"]
+    code, out, _ = run("plot", "compare", "eyeriss,two_level", "conv1d", *FEW)
+    assert (code, out) == (0, "Written to compare_2_machines_conv1d.png\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("energy", "eyeriss"), "`accelsim plot energy` needs a WORKLOAD beside ARCH"),
+        (("energi", "eyeriss", "conv1d"), "did you mean 'energy'?"),
+        (("energy", "eyeriss", "conv1d", "-o", "a.pdf"), "a.pdf: a picture is a .png or a .svg file"),
+        (("energy", "eyeriss", "vgg16"), "say which: --layer"),
+        (("energy", "eyeriss", "conv1d", "--over", "cycles"), "--over is for `accelsim plot density`"),
+        (("histogram", "eyeriss", "conv1d", "--mapping", "m.yaml"), "--mapping is for `accelsim plot energy`"),
+        (("energy", "eyeriss", "conv1d", "--width", "0"), "expected a width of 2 to 40 inches, got '0'"),
+        (("compare", "eyeriss,", "conv1d"), "expected names with a comma between them, got 'eyeriss,'"),
+        (("compare", "eyeriss", "vgg16", "--layer", "conv1_1,conv9"), "has no layer 'conv9'"),
+        (("compare", "eyeriss,nvdla", "conv1d", "--set", "bufer=3"), "bufer: no file defines this parameter"),
+        (("architecture", "eyeris"), "did you mean 'eyeriss'?"),
+    ],
+)
+def test_plot__mistakes_end_with_a_sentence(run, tmp_path, arguments, said):
+    code, out, err = run("plot", *arguments)
+    assert (code, out) == (2, "")
+    assert said in " ".join(err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plot__an_architecture_needs_no_workload(run):
+    assert run("plot", "architecture", "simba") == (0, "Written to architecture_simba.png\n", "")
