@@ -7,13 +7,12 @@ Results go to stdout, progress and mistakes to stderr. Exit codes: 0 done, 1 no 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from accelsim import __version__
+from accelsim import __version__, argument_types
 
 DONE, NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 70, 130, 141
 PLOTS = (
@@ -158,7 +157,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--layer", metavar="NAME", help="the layer that is mapped, where the workload has several")
     made.add_argument("--tensor", metavar="NAME", help="show the tiles of this tensor only")
     made.add_argument("--level", metavar="NAME", help="show the tiles at this level only")
-    made.add_argument("--steps", type=_seed, default=40, metavar="N", help="steps shown of each tile (default: 40)")
+    made.add_argument(
+        "--steps", type=argument_types.whole, default=40, metavar="N", help="steps shown of each tile (default: 40)"
+    )
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
 
     _add_plot(command("plot", "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"))
@@ -167,9 +168,12 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("result", metavar="RESULT", help="result.json, or the folder that holds it")
     made.add_argument("--force", action="store_true", help="go on although an input file has changed")
     made.add_argument(
-        "--seconds", type=_positive_seconds, metavar="S", help="stop each search that derives a bound after S seconds"
+        "--seconds",
+        type=argument_types.seconds,
+        metavar="S",
+        help="stop each search that derives a bound after S seconds",
     )
-    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
+    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
 
     made = command("check", "read input files and report every mistake in them")
     made.add_argument("files", nargs="+", metavar="FILE")
@@ -206,9 +210,9 @@ def _add_map(made: argparse.ArgumentParser) -> None:
         "--objective", metavar="WHAT",
         help="energy (default), cycles, edp, or a weighted product such as 'energy^2*cycles'",
     )  # fmt: skip
-    made.add_argument("--top", type=_positive_int, metavar="N", help="list the N best mappings")
+    made.add_argument("--top", type=argument_types.positive_int, metavar="N", help="list the N best mappings")
     made.add_argument(
-        "--within", type=_share, metavar="SHARE",
+        "--within", type=argument_types.share, metavar="SHARE",
         help="count and list all mappings within a share of the best, such as 1%% or 0.01",
     )  # fmt: skip
     made.add_argument(
@@ -216,16 +220,16 @@ def _add_map(made: argparse.ArgumentParser) -> None:
         help="let a level keep its tensors at different loops of the nest, where that is better",
     )  # fmt: skip
     made.add_argument(
-        "--imperfect", nargs="?", const="all", type=_names, metavar="DIMS",
+        "--imperfect", nargs="?", const="all", type=argument_types.dimensions, metavar="DIMS",
         help="let loops leave remainders: over all dimensions, or over some, such as M,K",
     )  # fmt: skip
     made.add_argument(
-        "--pad", nargs="?", const="all", type=_names, metavar="DIMS",
+        "--pad", nargs="?", const="all", type=argument_types.dimensions, metavar="DIMS",
         help="try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds, such as "
         "P=56,Q=60",
     )  # fmt: skip
     made.add_argument(
-        "--pareto", type=_columns, metavar="COLUMNS",
+        "--pareto", type=argument_types.columns, metavar="COLUMNS",
         help="find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
         "(at the outermost level) and capacity:LEVEL, such as energy,cycles",
     )  # fmt: skip
@@ -233,14 +237,16 @@ def _add_map(made: argparse.ArgumentParser) -> None:
         "--search", choices=("auto", "exact", "random", "exhaustive"), default="auto",
         help="auto (default): exact, or random with --mappings",
     )  # fmt: skip
-    made.add_argument("--mappings", type=_positive_int, metavar="N", help="draw N mappings at random, or stop after N")
     made.add_argument(
-        "--seconds", type=_positive_seconds, metavar="S",
+        "--mappings", type=argument_types.positive_int, metavar="N", help="draw N mappings at random, or stop after N"
+    )
+    made.add_argument(
+        "--seconds", type=argument_types.seconds, metavar="S",
         help="stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random search "
         "without --mappings, else no limit)",
     )  # fmt: skip
-    made.add_argument("--seed", type=_seed, metavar="N", help="seed of the random search (default: 0)")
-    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
+    made.add_argument("--seed", type=argument_types.whole, metavar="N", help="seed of the random search (default: 0)")
+    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     _add_output(made)
     _add_html(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
@@ -262,17 +268,19 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
         "--over", choices=("cycles", "outer_words", "utilization"), help="density: what the energy is drawn over"
     )
     made.add_argument(
-        "--samples", type=_positive_int, default=100_000, metavar="N",
+        "--samples", type=argument_types.positive_int, default=100_000, metavar="N",
         help="mappings that are drawn at random (default: 100,000)",
     )  # fmt: skip
-    made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the mappings drawn (default: 0)")
     made.add_argument(
-        "--seconds", type=_positive_seconds, default=20.0, metavar="S",
+        "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the mappings drawn (default: 0)"
+    )
+    made.add_argument(
+        "--seconds", type=argument_types.seconds, default=20.0, metavar="S",
         help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
     )  # fmt: skip
-    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
+    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument(
-        "--width", type=_inches, default=6.4, metavar="INCHES",
+        "--width", type=argument_types.inches, default=6.4, metavar="INCHES",
         help="width of the picture (default: 6.4; one column of a two-column page: 3.4)",
     )  # fmt: skip
     made.add_argument(
@@ -289,15 +297,17 @@ def _add_spread(made: argparse.ArgumentParser) -> None:
     made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
     made.add_argument("--fully-used", action="store_true", help="only mappings that use all compute units")
     made.add_argument(
-        "--samples", type=_positive_int, default=100_000, metavar="N",
+        "--samples", type=argument_types.positive_int, default=100_000, metavar="N",
         help="mappings drawn uniformly for the quantiles (default: 100000)",
     )  # fmt: skip
-    made.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the sample (default: 0)")
     made.add_argument(
-        "--seconds", type=_positive_seconds, default=20.0, metavar="S",
+        "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the sample (default: 0)"
+    )
+    made.add_argument(
+        "--seconds", type=argument_types.seconds, default=20.0, metavar="S",
         help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
     )  # fmt: skip
-    made.add_argument("--workers", type=_positive_int, metavar="N", help="threads (default: all cores)")
+    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
     _add_html(made)
@@ -342,7 +352,7 @@ def _add_machine(parser: argparse.ArgumentParser, *more: str) -> None:
 
 def _add_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--set", action="append", default=[], type=_override, metavar="NAME=VALUE", dest="overrides",
+        "--set", action="append", default=[], type=argument_types.override, metavar="NAME=VALUE", dest="overrides",
         help="override a parameter of the input files; may be repeated",
     )  # fmt: skip
 
@@ -354,78 +364,3 @@ def _add_html(parser: argparse.ArgumentParser) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", help="write mapping.yaml, result.json and figures there")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
-
-
-def _positive_int(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got '{text}'")
-    return int(text)
-
-
-def _positive_seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
-    return seconds
-
-
-def _inches(text: str) -> float:
-    try:
-        width = float(text)
-    except ValueError:
-        width = math.nan
-    if not 2 <= width <= 40:
-        raise argparse.ArgumentTypeError(f"expected a width of 2 to 40 inches, got '{text}'")
-    return width
-
-
-def _names(text: str) -> str | tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names):
-        raise argparse.ArgumentTypeError(f"expected dimensions such as M,K, got '{text}'")
-    return "all" if names == ("all",) else names
-
-
-def _share(text: str) -> float:
-    hundredths = text.strip().endswith("%")
-    try:
-        share = float(text.strip().removesuffix("%")) / (100 if hundredths else 1)
-    except ValueError:
-        share = math.nan
-    if not 0 <= share < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a share of at least 0, such as 1% or 0.01, got '{text}'")
-    if share >= 1 and not hundredths:
-        raise argparse.ArgumentTypeError(f"{text} is {100 * share:g} %; write {text}% or 0.01, or {100 * share:g}%")
-    return share
-
-
-def _columns(text: str) -> tuple[str, ...]:
-    columns = tuple(column.strip() for column in text.split(","))
-    known = ("energy", "cycles", "outer_words", "capacity:LEVEL")
-    for column in columns:
-        if column not in known[:3] and not column.startswith("capacity:"):
-            from accelsim.units import near_miss
-
-            hint = near_miss(column.partition(":")[0], [*known[:3], "capacity"])
-            raise argparse.ArgumentTypeError(
-                f"'{column}' is no column of a front; {hint + ' ' if hint else ''}columns: {', '.join(known)}"
-            )
-    if not 2 <= len(columns) <= 3 or len(set(columns)) < len(columns):
-        raise argparse.ArgumentTypeError(f"expected two or three different columns, got '{text}'")
-    return columns
-
-
-def _override(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got '{text}'")
-    return name.strip(), value

@@ -63,7 +63,9 @@ def map_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(document)
         return DONE
-    from accelsim.report import print_headline, print_ranked, print_result, print_search
+    from accelsim.report import print_headline, print_population, print_ranked, print_result, print_search
+
+    population = None if arguments.quiet else _population(inputs, layer, search)
 
     def show(console: Console) -> None:
         if arguments.quiet:
@@ -71,12 +73,22 @@ def map_command(arguments: argparse.Namespace) -> int:
             return
         print_result(console, search.best, inputs.architecture, layer, search)
         print_search(console, search)
+        print_population(console, search, population)
         print_ranked(console, search, arguments.top)
         print_written(console, arguments.output)
         print_written(console, arguments.html)
 
     print_report(show)
     return DONE
+
+
+def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[int, float] | None:
+    """Valid mappings and the energy that none exceeds, where an exact search looked at all of them."""
+    if search.certificate is None or search.uneven or search.imperfect or search.padded:
+        return None
+    from accelsim.population.census import count_and_limit
+
+    return count_and_limit(inputs.architecture, layer, read_layer_constraints(inputs, layer))
 
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:

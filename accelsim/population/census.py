@@ -175,6 +175,21 @@ def census(
     )
 
 
+def count_and_limit(
+    architecture: Architecture, einsum: Einsum, constraints: Constraints | None = None
+) -> tuple[int, float] | None:
+    """How many valid mappings there are, and the energy [pJ] that none exceeds: a census in a fraction of a second.
+
+    None where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
+    finished words.
+    """
+    space = MapSpace(encode(architecture, einsum), constraints)
+    if space.constraints.min_utilization > 0 or space.encoded.constants.two_widths[0]:
+        return None
+    nest = Nest(space)
+    return count_mappings(nest), upper_limits(nest).energy
+
+
 def _moments(space: MapSpace, clock: _Clock) -> tuple[Means | None, EnergyDeviation | None]:
     """Exact means and the deviation of the energy, those that the map space allows."""
     if clock.on_part is not None:

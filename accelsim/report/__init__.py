@@ -5,7 +5,7 @@ Every function prints to the console that it is given; colour only repeats what 
 
 from accelsim.report.front import print_front
 from accelsim.report.mapping import print_headline, print_result
-from accelsim.report.search import print_ranked, print_search
+from accelsim.report.search import print_population, print_ranked, print_search
 from accelsim.report.tables import (
     LayerOutcome,
     network_totals,
@@ -23,6 +23,7 @@ __all__ = [
     "print_front",
     "print_headline",
     "print_network",
+    "print_population",
     "print_ranked",
     "print_result",
     "print_search",

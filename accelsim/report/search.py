@@ -65,6 +65,19 @@ def _sample_lines(search: SearchResult, sample: Sample) -> list[str]:
     return lines
 
 
+def print_population(console: Console, search: SearchResult, population: tuple[int, float] | None) -> None:
+    """Say how many valid mappings there are, and how much the worst may need (`accelsim spread` tells more)."""
+    if population is None:
+        return
+    mappings, most_pj = population
+    console.print(
+        Text(
+            f"{large(mappings)} mappings are valid; none needs more than {times(most_pj / search.best.energy_pj)} the "
+            "energy of this one"
+        )
+    )
+
+
 def print_ranked(console: Console, search: SearchResult, most: int | None = None) -> None:
     """Print the best mappings in order, at most so many of them, each with its loop nest on one line."""
     if len(search.ranked) < 2 and search.within is None:
