@@ -26,10 +26,11 @@ from accelsim.population.result import Census, Fewest, Near, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
 from accelsim.result import FrontResult, Result, SearchResult
-from accelsim.search import Budget, map_einsum
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
+from accelsim.search.strategy import Budget
 from accelsim.workload import Einsum
 
 NEAR = (0.0, 0.01, 0.05, 0.1)
