@@ -275,8 +275,8 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
         "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the mappings drawn (default: 0)"
     )
     made.add_argument(
-        "--seconds", type=argument_types.seconds, default=20.0, metavar="S",
-        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
+        "--seconds", type=argument_types.seconds, default=10.0, metavar="S",
+        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 10)",
     )  # fmt: skip
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument(
@@ -304,8 +304,8 @@ def _add_spread(made: argparse.ArgumentParser) -> None:
         "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the sample (default: 0)"
     )
     made.add_argument(
-        "--seconds", type=argument_types.seconds, default=20.0, metavar="S",
-        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 20)",
+        "--seconds", type=argument_types.seconds, default=10.0, metavar="S",
+        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 10)",
     )  # fmt: skip
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")

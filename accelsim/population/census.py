@@ -80,7 +80,7 @@ def census(
     fully_used: bool = False,
     samples: int = 100_000,
     seed: int = 0,
-    seconds: float | None = 20.0,
+    seconds: float | None = 10.0,
     workers: int | None = None,
     on_part: OnPart | None = None,
 ) -> Census:
