@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help map test lint bench bench-map clean
+.PHONY: help map test lint bench bench-map bench-census clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 map: $(INSTALLED)  ## map a convolution onto a systolic array; results in out/systolic_conv
 	@$(BIN)/accelsim map arch/systolic.yaml workloads/conv.yaml -o out/systolic_conv
@@ -31,6 +31,9 @@ bench: $(INSTALLED)  ## time the cost model: mappings evaluated per second
 
 bench-map: $(INSTALLED)  ## time the exact mapper: GEMM, VGG-16 conv3_2 and ResNet-50 on each machine
 	@$(BIN)/python benchmarks/mapping.py
+
+bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
+	@$(BIN)/python benchmarks/census.py
 
 clean:  ## remove what the other targets made
 	@rm -rf .venv build dist out/systolic_conv .hypothesis .mypy_cache .pytest_cache .ruff_cache
