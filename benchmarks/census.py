@@ -5,6 +5,7 @@ Run `make bench-census`, or `python benchmarks/census.py [MACHINE ...]`.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -57,7 +58,7 @@ def row(machine: str) -> list[str]:
     mark()
     sampler.sample(DRAWN, workers=1)
     mark()
-    spent = [b - a for a, b in zip(marks, marks[1:], strict=False)]
+    spent = [b - a for a, b in itertools.pairwise(marks)]
     shown = [f"{seconds:.2f}" for seconds in spent]
     return [machine, f"{mappings:.2e}", *shown[:5], f"{sum(spent[:5]):.2f}", shown[5], f"{DRAWN / spent[5] / 1e6:.2f}M"]
 
