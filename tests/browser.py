@@ -28,7 +28,7 @@ class Page:
     def __init__(self, file: Path, *, width: int = 1280, height: int = 900, dark: bool = False, touch: bool = False):
         self.errors: list[str] = []
         self._number = 0
-        self._profile = tempfile.TemporaryDirectory()
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         command_out, self._out = os.pipe()
         self._in, answer_in = os.pipe()
         options = "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --hide-scrollbars"

@@ -23,7 +23,8 @@ from accelsim.workload import Einsum
 from tests.brute import Truth, truth
 from tests.problems import MOST, problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_MOMENT_PROBLEMS", "150"))
+PROBLEMS = int(os.environ.get("ACCELSIM_MOMENT_PROBLEMS", "300"))
+GROUPS = 6
 FIRST = int(os.environ.get("ACCELSIM_MOMENT_FIRST", "0"))
 
 
@@ -57,9 +58,9 @@ def by_words(known: Truth, words: Floats) -> Floats:
     return np.asarray((words * each).sum(axis=(1, 2, 3)) + known.encoded.einsum.macs * c.mac[0])
 
 
-def cases() -> Iterator[tuple[int, MapSpace, Truth]]:
+def cases(group: int) -> Iterator[tuple[int, MapSpace, Truth]]:
     """Problems that have a valid mapping, and means."""
-    for seed in range(FIRST, FIRST + PROBLEMS):
+    for seed in range(FIRST + group, FIRST + PROBLEMS, GROUPS):
         machine, einsum, constraints = plain(seed)
         known = truth(machine, einsum, constraints, MOST)
         if known is None or not known.valid:
@@ -70,9 +71,10 @@ def cases() -> Iterator[tuple[int, MapSpace, Truth]]:
             yield seed, MapSpace(known.encoded, constraints), known
 
 
-def test_means__equal_brute_force():
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_means__equal_brute_force(group):
     checked = 0
-    for seed, space, known in cases():
+    for seed, space, known in cases(group):
         found = means(space)
         words, energies = counted(known)
         assert found.mappings == known.valid
@@ -84,7 +86,7 @@ def test_means__equal_brute_force():
         least, most = found.energy_pj * (1 - 1e-9), (found.energy_pj + found.energy_slack_pj) * (1 + 1e-9)
         assert least <= energies.mean() <= most, seed
         checked += 1
-    assert checked > PROBLEMS // 2
+    assert checked > PROBLEMS // GROUPS // 2
 
 
 def test_means__say_what_does_not_add_up():
@@ -96,8 +98,9 @@ def test_means__say_what_does_not_add_up():
         means(MapSpace(encode(machine, einsum), replace(constraints, min_utilization=0.5)))
 
 
-def test_deviations__equal_brute_force():
-    for seed, space, known in cases():
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_deviations__equal_brute_force(group):
+    for seed, space, known in cases(group):
         found = means(space)
         words, energies = counted(known)
         expected = words.std(axis=0)

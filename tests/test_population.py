@@ -26,7 +26,7 @@ from tests.brute import identity, truth
 from tests.problems import MOST, problem
 
 PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "2000"))
-CENSUSES = PROBLEMS // 5
+CENSUSES = PROBLEMS // 10
 GROUPS = 20
 DRAWN = 12
 """Problems of each group that are also sampled."""
