@@ -49,7 +49,7 @@ def exact_figures(census: Census) -> str:
     bottom = "proved" if found.lowest_bound >= found.lowest * (1 - 1e-9) else "best found"
     few = "proved" if cycles.lowest_bound >= cycles.lowest * (1 - 1e-9) else "best found"
     rows = [
-        ("valid mappings", whole(census.mappings), f"of {whole(census.space_size)} that the constraints allow"),
+        _valid(census),
         ("lowest energy", energy(found.lowest, 5), f"{found.lowest / census.macs:.4g} pJ/MAC, {bottom}"),
         ("highest energy", energy(found.highest, 5), f"{times(found.ratio)} the lowest, {_highest(census)}"),
         ("fewest cycles", f"{round(cycles.lowest):,}", few),
@@ -61,10 +61,34 @@ def exact_figures(census: Census) -> str:
         rows.append((name, _at_least(near.mappings, near.complete), _near_part(near, census.mappings)))
     if census.fewest is not None:
         rows.append(_fewest(census.fewest, census.best.levels[0].level))
+    if _mean_is_exact(census):
+        rows.append(_mean(census))
     if not census.only_fully_used:
         units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
         rows.append((units, whole(census.fully_used), _part(census.fully_used, census.mappings)))
     return figures("Exact", _EXACT if census.exact else _WIDE_SUMS, rows)
+
+
+def _valid(census: Census) -> tuple[str, str, str]:
+    """The number of valid mappings; a very large one in words, with its digits below."""
+    of = f"of {whole(census.space_size)} that the constraints allow"
+    if census.mappings < 10**12:
+        return "valid mappings", whole(census.mappings), of
+    return "valid mappings", _in_words(census.mappings), f"{whole(census.mappings)} {of}"
+
+
+def _mean_is_exact(census: Census) -> bool:
+    return census.means is not None and not census.means.leaks
+
+
+def _mean(census: Census) -> tuple[str, str, str]:
+    mean = census.mean("energy")
+    parts = [f"{times(mean / census.best.energy_pj)} the lowest"]
+    if census.means is not None and census.means.energy_slack_pj > 0:
+        parts.append(f"exact to {percent(census.means.energy_slack_pj / mean)}")
+    if census.deviation is not None:
+        parts.append(f"standard deviation {energy(census.deviation.energy_pj)}")
+    return "mean energy", energy(mean), "; ".join(parts)
 
 
 def _highest(census: Census) -> str:
@@ -119,8 +143,9 @@ def estimated_figures(census: Census) -> str:
     sample, lowest = census.sample, census.best.energy_pj
     rows = [
         ("median energy", *_energy(sample.quantile("energy", 0.5), lowest)),
-        ("mean energy", *_energy(sample.mean("energy"), lowest)),
     ]
+    if not _mean_is_exact(census):
+        rows.append(("mean energy", *_energy(sample.mean("energy"), lowest)))
     for factor in (2.0, 10.0):
         part = sample.share(sample.energy_pj <= factor * lowest)
         name = f"take at most {times(factor)} the lowest energy"
