@@ -1,6 +1,6 @@
 """Remainders and padding in the search: the optimum is that of brute force, and what a mapping costs at least is so.
 
-`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 96).
+`ACCELSIM_IMPERFECT_PROBLEMS`: how many random problems are looked at (default 60).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.workload import pad, shared_rank
 from tests.problems import problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "96"))
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
 GROUPS = 6
 MOST = 6000
 KNOWN = [543]

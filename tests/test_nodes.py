@@ -1,6 +1,6 @@
 """Storage nodes: uneven mappings are counted as executed, and the best of them is the best by brute force.
 
-`ACCELSIM_UNEVEN_PROBLEMS`: how many random problems are looked at (default 240).
+`ACCELSIM_UNEVEN_PROBLEMS`: how many random problems are looked at (default 150).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from accelsim.search.exact.solve import Solver
 from tests.brute import truth
 from tests.problems import problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "240"))
+PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "150"))
 GROUPS = 12
 MOST = 20_000
 ORDERS = 14
