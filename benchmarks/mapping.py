@@ -154,7 +154,7 @@ def beside_peers(seconds: float, objectives: list[str]) -> list[list[str]]:
     loaded = [peer for tool, records in tools for peer in tool.load_peers(compare.GOLDEN / records)]
     wanted = {*itertools.product(("gemm_512x1024x1024", "gemm_512", "vgg16_conv3_2"), objectives)}
     peers = [peer for peer in loaded if peer.nest and (peer.problem, peer.objective) in wanted]
-    searched = [compare.search(peer, Budget(seconds=seconds)) for peer in peers]
+    searched = [compare.search(peer, Budget(seconds=seconds), free=False) for peer in peers]
     live = "ACCELSIM_PEERS" in os.environ
     answers = compare.live(peers, [found for found, _, _ in searched]) if live else [{}] * len(peers)
     rows = []
