@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help map test lint bench bench-map bench-census clean
+.PHONY: help map test lint bench bench-map bench-census validate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ bench-map: $(INSTALLED)  ## time the exact mapper: GEMM, VGG-16 conv3_2 and ResN
 
 bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
 	@$(BIN)/python benchmarks/census.py
+
+validate: $(INSTALLED)  ## hold our numbers against other tools' and published machines'
+	@$(BIN)/accelsim validate
 
 clean:  ## remove what the other targets made
 	@rm -rf .venv build dist out/systolic_conv .hypothesis .mypy_cache .pytest_cache .ruff_cache

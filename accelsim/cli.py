@@ -19,6 +19,7 @@ PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare"),
 )
+STUDIES = ("timeloop",)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -196,9 +197,11 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="DIR", help="write KIND.schema.json there, of all kinds if none is given"
     )
 
-    made = command("validate", "compare the cost model with counts that another tool wrote")
-    made.add_argument("tool", choices=("timeloop",))
-    made.add_argument("paths", nargs="+", metavar="PATH", help="records (cases.jsonl), or folders of them")
+    made = command("validate", "hold our numbers against other tools' and against published machines")
+    made.add_argument("what", nargs="?", choices=STUDIES, metavar="WHAT", help=f"{', '.join(STUDIES)} (default: all)")
+    made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
+    made.add_argument("--every", action="store_true", help="print every figure, however many there are")
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
     return parser
 
 

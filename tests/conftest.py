@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from accelsim import cli
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = {"quick": 10, "ci": 100, "deep": 2000}
 
@@ -39,3 +41,16 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("reference data ../shared is absent")
     return folder
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process: its exit code and what it printed."""
+
+    def call(*arguments: str):
+        code = cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.out + captured.err
+        return code, captured.out, captured.err
+
+    return call

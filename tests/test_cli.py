@@ -17,7 +17,7 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search
 
 import accelsim
 import accelsim.search
-from accelsim import cli, library
+from accelsim import library
 from accelsim.commands.mapping import layer_folders
 from accelsim.errors import NoValidMapping
 
@@ -25,19 +25,6 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 BROKEN = Path(__file__).parent / "broken"
 ROW_STATIONARY = ("eyeriss", "conv", "eyeriss_row_stationary")
 TINY = ("eyeriss", "conv1d", "--mappings", "200", "--search", "random")
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process: its exit code and what it printed."""
-
-    def call(*arguments: str):
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.out + captured.err
-        return code, captured.out, captured.err
-
-    return call
 
 
 def shell(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
@@ -389,7 +376,7 @@ def test_validate__equal_records_end_with_0(run, monkeypatch):
     from test_report import Case
 
     found = [Case("a"), Case("b", compared=False, reason="imperfect factors")]
-    monkeypatch.setattr("accelsim.validate.validate_timeloop", lambda paths: found)
+    monkeypatch.setattr("accelsim.validation.validate_timeloop", lambda paths: found)
     code, out, _ = run("validate", "timeloop", "x")
     assert code == 0
     assert "1 of 2 records compared (12 quantities): 1 equal, 0 different; 1 not compared" in out

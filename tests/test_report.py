@@ -20,7 +20,6 @@ from accelsim.output import energy_rows
 from accelsim.report import (
     LayerOutcome,
     network_totals,
-    print_comparisons,
     print_energies,
     print_front,
     print_headline,
@@ -32,6 +31,7 @@ from accelsim.report import (
 from accelsim.report.certificate import gap_text
 from accelsim.report.progress import done, search_progress
 from accelsim.report.text import count, letters, percent, share, split_bar, tensor_colours
+from accelsim.report.validation import print_comparisons
 from accelsim.report.verifying import print_checks, print_verdict
 from accelsim.verifying import Check
 from accelsim.workload import load_workload

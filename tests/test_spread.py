@@ -7,25 +7,12 @@ import json
 import pytest
 from rich.console import Console
 
-from accelsim import census, cli, load_architecture, load_workload
+from accelsim import census, load_architecture, load_workload
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.report.census import census_sentence, print_census
 
 QUICK = ("--samples", "500", "--quiet")
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process: its exit code and what it printed."""
-
-    def call(*arguments):
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.out + captured.err
-        return code, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from accelsim import cli
 from accelsim.architecture import load_architecture
 from accelsim.errors import AccelsimError
 from accelsim.model.evaluate import evaluate
@@ -19,18 +18,6 @@ from tests.test_space import gemm
 
 MACHINE, LAYER = load_architecture("two_level"), load_workload("conv1d").layers[0]
 NOWHERE = Provenance("map", (), {})
-
-
-@pytest.fixture
-def run(capsys):
-    """Run a command in this process: its exit code and what it printed."""
-
-    def call(*arguments):
-        code = cli.main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def document(**options):

@@ -6,11 +6,11 @@ from accelsim.commands.inspecting import (
     energy_command,
     list_command,
     schema_command,
-    validate_command,
 )
 from accelsim.commands.mapping import map_command
 from accelsim.commands.plotting import plot_command
 from accelsim.commands.spreading import spread_command
+from accelsim.commands.validating import validate_command
 from accelsim.commands.verifying import verify_command
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The commands that look at files rather than map: `check`, `energy`, `list`, `schema` and `validate`."""
+"""The commands that look at files rather than map: `check`, `energy`, `list` and `schema`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim import library
 from accelsim.architecture import load_architecture
 from accelsim.commands.inputs import read_overrides
-from accelsim.commands.printing import BAD_INPUT, DIFFERS, DONE, print_json, print_report
+from accelsim.commands.printing import BAD_INPUT, DONE, print_json, print_report
 from accelsim.errors import AccelsimError
 from accelsim.spec.params import check_overrides
 from accelsim.units import listed
@@ -106,14 +106,3 @@ def _about(path: Path, kind: str) -> dict[str, Any]:
         row["layers"] = sum(layer.repeat for layer in layers)
         row["macs"] = sum(layer.repeat * layer.macs for layer in layers)
     return row
-
-
-def validate_command(arguments: argparse.Namespace) -> int:
-    """Compare the cost model with recorded runs; 1 if anything differs, cannot be read, or nothing was compared."""
-    from accelsim.report import print_comparisons
-    from accelsim.validate import validate_timeloop
-
-    cases = validate_timeloop(arguments.paths)
-    print_report(lambda console: print_comparisons(console, cases))
-    compared = any(case.compared for case in cases)
-    return DONE if compared and all(case.equal for case in cases) else DIFFERS

@@ -9,7 +9,6 @@ from accelsim.report.search import print_population, print_ranked, print_search
 from accelsim.report.tables import (
     LayerOutcome,
     network_totals,
-    print_comparisons,
     print_energies,
     print_network,
     print_shipped,
@@ -18,7 +17,6 @@ from accelsim.report.tables import (
 __all__ = [
     "LayerOutcome",
     "network_totals",
-    "print_comparisons",
     "print_energies",
     "print_front",
     "print_headline",

@@ -1,10 +1,10 @@
-"""Tables of the other commands: layers of a network, energies of a machine, shipped files, comparisons."""
+"""Tables of the other commands: layers of a network, energies of a machine, shipped files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -13,9 +13,6 @@ from accelsim.report.certificate import gap_text
 from accelsim.report.text import count, energy, percent, print_table, share, table, title
 from accelsim.result import Certificate, SearchResult
 from accelsim.workload import Einsum
-
-if TYPE_CHECKING:
-    from accelsim.validate import CaseComparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,30 +161,3 @@ def print_shipped(console: Console, kind: str, rows: Iterable[Mapping[str, Any]]
         sizes = (str(row["layers"]), count(row["macs"])) if sized else ()
         made.add_row(row["name"], *sizes, row["about"])
     print_table(console, made)
-
-
-def print_comparisons(console: Console, cases: Sequence[CaseComparison]) -> None:
-    """Print each record that was compared, those that were not with the reason, and how many are equal."""
-    made = table("case", "quantities", "largest difference", "verdict", fold=(0, 3))
-    for case in cases:
-        if not case.compared:
-            style = "dim" if case.equal else "bold red"
-            made.add_row(case.name, "", "", Text(f"not compared: {case.reason}", style=style))
-        elif case.equal:
-            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", "equal")
-        else:
-            verdict = Text(f"DIFFERS: {case.worst_what}", style="bold red")
-            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", verdict)
-    print_table(console, made)
-    compared = [case for case in cases if case.compared]
-    different = [case for case in compared if not case.equal]
-    quantities = sum(case.quantities for case in compared)
-    console.print()
-    console.print(
-        Text(
-            f"{len(compared)} of {len(cases)} records compared ({quantities:,} quantities): "
-            f"{len(compared) - len(different)} equal, {len(different)} different; "
-            f"{len(cases) - len(compared)} not compared",
-            style="bold",
-        )
-    )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import AccelsimError
-from accelsim.validate import CaseComparison, validate_timeloop
+from accelsim.validation import CaseComparison, validate_timeloop
 
 IMPERFECT = {
     "h29_imperfect_temporal",

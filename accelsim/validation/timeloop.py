@@ -14,8 +14,12 @@ from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, rea
 from accelsim.mapping import Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.result import Result
+from accelsim.validation.reference import reference_paths
+from accelsim.validation.study import Figure, Study
 from accelsim.workload import Tensor
 
+USUAL = "golden/timeloop"
+"""Where the records are in the folder of reference data."""
 ENERGY_TOLERANCE = 1e-9
 """Relative; Timeloop adds the same products up in another order."""
 
@@ -28,7 +32,7 @@ Quantity = tuple[str, float, float]
 
 @dataclass(frozen=True, slots=True)
 class CaseComparison:
-    """One record: whether it was compared (else why not), how many quantities, and the one that is furthest off.
+    """One record: whether it was compared (else why not), how many quantities, those that differ, and the worst.
 
     `equal` is false for a difference, and for a record that could not be read though its flags do not exclude it.
     """
@@ -37,6 +41,7 @@ class CaseComparison:
     compared: bool
     reason: str
     quantities: int
+    different: int
     worst_what: str
     worst_difference: float
     equal: bool
@@ -66,13 +71,47 @@ def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
     return [_compare(case) for path in paths for case in read_cases(Path(path))]
 
 
+def timeloop_study(paths: Sequence[str | Path]) -> Study:
+    """Compare Timeloop's records; of each, how many quantities are equal.
+
+    Raises
+    ------
+    NoReferenceError
+        If no path is given and the usual records are absent.
+    """
+    cases = validate_timeloop(reference_paths(paths, USUAL))
+    compared = [case for case in cases if case.compared]
+    excluded = Counter(case.reason for case in cases if not case.compared)
+    return Study(
+        name="timeloop",
+        about="counts, energy and cycles of the cost model beside Timeloop's, record by record",
+        source="NVlabs/timeloop, commit 4cf6d4c, classic analysis",
+        figures=tuple(
+            Figure(
+                case=case.name,
+                quantity="equal quantities",
+                unit="",
+                published=case.quantities,
+                ours=case.quantities - case.different,
+                tolerance=0.0,
+                why=case.worst_what,
+            )
+            for case in compared
+        ),
+        notes=(
+            f"{sum(case.quantities for case in compared):,} quantities of {len(compared)} records",
+            *(f"{count} records not compared: {reason}" for reason, count in sorted(excluded.items())),
+        ),
+    )
+
+
 def _compare(case: TimeloopCase | UnreadCase) -> CaseComparison:
     if isinstance(case, UnreadCase):
-        return CaseComparison(case.name, False, case.reason, 0, "", 0.0, not case.broken)
+        return CaseComparison(case.name, False, case.reason, 0, 0, "", 0.0, not case.broken)
     try:
         return _compare_read(case)
     except MALFORMED as error:
-        return CaseComparison(case.name, False, f"cannot be read: {told(error)}", 0, "", 0.0, False)
+        return CaseComparison(case.name, False, f"cannot be read: {told(error)}", 0, 0, "", 0.0, False)
 
 
 def _compare_read(case: TimeloopCase) -> CaseComparison:
@@ -87,9 +126,9 @@ def _compare_read(case: TimeloopCase) -> CaseComparison:
     if not reason and wrong and case.record.get("flags", {}).get("refmodel_agrees") is False:
         reason = f"marked as Timeloop's own rounding: {worst[0]} is {worst[1]:.15g}, truncated to {worst[2]:.15g}"
     if reason:
-        return CaseComparison(case.name, False, reason, 0, "", 0.0, True)
+        return CaseComparison(case.name, False, reason, 0, 0, "", 0.0, True)
     what = f"{worst[0]}: ours {worst[1]:.15g}, Timeloop's {worst[2]:.15g}" if wrong else ""
-    return CaseComparison(case.name, True, "", len(quantities), what, _difference(worst), not wrong)
+    return CaseComparison(case.name, True, "", len(quantities), len(wrong), what, _difference(worst), not wrong)
 
 
 def _excluded(flags: dict[str, Any]) -> str:

@@ -1,0 +1,75 @@
+"""The command `validate`: our numbers beside those of other tools and of published machines."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from accelsim.cli import STUDIES
+from accelsim.commands.printing import DIFFERS, DONE, print_json, print_report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from accelsim.validation import Study
+
+
+def validate_command(arguments: argparse.Namespace) -> int:
+    """Run one study, or all whose reference data is there; 1 if any figure is further off than it may be."""
+    from accelsim.report.validation import print_studies, print_study
+    from accelsim.validation.reference import NoReferenceError
+
+    if arguments.what == "timeloop" and not arguments.json:
+        return _validate_timeloop(arguments.paths)
+    found: list[Study] = []
+    absent: list[str] = []
+    for name in [arguments.what] if arguments.what else STUDIES:
+        try:
+            found.append(_study(name, arguments.paths))
+        except NoReferenceError as error:
+            if arguments.what:
+                raise
+            absent.append(f"{name}: not run: {error}")
+    if arguments.json:
+        print_json({"studies": [_json(study) for study in found], "not_run": absent})
+    else:
+
+        def show(console: Console) -> None:
+            for study in found:
+                print_study(console, study, every=arguments.every)
+            if len(found) > 1:
+                print_studies(console, found)
+
+        print_report(show)
+    for line in absent:
+        sys.stderr.write(line + "\n")
+    return DIFFERS if any(study.wrong or not study.figures for study in found) else DONE
+
+
+def _study(name: str, paths: Sequence[str]) -> Study:
+    from accelsim import validation
+
+    return validation.STUDIES[name](paths)
+
+
+def _validate_timeloop(paths: Sequence[str]) -> int:
+    """Compare record by record; 1 if anything differs, cannot be read, or nothing was compared."""
+    from accelsim.report.validation import print_comparisons
+    from accelsim.validation import reference_paths, validate_timeloop
+    from accelsim.validation.timeloop import USUAL
+
+    cases = validate_timeloop(reference_paths(paths, USUAL))
+    print_report(lambda console: print_comparisons(console, cases))
+    compared = any(case.compared for case in cases)
+    return DONE if compared and all(case.equal for case in cases) else DIFFERS
+
+
+def _json(study: Study) -> dict[str, Any]:
+    document = asdict(study)
+    for entry, figure in zip(document["figures"], study.figures, strict=True):
+        entry.update(error=figure.error, agrees=figure.agrees)
+    return document

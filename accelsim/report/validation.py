@@ -1,0 +1,108 @@
+"""Reports of `accelsim validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from accelsim.report.text import print_table, table, title
+from accelsim.validation import CaseComparison, Figure, Study, spreads
+
+MOST_FIGURES = 60
+"""So many figures are printed one by one unless all are asked for."""
+
+
+def print_comparisons(console: Console, cases: Sequence[CaseComparison]) -> None:
+    """Print each record that was compared, those that were not with the reason, and how many are equal."""
+    made = table("case", "quantities", "largest difference", "verdict", fold=(0, 3))
+    for case in cases:
+        if not case.compared:
+            style = "dim" if case.equal else "bold red"
+            made.add_row(case.name, "", "", Text(f"not compared: {case.reason}", style=style))
+        elif case.equal:
+            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", "equal")
+        else:
+            verdict = Text(f"DIFFERS: {case.worst_what}", style="bold red")
+            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", verdict)
+    print_table(console, made)
+    compared = [case for case in cases if case.compared]
+    different = [case for case in compared if not case.equal]
+    quantities = sum(case.quantities for case in compared)
+    console.print()
+    console.print(
+        Text(
+            f"{len(compared)} of {len(cases)} records compared ({quantities:,} quantities): "
+            f"{len(compared) - len(different)} equal, {len(different)} different; "
+            f"{len(cases) - len(compared)} not compared",
+            style="bold",
+        )
+    )
+
+
+def print_study(console: Console, study: Study, *, every: bool = False) -> None:
+    """Print each figure beside the published one, or only those too far off if there are many, and the errors."""
+    title(console, f"{study.name}: {study.about}")
+    console.print(f"Source: {study.source}")
+    shown = study.figures if every or len(study.figures) <= MOST_FIGURES else study.wrong
+    if shown:
+        _print_figures(console, shown)
+    _print_spreads(console, study.figures)
+    for note in study.notes:
+        console.print(f"- {note}")
+    console.print()
+
+
+def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
+    variants, whys = any(figure.variant for figure in figures), any(figure.why for figure in figures)
+    columns = ["case", "quantity", *(["ours is"] if variants else []), "published", "ours", "error"]
+    made = table(*columns, *(["why"] if whys else []), fold=(0, len(columns)) if whys else (0,))
+    for figure in figures:
+        made.add_row(
+            figure.case,
+            f"{figure.quantity} [{figure.unit}]" if figure.unit else figure.quantity,
+            *([figure.variant] if variants else []),
+            f"{figure.published:,.6g}",
+            f"{figure.ours:,.6g}",
+            Text(_percent(figure.error), style="bold red" if figure.agrees is False else ""),
+            *([figure.why] if whys else []),
+        )
+    print_table(console, made)
+    console.print()
+
+
+def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
+    found = spreads(figures)
+    variants = any(spread.variant for spread in found)
+    columns = ["quantity", *(["ours is"] if variants else []), "figures", "equal", "median error", "mean", "worst"]
+    made = table(*columns, "of", "within tolerance", fold=(0, len(columns)))
+    for spread in found:
+        made.add_row(
+            spread.quantity,
+            *([spread.variant] if variants else []),
+            str(spread.count),
+            str(spread.equal),
+            _percent(spread.median),
+            _percent(spread.mean),
+            _percent(spread.worst),
+            spread.worst_case if spread.worst else "",
+            "" if spread.within is None else f"{spread.within} of {spread.count}",
+        )
+    print_table(console, made)
+
+
+def print_studies(console: Console, studies: Sequence[Study]) -> None:
+    """Print one line for each study."""
+    title(console, "all studies")
+    made = table("study", "figures", "with a tolerance", "within it", "about", fold=(4,))
+    for study in studies:
+        judged = [figure for figure in study.figures if figure.agrees is not None]
+        made.add_row(
+            study.name, str(len(study.figures)), str(len(judged)), str(len(judged) - len(study.wrong)), study.about
+        )
+    print_table(console, made)
+
+
+def _percent(error: float) -> str:
+    return f"{100 * error:+.2f} %" if abs(error) < 10 else f"{error + 1:.3g}x"

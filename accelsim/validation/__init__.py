@@ -1,0 +1,23 @@
+"""Our numbers beside those of others: counts of other tools, published machines, measured hardware."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from accelsim.validation.reference import NoReferenceError, reference_paths
+from accelsim.validation.study import Figure, Spread, Study, spreads
+from accelsim.validation.timeloop import CaseComparison, timeloop_study, validate_timeloop
+
+STUDIES: dict[str, Callable[[Sequence[str | Path]], Study]] = {"timeloop": timeloop_study}
+"""Studies by name; each takes paths of records, or none for the usual ones."""
+
+__all__ = [
+    "STUDIES",
+    "CaseComparison",
+    "Figure",
+    "NoReferenceError",
+    "Spread",
+    "Study",
+    "reference_paths",
+    "spreads",
+    "validate_timeloop",
+]

@@ -1,0 +1,131 @@
+"""A study: figures that were published or measured, beside ours."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure that was published or measured, and ours.
+
+    Attributes
+    ----------
+    case : str
+        What it is of, such as a layer on a machine.
+    quantity, unit : str
+    published, ours : float
+    tolerance : float, or None
+        How far apart they may be, relative to the published one; 0: equal; None: shown beside each other only.
+    variant : str
+        Which of several answers of ours it is, such as `published mapping`.
+    why : str
+        Where the two differ: why.
+    """
+
+    case: str
+    quantity: str
+    unit: str
+    published: float
+    ours: float
+    tolerance: float | None = None
+    variant: str = ""
+    why: str = ""
+
+    @property
+    def error(self) -> float:
+        """How far ours is above the published one, relative to it."""
+        if self.ours == self.published:
+            return 0.0
+        return self.ours / self.published - 1.0 if self.published else math.inf
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether ours is within the tolerance; None without one."""
+        return None if self.tolerance is None else abs(self.error) <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Figures of one machine or one tool, with where they come from.
+
+    Attributes
+    ----------
+    name : str
+        As `accelsim validate` takes it.
+    about : str
+        One sentence: what is compared with what.
+    source : str
+        Publication or tool, with version, table or file.
+    figures : tuple of Figure
+    notes : tuple of str
+        What a reader must know besides: assumptions, what is left out, and why.
+    """
+
+    name: str
+    about: str
+    source: str
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> tuple[Figure, ...]:
+        """Figures that are further off than their tolerance."""
+        return tuple(figure for figure in self.figures if figure.agrees is False)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Errors of the figures of one quantity.
+
+    Attributes
+    ----------
+    quantity, variant : str
+    count : int
+    equal : int
+        Figures that agree exactly.
+    median, mean, worst : float
+        Of the absolute relative errors.
+    worst_case : str
+    within : int, or None
+        Figures within their tolerance; None where none has one.
+    """
+
+    quantity: str
+    variant: str
+    count: int
+    equal: int
+    median: float
+    mean: float
+    worst: float
+    worst_case: str
+    within: int | None
+
+
+def spreads(figures: Sequence[Figure]) -> list[Spread]:
+    """Errors by quantity and variant, in the order in which they first occur."""
+    groups: dict[tuple[str, str], list[Figure]] = {}
+    for figure in figures:
+        groups.setdefault((figure.quantity, figure.variant), []).append(figure)
+    found = []
+    for (quantity, variant), members in groups.items():
+        errors = [abs(figure.error) for figure in members]
+        judged = [figure.agrees for figure in members if figure.agrees is not None]
+        worst = max(members, key=lambda figure: abs(figure.error))
+        found.append(
+            Spread(
+                quantity=quantity,
+                variant=variant,
+                count=len(members),
+                equal=sum(error == 0 for error in errors),
+                median=statistics.median(errors),
+                mean=statistics.fmean(errors),
+                worst=abs(worst.error),
+                worst_case=worst.case,
+                within=sum(judged) if judged else None,
+            )
+        )
+    return found
