@@ -270,18 +270,7 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--over", choices=("cycles", "outer_words", "utilization"), help="density: what the energy is drawn over"
     )
-    made.add_argument(
-        "--samples", type=argument_types.positive_int, default=100_000, metavar="N",
-        help="mappings that are drawn at random (default: 100,000)",
-    )  # fmt: skip
-    made.add_argument(
-        "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the mappings drawn (default: 0)"
-    )
-    made.add_argument(
-        "--seconds", type=argument_types.seconds, default=10.0, metavar="S",
-        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 10)",
-    )  # fmt: skip
-    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
+    _add_census(made)
     made.add_argument(
         "--width", type=argument_types.inches, default=6.4, metavar="INCHES",
         help="width of the picture (default: 6.4; one column of a two-column page: 3.4)",
@@ -296,24 +285,28 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
 
 def _add_spread(made: argparse.ArgumentParser) -> None:
     _add_machine(made, "WORKLOAD")
-    made.add_argument("--layer", metavar="NAME", help="look at this layer only")
+    made.add_argument("--layer", metavar="NAME", help="look at this layer only, or at several, such as conv1,conv2")
     made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
-    made.add_argument("--fully-used", action="store_true", help="only mappings that use all compute units")
+    _add_census(made)
+    made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    _add_html(made)
+
+
+def _add_census(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--fully-used", action="store_true", help="all mappings: only those that use all compute units")
     made.add_argument(
         "--samples", type=argument_types.positive_int, default=100_000, metavar="N",
-        help="mappings drawn uniformly for the quantiles (default: 100000)",
+        help="mappings that are drawn at random (default: 100,000)",
     )  # fmt: skip
     made.add_argument(
-        "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the sample (default: 0)"
+        "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the mappings drawn (default: 0)"
     )
     made.add_argument(
         "--seconds", type=argument_types.seconds, default=10.0, metavar="S",
         help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 10)",
     )  # fmt: skip
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
-    made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
-    _add_html(made)
     made.add_argument("--quiet", action="store_true", help="print no progress")
 
 

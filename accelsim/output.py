@@ -22,8 +22,7 @@ from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResu
 from accelsim.workload import ROLES
 
 if TYPE_CHECKING:
-    from accelsim.population.result import Census
-    from accelsim.population.sampling import Interval
+    from accelsim.population.result import Census, Interval
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)

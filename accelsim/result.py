@@ -213,6 +213,16 @@ class Result:
         return self.macs * self.cycles_per_mac / (self.compute_instances * self.cycles)
 
     @property
+    def outer_words(self) -> int:
+        """Storage words read and written at the outermost level."""
+        outermost = self.levels[0]
+        return sum(
+            (t.total_reads + t.total_fills + t.total_updates) * -(-t.word_bits // outermost.word_bits)
+            for t in self.tensors
+            if t.level == outermost.level
+        )
+
+    @property
     def bottleneck(self) -> str:
         """The component whose cycles are the total: the compute units, or the outermost level that needs as long."""
         if self.compute_cycles == self.cycles:

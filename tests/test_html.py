@@ -20,7 +20,7 @@ from accelsim.errors import AccelsimError
 from accelsim.html import census_report, search_report
 from accelsim.html.chosen import BINS, bin_of, energy_edges
 from accelsim.html.page import embedded
-from accelsim.html.roofline import bytes_moved, macs_per_byte, outer_words, peak_macs_per_cycle, ports
+from accelsim.html.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.evaluate import evaluate
 from accelsim.population.census import census
 from accelsim.population.result import Census, Fewest, Near
@@ -181,7 +181,7 @@ def test_roofline__allows_no_more_than_the_bandwidth_of_the_levels():
 def test_outer_words__are_those_of_the_sample():
     found, *_ = a_census()
     for index in range(20):
-        assert outer_words(found.sample.result(index)) == found.sample.outer_words[index]
+        assert found.sample.result(index).outer_words == found.sample.outer_words[index]
 
 
 def named(name: str) -> tuple[Architecture, Einsum, Result]:

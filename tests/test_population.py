@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
-from accelsim.errors import NoValidMapping
+from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.census import census
@@ -22,6 +22,7 @@ from accelsim.population.counting import as_integer, carry, count_by_keep, count
 from accelsim.population.moments.means import means
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Keeping, Nest
+from accelsim.report.census import census_sentence
 from tests.brute import identity, truth
 from tests.problems import MOST, problem
 
@@ -206,3 +207,39 @@ def test_large_spaces__sampled_means_agree_with_the_exact_ones(machine):
         error = 4.5 * float(values.std()) / math.sqrt(len(values))
         assert mean - error < values.mean() < mean + slack + error
     assert exact.mappings == count_mappings(Nest(space))
+
+
+PARTS = ("map_einsum", "map_front", "means", "energy_deviation", "largest", "count_inside")
+"""What a census calls, each of which Ctrl-C may end."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monkeypatch):
+    machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
+    calls: list[str] = []
+
+    def interrupted(*_: object, **__: object) -> None:
+        calls.append(part)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"accelsim.population.census.{part}", interrupted)
+    found = census(machine, layer, samples=1000)
+    assert found.stop == "interrupted"
+    assert len(calls) == 1, "after Ctrl-C nothing more is begun"
+    assert found.mappings == 35_632
+    assert len(found.sample) == 1000
+    for column in ("energy", "cycles", "outer_words"):
+        ends = found.range_of(column)
+        assert ends.lowest_bound <= ends.lowest <= found.sample.values(column).min()
+        assert found.sample.values(column).max() <= ends.highest <= ends.highest_bound
+    assert found.front.points
+    assert census_sentence(found).startswith("35,632 valid mappings")
+
+
+def test_census__nothing_drawn_that_has_room_for_wide_sums_is_said(monkeypatch):
+    machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
+    drawn = Sampler(Nest(MapSpace(encode(machine, layer)))).sample(10)
+    columns = dict.fromkeys(("number", "energy_pj", "cycles", "outer_words", "units"), np.zeros(0))
+    monkeypatch.setattr(Sampler, "sample", lambda *_, **__: replace(drawn, **columns))
+    with pytest.raises(AccelsimError, match="none of 10 mappings drawn has room"):
+        census(machine, layer, samples=10)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from accelsim import library
 from accelsim.architecture import Architecture, load_architecture
 from accelsim.errors import AccelsimError, Problem, SpecError
-from accelsim.spec.params import check_overrides
+from accelsim.spec.params import check_overrides, unknown_overrides
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, Workload, load_workload
 
@@ -23,8 +23,9 @@ KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings",
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The files of a command, read, and the layer that is meant; None: all of them."""
+    """The files of a command, as the user named them and read, and the layer that is meant; None: all of them."""
 
+    given: dict[str, str]
     paths: dict[str, Path]
     overrides: dict[str, str]
     architecture: Architecture
@@ -43,11 +44,40 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, str]:
 
 def read_inputs(arguments: argparse.Namespace) -> Inputs:
     """Read architecture and workload, with every mistake in both, and find the layer."""
-    given = {kind: name for kind, name in _given(arguments).items() if name is not None}
+    given = _given(arguments)
     paths, overrides = find_files(given), read_overrides(arguments)
     architecture, workload = read_machine(paths, overrides)
     layer = find_layer(workload, arguments.layer, arguments.workload)
-    return Inputs(paths, overrides, architecture, workload, layer)
+    return Inputs(given, paths, overrides, architecture, workload, layer)
+
+
+def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
+    """Read each of the machines between commas with the workload; a parameter that is set must be one of some file."""
+    overrides = read_overrides(arguments)
+    given = [{**_given(arguments), "architecture": name} for name in split(arguments.arch)]
+    paths = [find_files(names) for names in given]
+    check_overrides(overrides, [path for several in paths for path in several.values()])
+    found = []
+    for names, files in zip(given, paths, strict=True):
+        own = {name: value for name, value in overrides.items() if not unknown_overrides({name: value}, files.values())}
+        found.append(Inputs(names, files, own, *read_machine(files, own), None))
+    return found
+
+
+def named_layers(arguments: argparse.Namespace, inputs: Inputs) -> list[Einsum]:
+    """Return the layers that are named between commas, or all."""
+    if arguments.layer is None:
+        return list(inputs.workload.layers)
+    found = [find_layer(inputs.workload, name, arguments.workload) for name in split(arguments.layer)]
+    return [layer for layer in found if layer is not None]
+
+
+def split(text: str) -> list[str]:
+    """Names between commas, each once."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise AccelsimError(f"expected names with a comma between them, got '{text}'")
+    return list(dict.fromkeys(names))
 
 
 def find_files(given: dict[str, str]) -> dict[str, Path]:
@@ -73,13 +103,11 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
     return architecture, workload
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, str | None]:
-    return {
-        "architecture": arguments.arch,
-        "workload": arguments.workload,
-        "mapping": getattr(arguments, "mapping", None),
-        "constraints": getattr(arguments, "constraints", None),
-    }
+def _given(arguments: argparse.Namespace) -> dict[str, str]:
+    """Names of the files of each kind that the command line gives."""
+    attributes = {**dict.fromkeys(KINDS, ""), "architecture": "arch"}
+    names = {kind: getattr(arguments, attribute or kind, None) for kind, attribute in attributes.items()}
+    return {kind: name for kind, name in names.items() if name is not None}
 
 
 def find_layer(workload: Workload, name: str | None, file: str) -> Einsum | None:
@@ -128,8 +156,7 @@ def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace)
     """Note where a result comes from."""
     from accelsim.output import Provenance, input_file
 
-    given = _given(arguments)
-    files = tuple(input_file(kind, given[kind] or "", path) for kind, path in inputs.paths.items())
+    files = tuple(input_file(kind, inputs.given[kind], path) for kind, path in inputs.paths.items())
     if command != "map":
         return Provenance(command, files, inputs.overrides)
     return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds)

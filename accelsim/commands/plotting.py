@@ -12,26 +12,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from accelsim.commands.inputs import (
     Inputs,
     find_files,
-    find_layer,
+    named_layers,
     one_layer,
     read_inputs,
     read_layer_constraints,
-    read_machine,
+    read_machines,
     read_overrides,
 )
-from accelsim.commands.printing import DONE, make_console, print_json, show_parts
+from accelsim.commands.printing import DONE, make_console, print_json
+from accelsim.commands.spreading import take_census
 from accelsim.errors import AccelsimError, NoValidMapping
-from accelsim.spec.params import check_overrides, unknown_overrides
+from accelsim.spec.params import check_overrides
+from accelsim.units import listed
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from accelsim.population.result import Census
     from accelsim.result import Result, SearchResult
 
 _FORMATS = (".png", ".svg")
 _RANDOM_SEARCHES = 3
+_OF_A_CENSUS = ("histogram", "density", "within", "stacks", "compare")
 
 
 class Picture(NamedTuple):
@@ -61,6 +63,8 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         raise AccelsimError(f"`accelsim plot {kind}` needs a WORKLOAD beside ARCH")
     if arguments.over and kind != "density":
         raise AccelsimError("--over is for `accelsim plot density`")
+    if arguments.fully_used and kind not in _OF_A_CENSUS:
+        raise AccelsimError(f"--fully-used is for `accelsim plot` {listed(_OF_A_CENSUS)}; the others draw no census")
     if arguments.mapping and kind not in ("energy", "reuse", "mapping"):
         raise AccelsimError(
             "--mapping is for `accelsim plot energy`, `reuse` and `mapping`; the others draw many mappings"
@@ -211,7 +215,7 @@ def _plot_census(arguments: argparse.Namespace) -> Picture:
     from accelsim import plots
 
     inputs, layer = _read_layer(arguments)
-    found = _census(arguments, inputs, layer)
+    found = take_census(arguments, inputs, layer)
     name = _layer_name(arguments, inputs, layer)
     if arguments.kind == "histogram":
         return Picture(name, plots.histogram_table(found), lambda ax: plots.plot_histogram(found, ax))
@@ -225,32 +229,16 @@ def _plot_census(arguments: argparse.Namespace) -> Picture:
     return Picture(name, plots.density_table(found, over), lambda ax: plots.plot_density(found, over, ax))
 
 
-def _census(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> Census:
-    from accelsim.population.census import census
-
-    with show_parts(make_console(stderr=True), f"{layer.name} on {inputs.architecture.name}") as on_part:
-        return census(
-            inputs.architecture,
-            layer,
-            constraints=read_layer_constraints(inputs, layer),
-            samples=arguments.samples,
-            seed=arguments.seed,
-            seconds=arguments.seconds,
-            workers=arguments.workers,
-            on_part=on_part,
-        )
-
-
 def _plot_compare(arguments: argparse.Namespace) -> Picture:
     """Draw all valid mappings of several layers, on several machines."""
     from accelsim.plots import compare_table, plot_compare
 
     censuses = []
-    machines = _read_machines(arguments)
+    machines = read_machines(arguments)
     for inputs in machines:
-        for layer in _layers(arguments, inputs):
+        for layer in named_layers(arguments, inputs):
             try:
-                censuses.append(_census(arguments, inputs, layer))
+                censuses.append(take_census(arguments, inputs, layer))
             except NoValidMapping as error:
                 raise NoValidMapping(f"{layer.name} on {inputs.architecture.name}: {error}") from None
     name = _name(
@@ -266,43 +254,12 @@ def _one_or_count(names: list[str], what: str) -> str:
     return different[0] if len(different) == 1 else f"{len(different)}_{what}"
 
 
-def _read_machines(arguments: argparse.Namespace) -> list[Inputs]:
-    """Read each machine with the workload; a parameter that is set must be one of some file."""
-    overrides = read_overrides(arguments)
-    shared = {"workload": arguments.workload, "constraints": arguments.constraints}
-    found, paths = [], []
-    for name in _split(arguments.arch):
-        given = {"architecture": name, **shared}
-        paths.append(find_files({kind: file for kind, file in given.items() if file is not None}))
-    check_overrides(overrides, [path for several in paths for path in several.values()])
-    for files in paths:
-        own = {name: value for name, value in overrides.items() if not unknown_overrides({name: value}, files.values())}
-        found.append(Inputs(files, own, *read_machine(files, own), None))
-    return found
-
-
-def _layers(arguments: argparse.Namespace, inputs: Inputs) -> list[Einsum]:
-    """Return the layers that are named, or all."""
-    if arguments.layer is None:
-        return list(inputs.workload.layers)
-    found = [find_layer(inputs.workload, name, arguments.workload) for name in _split(arguments.layer)]
-    return [layer for layer in found if layer is not None]
-
-
-def _split(text: str) -> list[str]:
-    """Names between commas, each once."""
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
-        raise AccelsimError(f"expected names with a comma between them, got '{text}'")
-    return list(dict.fromkeys(names))
-
-
 _MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
     "architecture": _plot_architecture,
     **dict.fromkeys(("mapping", "energy", "reuse"), _plot_result),
     "front": _plot_front,
     "spread": _plot_spread,
     "curve": _plot_curve,
-    **dict.fromkeys(("histogram", "density", "within", "stacks"), _plot_census),
+    **dict.fromkeys(_OF_A_CENSUS, _plot_census),
     "compare": _plot_compare,
 }

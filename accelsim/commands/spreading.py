@@ -6,7 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from accelsim.commands.inputs import Inputs, check_constraints, make_provenance, read_inputs, read_layer_constraints
+from accelsim.commands.inputs import (
+    Inputs,
+    check_constraints,
+    make_provenance,
+    named_layers,
+    read_layer_constraints,
+    read_machines,
+)
 from accelsim.commands.printing import (
     DONE,
     INTERRUPTED,
@@ -33,19 +40,17 @@ def spread_command(arguments: argparse.Namespace) -> int:
 
     if arguments.output:
         refuse_directory(arguments.output)
-    machines = [
-        read_inputs(argparse.Namespace(**{**vars(arguments), "arch": name})) for name in arguments.arch.split(",")
-    ]
+    machines = read_machines(arguments)
     for inputs in machines:
         check_constraints(inputs)
-    layers = [(inputs, layer) for inputs in machines for layer in _layers(inputs)]
+    layers = [(inputs, layer) for inputs in machines for layer in named_layers(arguments, inputs)]
     if arguments.html:
         refuse_page(arguments.html, layers[0][1] if len(layers) == 1 else None)
     found: list[Census] = []
     documents, missing = [], []
     for inputs, einsum in layers:
         try:
-            found.append(_take(inputs, einsum, arguments))
+            found.append(take_census(arguments, inputs, einsum))
         except NoValidMapping as error:
             missing.append(f"{einsum.name} on {inputs.architecture.name}: {error}")
             continue
@@ -82,11 +87,8 @@ def spread_command(arguments: argparse.Namespace) -> int:
     return NO_VALID_MAPPING if missing else DONE
 
 
-def _layers(inputs: Inputs) -> list[Einsum]:
-    return [inputs.layer] if inputs.layer else list(inputs.workload.layers)
-
-
-def _take(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> Census:
+def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -> Census:
+    """Take the census of a layer as the arguments ask for it, and show on a terminal how far it is."""
     from accelsim.population.census import census
 
     console = make_console(stderr=True)

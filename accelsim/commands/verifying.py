@@ -98,7 +98,7 @@ def _read_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
         architecture, workload = read_machine(paths, overrides)
     except (KeyError, TypeError, AttributeError) as error:
         raise AccelsimError(f"{path}: not what `accelsim map` writes: {error!r}") from None
-    return Inputs(paths, overrides, architecture, workload, None)
+    return Inputs(given, paths, overrides, architecture, workload, None)
 
 
 def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:

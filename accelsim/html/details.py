@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.architecture import Architecture
-from accelsim.html.roofline import macs_per_byte, outer_words, peak_macs_per_cycle, ports
+from accelsim.html.roofline import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.report.nest import compute_used, nest_levels
 from accelsim.report.text import OTHER_COLOUR, letters, tensor_colours
 from accelsim.result import Result
@@ -56,7 +56,7 @@ def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> 
     return {
         "energy_pj": rounded(result.energy_pj),
         "cycles": result.cycles,
-        "outer_words": outer_words(result),
+        "outer_words": result.outer_words,
         "utilization": rounded(result.utilization),
         "nest": [[level.used, level.keeps, *level.lines] for level in nest_levels(result)],
         "units": compute_used(result),

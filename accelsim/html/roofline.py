@@ -66,13 +66,3 @@ def macs_per_byte(result: Result, port: Port) -> float | None:
     """Arithmetic intensity at a level's ports; None where nothing moves."""
     moved = bytes_moved(result, port)
     return result.macs / moved if moved else None
-
-
-def outer_words(result: Result) -> int:
-    """Storage words read and written at the outermost level."""
-    outermost = result.levels[0]
-    return sum(
-        (tensor.total_reads + tensor.total_fills + tensor.total_updates) * -(-tensor.word_bits // outermost.word_bits)
-        for tensor in result.tensors
-        if tensor.level == outermost.level
-    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from accelsim.html.page import figures, table
-from accelsim.population.result import Census, Fewest, Near
-from accelsim.population.sampling import Interval
+from accelsim.population.result import Census, Fewest, Interval, Near
 from accelsim.report.certificate import STOPS, long_verdict, verdict
 from accelsim.report.text import energy, large, letters, percent, times
 from accelsim.result import SearchResult
@@ -61,7 +60,7 @@ def exact_figures(census: Census) -> str:
         rows.append((name, _at_least(near.mappings, near.complete), _near_part(near, census.mappings)))
     if census.fewest is not None:
         rows.append(_fewest(census.fewest, census.best.levels[0].level))
-    if _mean_is_exact(census):
+    if census.mean_is_exact:
         rows.append(_mean(census))
     if not census.only_fully_used:
         units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
@@ -75,10 +74,6 @@ def _valid(census: Census) -> tuple[str, str, str]:
     if census.mappings < 10**12:
         return "valid mappings", whole(census.mappings), of
     return "valid mappings", _in_words(census.mappings), f"{whole(census.mappings)} {of}"
-
-
-def _mean_is_exact(census: Census) -> bool:
-    return census.means is not None and not census.means.leaks
 
 
 def _mean(census: Census) -> tuple[str, str, str]:
@@ -144,7 +139,7 @@ def estimated_figures(census: Census) -> str:
     rows = [
         ("median energy", *_energy(sample.quantile("energy", 0.5), lowest)),
     ]
-    if not _mean_is_exact(census):
+    if not census.mean_is_exact:
         rows.append(("mean energy", *_energy(sample.mean("energy"), lowest)))
     for factor in (2.0, 10.0):
         part = sample.share(sample.energy_pj <= factor * lowest)

@@ -13,7 +13,6 @@ from matplotlib.ticker import FuncFormatter
 from accelsim.errors import AccelsimError
 from accelsim.plots.census import heads, refuse_zero_energy
 from accelsim.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled, tick
-from accelsim.result import Result
 
 if TYPE_CHECKING:
     from accelsim.model.encode import Floats
@@ -70,24 +69,13 @@ def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any
     with the fewest words.
     """
     if _known(over) != "outer_words":
-        return [{"pj_per_mac": point.pj_per_mac, over: _value(point, over)} for point in census.front.points]
+        return [{"pj_per_mac": point.pj_per_mac, over: getattr(point, over)} for point in census.front.points]
     best, fewest = census.best, census.range_of(over).lowest_mapping
     energy_pj = census.fewest.lowest_pj if census.fewest else fewest.energy_pj
     return [
-        {"pj_per_mac": best.pj_per_mac, over: _value(best, over)},
-        {"pj_per_mac": energy_pj / census.macs, over: _value(fewest, over)},
+        {"pj_per_mac": best.pj_per_mac, over: best.outer_words},
+        {"pj_per_mac": energy_pj / census.macs, over: fewest.outer_words},
     ]
-
-
-def _value(result: Result, over: str) -> float:
-    if over != "outer_words":
-        return float(getattr(result, over))
-    outermost = result.levels[0]
-    return float(sum(
-        (t.total_reads + t.total_fills + t.total_updates) * -(-t.word_bits // outermost.word_bits)
-        for t in result.tensors
-        if t.level == outermost.level
-    ))  # fmt: skip
 
 
 def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -> Axes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,7 +27,7 @@ from accelsim.population.moments.means import Means, means
 from accelsim.population.result import Census, Fewest, Near, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
-from accelsim.result import FrontResult, Result, SearchResult
+from accelsim.result import FrontResult, Result
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.solve import Solver
@@ -35,39 +37,47 @@ from accelsim.workload import Einsum
 
 NEAR = (0.0, 0.01, 0.05, 0.1)
 """Shares above the lowest energy within which mappings are counted."""
+COLUMNS = ("energy", "cycles", "outer_words")
 CLIMBS = 8
 """Mappings from which the largest values are looked for."""
 PARTS = {"energy": 0.1, "cycles": 0.1, "front": 0.1, "near": 0.4, "fewest": 0.3}
 """Shares of the time for what is counted one by one."""
 
 OnPart = Callable[[str], None]
+Made = TypeVar("Made")
 
 
 @dataclass(slots=True)
 class _Clock:
-    """Shares out the time for what is counted one by one."""
+    """Shares out the time for what is counted one by one, and skips the rest after an interrupt."""
 
     seconds: float | None
     on_part: OnPart | None
     stop: str = "exhausted"
 
-    def begin(self, part: str, what: str) -> float | None:
-        """Tell what is done now; returns when it is to end, by `time.monotonic`."""
+    def attempt(self, what: str, make: Callable[[], Made]) -> Made | None:
+        """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
+        if self.stop == "interrupted":
+            return None
         if self.on_part is not None:
             self.on_part(what)
-        if self.stop == "interrupted":
-            return time.monotonic()
+        try:
+            return make()
+        except KeyboardInterrupt:
+            self.stop = "interrupted"
+            return None
+
+    def deadline(self, part: str) -> float | None:
+        """When a part that begins now is to end, by `time.monotonic`."""
         return None if self.seconds is None else time.monotonic() + self.seconds * PARTS[part]
 
     def budget(self, part: str) -> Budget | None:
         """Time for a part."""
-        if self.stop == "interrupted":
-            return Budget(seconds=0.01)
         return None if self.seconds is None else Budget(seconds=self.seconds * PARTS[part])
 
     def note(self, stop: str) -> bool:
         """Whether a part was completed."""
-        if stop != "exhausted":
+        if stop != "exhausted" and self.stop != "interrupted":
             self.stop = stop
         return stop == "exhausted"
 
@@ -134,42 +144,59 @@ def census(
     if on_part is not None:
         on_part("counting and drawing mappings")
     space = MapSpace(encode(architecture, einsum), constraints)
-    nest, full = Nest(space, fully_used), Nest(space, True)
+    nest = Nest(space, fully_used)
     counted = count_mappings(nest)
     if not counted:
         if fully_used and count_mappings(Nest(space)):
             raise NoValidMapping("no valid mapping uses all compute units")
         map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
-    sample = Sampler(nest).sample(samples, seed, workers=cores)
+    full = counted if fully_used else count_mappings(Nest(space, True))
     exact = not space.encoded.constants.two_widths[0]
-    share = 1.0 if exact else len(sample) / samples
-    exact_means, deviation = (None, None) if fully_used else _moments(space, clock)
+    sample = _sample(nest, samples, seed, cores, clock)
+    share = len(sample) / sample.drawn
     search = partial(_search, architecture, einsum, constraints, clock, cores)
-    best, fastest = search("energy"), search("cycles")
-    fewest_words, fewest, least_words = (best.best, None, 0.0) if fully_used else _fewest(space, nest, clock, cores)
-    front = _front(architecture, einsum, constraints, clock, cores)
+    few = None
+    if not fully_used:
+        few = clock.attempt("counting mappings with the fewest outer words", lambda: _fewest(space, nest, clock, cores))
+    best = clock.attempt("finding the lowest energy", lambda: search("energy"))
     lowest = {
-        "energy": (best.best, best.certificate.bound if best.certificate else 0.0),
-        "cycles": (fastest.best, fastest.certificate.bound if fastest.certificate else 0.0),
-        "outer_words": (fewest_words, least_words),
+        "energy": best,
+        "cycles": clock.attempt("finding the fewest cycles", lambda: search("cycles")),
+        "outer_words": None if few is None else few[0],
     }
-    ranges = _ranges(space, nest, sample, lowest)
+    front = clock.attempt(
+        "finding the mappings that none beats in energy and cycles",
+        lambda: _front(architecture, einsum, constraints, clock, cores),
+    )
+    near = None
+    if best is not None and not fully_used:
+        lowest_pj = best[0].energy_pj
+        near = clock.attempt("counting mappings close to the best", lambda: _near(space, lowest_pj, clock, cores))
+    found_means = deviation = None
+    if not fully_used:
+        found_means = clock.attempt("adding up energy and words of all mappings", lambda: _means(space))
+    if found_means is not None:
+        given = found_means
+        deviation = clock.attempt("adding up the squares of the energy", lambda: _deviation(space, given))
     return Census(
         architecture=architecture.name,
         workload=einsum.name,
         macs=einsum.real_macs,
         space_size=space.size,
-        mappings=round(counted * share) if share < 1 else counted,
+        mappings=counted if exact else round(counted * share),
         exact=exact,
-        fully_used=round(count_mappings(full) * share) if share < 1 else count_mappings(full),
+        fully_used=full if exact else round(full * share),
         only_fully_used=fully_used,
         by_keep=tuple(_by_keep(nest)),
-        ranges=ranges,
-        near=() if fully_used else _near(space, best.best.energy_pj, clock, cores),
-        fewest=fewest,
-        means=exact_means,
+        ranges=tuple(
+            _range(space, sample, column, limit, lowest[column], clock, fully_used)
+            for column, limit in zip(COLUMNS, upper_limits(nest), strict=True)
+        ),
+        near=near or (),
+        fewest=None if few is None else few[1],
+        means=found_means,
         deviation=deviation,
-        front=front,
+        front=front or _front_of_drawn(space, sample),
         sample=sample,
         stop=clock.stop,
         seconds=time.monotonic() - started,
@@ -191,15 +218,33 @@ def count_and_limit(
     return count_mappings(nest), upper_limits(nest).energy
 
 
-def _moments(space: MapSpace, clock: _Clock) -> tuple[Means | None, EnergyDeviation | None]:
-    """Exact means and the deviation of the energy, those that the map space allows."""
-    if clock.on_part is not None:
-        clock.on_part("adding up energy and words of all mappings")
-    found: Means | None = None
+def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: _Clock) -> UniformSample:
+    """Draw mappings; at least one is valid."""
+    sample = Sampler(nest).sample(samples, seed, workers=cores)
+    if sample.drawn < samples:  # nothing but Ctrl-C ends it early
+        clock.stop = "interrupted"
+    if len(sample):
+        return sample
+    if clock.stop == "interrupted":
+        raise KeyboardInterrupt
+    raise AccelsimError(
+        f"partial sums are wider than finished words here, and none of {samples:,} mappings drawn has room for them; "
+        "draw more, or constrain the map space (`accelsim map` finds the best mapping without drawing)"
+    )
+
+
+def _means(space: MapSpace) -> Means | None:
+    """Exact means, where the map space allows them."""
     with suppress(AccelsimError):
-        found = means(space)
-        return found, energy_deviation(space, found)
-    return found, None
+        return means(space)
+    return None
+
+
+def _deviation(space: MapSpace, found: Means) -> EnergyDeviation | None:
+    """Exact deviation of the energy, where the map space allows it."""
+    with suppress(AccelsimError):
+        return energy_deviation(space, found)
+    return None
 
 
 def _by_keep(nest: Nest) -> list[tuple[tuple[frozenset[str], ...], int]]:
@@ -218,10 +263,8 @@ def _search(
     clock: _Clock,
     cores: int,
     objective: str,
-) -> SearchResult:
-    clock.begin(
-        objective, f"finding the lowest {objective}" if objective == "energy" else f"finding the fewest {objective}"
-    )
+) -> tuple[Result, float]:
+    """The best mapping, and what none falls below."""
     found = map_einsum(
         architecture,
         einsum,
@@ -231,21 +274,41 @@ def _search(
         workers=cores,
     )
     clock.note(found.stop)
-    return found
+    return found.best, found.certificate.bound if found.certificate else 0.0
 
 
 def _front(
     architecture: Architecture, einsum: Einsum, constraints: Constraints | None, clock: _Clock, cores: int
 ) -> FrontResult:
-    clock.begin("front", "finding the mappings that none beats in energy and cycles")
     front = map_front(architecture, einsum, constraints=constraints, budget=clock.budget("front"), workers=cores)
     clock.note(front.stop)
     return front
 
 
+def _front_of_drawn(space: MapSpace, sample: UniformSample) -> FrontResult:
+    """Mappings that none other drawn beats in energy and cycles."""
+    points = []
+    fewest = math.inf
+    for index in np.lexsort((sample.cycles, sample.energy_pj)).tolist():
+        if sample.cycles[index] < fewest:
+            fewest = float(sample.cycles[index])
+            points.append(sample.result(index))
+    return FrontResult(
+        columns=("energy", "cycles"),
+        points=tuple(points),
+        values=tuple((point.energy_pj, float(point.cycles)) for point in points),
+        stop="interrupted",
+        space_size=space.size,
+        nodes=0,
+        evaluated=len(sample),
+        table_bytes=0,
+        seconds=0.0,
+    )
+
+
 def _near(space: MapSpace, lowest: float, clock: _Clock, cores: int) -> tuple[Near, ...]:
     """Count mappings close to the lowest energy, one by one."""
-    deadline = clock.begin("near", "counting mappings close to the best")
+    deadline = clock.deadline("near")
     solver = Solver(space, every=True, alike=True, workers=cores)
     found: list[Near] = []
     for share in NEAR:
@@ -259,15 +322,23 @@ def _near(space: MapSpace, lowest: float, clock: _Clock, cores: int) -> tuple[Ne
     return tuple(found)
 
 
-def _fewest(space: MapSpace, nest: Nest, clock: _Clock, cores: int) -> tuple[Result, Fewest, float]:
+def _fewest(space: MapSpace, nest: Nest, clock: _Clock, cores: int) -> tuple[tuple[Result, float], Fewest] | None:
     """Find the fewest outer words, count the mappings that move no more, and find the best and worst of them.
 
-    The last value is what no mapping falls below.
+    Returns
+    -------
+    Result, float
+        A mapping with the fewest outer words that were found, and what no mapping falls below.
+    Fewest
+        None of both if time ran out before any mapping was found.
     """
-    deadline = clock.begin("fewest", "counting mappings with the fewest outer words")
+    deadline = clock.deadline("fewest")
     words_alone = MapSpace(_words_alone(space.encoded), space.constraints)
     least = Solver(words_alone, workers=cores)
     fewest = least.search(room=CLIMBS, deadline=deadline)
+    if not fewest.found.many[0]:
+        clock.note(fewest.stop)
+        return None
     words = round(float(fewest.found.value[0]))
     solver = Solver(space, workers=cores)
     solver.limit_words(words)
@@ -281,7 +352,7 @@ def _fewest(space: MapSpace, nest: Nest, clock: _Clock, cores: int) -> tuple[Res
     complete = [clock.note(each) for each in (fewest.stop, best.stop, stop)]
     result = evaluate_encoded(space.encoded, start)
     bound = float(words) if complete[0] else fewest.bound
-    return result, Fewest(words, mappings, all(complete), result.energy_pj, worst), bound
+    return (result, bound), Fewest(words, mappings, all(complete), result.energy_pj, worst)
 
 
 def _words_alone(encoded: Encoded) -> Encoded:
@@ -302,31 +373,30 @@ def _words_alone(encoded: Encoded) -> Encoded:
     )
 
 
-def _ranges(
-    space: MapSpace, nest: Nest, sample: UniformSample, best: Mapping[str, tuple[Result, float]]
-) -> tuple[Range, ...]:
-    """Ranges of energy, cycles and outer words; of fully used mappings what was found among the drawn ones."""
-    found = []
-    columns = ("energy", "cycles", "outer_words")
-    for column, at, limit in zip(columns, (ENERGY, CYCLES, WORDS), upper_limits(nest), strict=True):
-        values = sample.values(column)
-        starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:CLIMBS]]
-        if nest.fully_used:
-            lowest, bound = sample.result(int(np.argmin(values))), best[column][1]
-            highest = evaluate_encoded(space.encoded, starts[0])
-        else:
-            lowest, bound = best[column]
-            highest = evaluate_encoded(space.encoded, largest(space, starts, at)[0])
-        low, high = (_value(result, column) for result in (lowest, highest))
-        found.append(Range(column, low, min(low, bound), high, max(high, limit), lowest, highest))
-    return tuple(found)
+def _range(
+    space: MapSpace,
+    sample: UniformSample,
+    column: str,
+    limit: float,
+    best: tuple[Result, float] | None,
+    clock: _Clock,
+    fully_used: bool,
+) -> Range:
+    """Range of a column, at most `limit`; what was drawn, for fully used mappings and after an interrupt."""
+    at = COLUMNS.index(column)
+    values = sample.values(column)
+    starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:CLIMBS]]
+    bound = 0.0 if best is None else best[1]
+    lowest = sample.result(int(np.argmin(values))) if best is None or fully_used else best[0]
+    climbed = None
+    if not fully_used:
+        goal = (ENERGY, CYCLES, WORDS)[at]
+        climbed = clock.attempt(f"looking for the largest {column}", lambda: largest(space, starts, goal))
+    found = evaluate_encoded(space.encoded, climbed[0] if climbed else starts[0])
+    low, high = _value(lowest, column), _value(found, column)
+    return Range(column, low, min(low, bound), high, max(high, limit), lowest, found)
 
 
 def _value(result: Result, column: str) -> float:
-    if column == "energy":
-        return result.energy_pj
-    if column == "cycles":
-        return float(result.cycles)
-    outermost = [t for t in result.tensors if t.level == result.levels[0].level]
-    parts = result.levels[0].word_bits
-    return float(sum((t.reads + t.fills + t.updates) * -(-t.word_bits // parts) for t in outermost))
+    columns = {"energy": result.energy_pj, "cycles": result.cycles, "outer_words": result.outer_words}
+    return float(columns[column])

@@ -14,6 +14,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Interval:
+    """A number that was estimated from a sample.
+
+    Attributes
+    ----------
+    value : float
+    low, high : float
+        Ends of its confidence interval.
+    """
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """Smallest and largest value of a column over all valid mappings.
 
@@ -152,9 +168,14 @@ class Census:
         """The range of a column."""
         return next(found for found in self.ranges if found.column == column)
 
+    @property
+    def mean_is_exact(self) -> bool:
+        """Whether the mean of the energy is exact; leakage depends on cycles, whose mean is estimated."""
+        return self.means is not None and not self.means.leaks
+
     def mean(self, column: str) -> float:
         """Mean of a column over all valid mappings: exact where it can be, else that of the sample."""
-        if self.means is None or column == "cycles" or (column == "energy" and self.means.leaks):
+        if self.means is None or column == "cycles" or (column == "energy" and not self.mean_is_exact):
             return self.sample.mean(column).value
         if column == "energy":
             return self.means.energy_pj

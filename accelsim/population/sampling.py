@@ -20,6 +20,7 @@ from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_bat
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import put_loops
 from accelsim.population.draw_kernel import ENERGY, Ways, draw_and_evaluate, draw_batch
+from accelsim.population.result import Interval
 from accelsim.population.steps import Keeping, Nest, Step
 from accelsim.result import Result
 
@@ -28,22 +29,6 @@ MOST_SUMS = 400_000_000
 PIECE = 16_384
 """Mappings that one thread draws at a time."""
 POLL_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A number that was estimated from a sample.
-
-    Attributes
-    ----------
-    value : float
-    low, high : float
-        Ends of its confidence interval.
-    """
-
-    value: float
-    low: float
-    high: float
 
 
 class Sampler:
@@ -131,7 +116,7 @@ class Sampler:
                 break
         column = column[:, :drawn]
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))
-        return UniformSample(self, seed, valid, *np.ascontiguousarray(column[:, valid]))
+        return UniformSample(self, seed, drawn, valid, *np.ascontiguousarray(column[:, valid]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +127,8 @@ class UniformSample:
     ----------
     sampler : Sampler
     seed : int
+    drawn : int
+        How many were drawn; B of them are valid, all unless partial sums are wider than finished words.
     number : int64[B]
         Of each mapping in the sequence of the seed.
     energy_pj : float64[B]
@@ -154,6 +141,7 @@ class UniformSample:
 
     sampler: Sampler
     seed: int
+    drawn: int
     number: Ints
     energy_pj: Floats
     cycles: Floats

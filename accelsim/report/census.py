@@ -12,8 +12,7 @@ from accelsim.report.certificate import STOPS
 from accelsim.report.text import count, energy, large, percent, print_table, table, times, title
 
 if TYPE_CHECKING:
-    from accelsim.population.result import Census, Near, Range
-    from accelsim.population.sampling import Interval
+    from accelsim.population.result import Census, Interval, Near, Range
 
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 _KEEPS = 6
