@@ -24,7 +24,9 @@ def census_sentence(census: Census) -> str:
     found = census.range_of("energy")
     about = "" if census.exact else "about "
     whose = " that use all compute units" if census.only_fully_used else ""
-    most = "" if found.highest_bound <= found.highest * 1.0005 else f" (at most {times(_bound_ratio(found))})"
+    most = ""
+    if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
+        most = f" (at most {times(found.highest_bound / found.lowest_bound)})"
     parts = [f"{about}{large(census.mappings)} valid mappings{whose}", f"energy spread {times(found.ratio)}{most}"]
     parts += [_near(near) for near in census.near]
     text = "; ".join(parts) + "."
@@ -39,10 +41,6 @@ def census_sentence(census: Census) -> str:
     return text[0].upper() + text[1:]
 
 
-def _bound_ratio(found: Range) -> float:
-    return found.highest_bound / max(found.lowest_bound, 1e-300) if found.lowest_bound else found.ratio
-
-
 def _near(near: Near) -> str:
     least = "" if near.complete else "at least "
     where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
@@ -53,7 +51,9 @@ def print_census(console: Console, census: Census) -> None:
     """Print what a census tells; all is the same for equal input and seed, unless time ran out."""
     console.print(Text(f"{census.workload} on {census.architecture}", style="bold"))
     console.print(Text(census_sentence(census)))
-    if census.stop != "exhausted" and "at least" in census_sentence(census).lower():
+    if census.stop == "interrupted":
+        console.print(Text("Interrupted: what was not reached is left out, or is that of the mappings drawn."))
+    elif census.stop != "exhausted" and "at least" in census_sentence(census).lower():
         why = STOPS.get(census.stop, census.stop)
         console.print(Text(f"Numbers with `at least` are incomplete: {why}."))
     _print_ranges(console, census)
