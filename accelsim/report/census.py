@@ -57,6 +57,7 @@ def print_census(console: Console, census: Census) -> None:
         why = STOPS.get(census.stop, census.stop)
         console.print(Text(f"Numbers with `at least` are incomplete: {why}."))
     _print_ranges(console, census)
+    _print_words(console, census)
     _print_units(console, census)
     _print_keeps(console, census)
 
@@ -116,6 +117,24 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     else:
         lines.append("Largest values are proved.")
     return lines
+
+
+def _print_words(console: Console, census: Census) -> None:
+    """Words that each level moves of each tensor: exact means over all valid mappings, and those of the best."""
+    if census.means is None:
+        return
+    title(console, "Words moved", "exact means over all valid mappings, and those of the lowest energy")
+    made = table("level", "tensor", "mean reads", "fills", "updates", "best reads", "fills", "updates", left=(0, 1))
+    best = {(t.level, t.tensor): (t.total_reads, t.total_fills, t.total_updates) for t in census.best.tensors}
+    level = ""
+    for mean in census.means.tensors:
+        moved = (mean.reads, mean.fills, mean.updates)
+        if any(moved):
+            kept = best.get((mean.level, mean.tensor), ())
+            cells = [count(round(words)) if words else "" for words in (*moved, *kept)]
+            made.add_row(mean.level if mean.level != level else "", mean.tensor, *cells)
+            level = mean.level
+    print_table(console, made)
 
 
 def _print_units(console: Console, census: Census) -> None:
