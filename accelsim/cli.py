@@ -201,6 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("what", nargs="?", choices=STUDIES, metavar="WHAT", help=f"{', '.join(STUDIES)} (default: all)")
     made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
     made.add_argument("--every", action="store_true", help="print every figure, however many there are")
+    made.add_argument("-o", "--output", metavar="DIR", help="write validation.md, validation.json and a plot of each")
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
     return parser
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from accelsim.plots import study_table
 from accelsim.validation import STUDIES, Figure, Study, spreads
 
 
@@ -64,3 +66,19 @@ def test_validate__absent_records_are_named_not_fatal_unless_asked_for(run, monk
     code, _, err = run("validate", "timeloop")
     assert code == 2
     assert "is absent" in err
+
+
+def test_validate__writes_a_page_with_every_figure_and_plots(run, monkeypatch, tmp_path):
+    monkeypatch.setitem(STUDIES, "timeloop", lambda paths: STUDY)
+    assert run("validate", "-o", tmp_path / "out")[0] == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "validation.md", "validation.json", "timeloop.svg", "timeloop.png",
+    }  # fmt: skip
+    page = (tmp_path / "out" / "validation.md").read_text()
+    assert "![a study](timeloop.svg)" in page
+    assert "+20.00 %" in page
+
+
+def test_study_table__has_ratios_of_what_is_above_0():
+    rows = study_table(replace(STUDY, figures=(*STUDY.figures, figure("c", 0, 1))))
+    assert [(row["case"], row["ratio"]) for row in rows] == [("a", 1.0), ("b", 1.2)]

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cli import STUDIES
-from accelsim.commands.printing import DIFFERS, DONE, print_json, print_report
+from accelsim.commands.printing import DIFFERS, DONE, print_json, print_report, print_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Run one study, or all whose reference data is there; 1 if any figure is further off than it may be."""
+    from accelsim.folder import refuse_directory, write_directory
     from accelsim.report.validation import print_studies, print_study
     from accelsim.validation.reference import NoReferenceError
 
-    if arguments.what == "timeloop" and not arguments.json:
+    if arguments.output:
+        refuse_directory(arguments.output)
+    if arguments.what == "timeloop" and not arguments.json and not arguments.output:
         return _validate_timeloop(arguments.paths)
     found: list[Study] = []
     absent: list[str] = []
@@ -34,8 +37,11 @@ def validate_command(arguments: argparse.Namespace) -> int:
             if arguments.what:
                 raise
             absent.append(f"{name}: not run: {error}")
+    document = {"studies": [_json(study) for study in found], "not_run": absent}
+    if arguments.output:
+        write_directory(arguments.output, _files(found, document))
     if arguments.json:
-        print_json({"studies": [_json(study) for study in found], "not_run": absent})
+        print_json(document)
     else:
 
         def show(console: Console) -> None:
@@ -43,6 +49,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
                 print_study(console, study, every=arguments.every)
             if len(found) > 1:
                 print_studies(console, found)
+            print_written(console, arguments.output)
 
         print_report(show)
     for line in absent:
@@ -66,6 +73,19 @@ def _validate_timeloop(paths: Sequence[str]) -> int:
     print_report(lambda console: print_comparisons(console, cases))
     compared = any(case.compared for case in cases)
     return DONE if compared and all(case.equal for case in cases) else DIFFERS
+
+
+def _files(studies: Sequence[Study], document: dict[str, Any]) -> dict[str, bytes]:
+    """Contents of the folder of a validation by name: the report as a page, the figures as JSON, and plots."""
+    from accelsim.output import to_json
+    from accelsim.plots import figure_bytes, plot_study
+    from accelsim.report.validation import study_page
+
+    page = ["# accelsim beside published figures", *(study_page(study) for study in studies)]
+    files = {"validation.md": "\n\n".join(page).encode(), "validation.json": to_json(document).encode()}
+    for study in studies:
+        files |= {f"{study.name}.{kind}": content for kind, content in figure_bytes(plot_study(study)).items()}
+    return files
 
 
 def _json(study: Study) -> dict[str, Any]:

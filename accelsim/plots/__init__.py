@@ -21,6 +21,7 @@ from accelsim.plots.result import energy_table, plot_energy, plot_stacks, stacks
 from accelsim.plots.reuse import plot_reuse, reuse_table
 from accelsim.plots.search import curve_table, plot_curve, plot_spread, spread_table
 from accelsim.plots.style import at_width, figure_bytes, new_axes
+from accelsim.plots.validation import plot_study, study_table
 
 __all__ = [
     "architecture_table",
@@ -48,9 +49,11 @@ __all__ = [
     "plot_reuse",
     "plot_spread",
     "plot_stacks",
+    "plot_study",
     "plot_within",
     "reuse_table",
     "spread_table",
     "stacks_table",
+    "study_table",
     "within_table",
 ]

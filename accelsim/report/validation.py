@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.text import Text
 from accelsim.report.text import print_table, table, title
 from accelsim.validation import CaseComparison, Figure, Study, spreads
 
+PAGE_WIDTH = 120
 MOST_FIGURES = 60
 """So many figures are printed one by one unless all are asked for."""
 
@@ -52,6 +54,15 @@ def print_study(console: Console, study: Study, *, every: bool = False) -> None:
     for note in study.notes:
         console.print(f"- {note}")
     console.print()
+
+
+def study_page(study: Study) -> str:
+    """A study as a section of a Markdown page, with every figure, beside a plot `NAME.svg`."""
+    console = Console(width=PAGE_WIDTH, color_system=None, file=io.StringIO())
+    with console.capture() as captured:
+        print_study(console, study, every=True)
+    lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
+    return f"## {study.name}\n![{study.about}]({study.name}.svg)\n\n```text\n{lines}\n```\n"
 
 
 def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
