@@ -47,6 +47,12 @@ def dimensions(text: str) -> str | tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise argparse.ArgumentTypeError(f"expected dimensions such as M,K, got '{text}'")
+    from accelsim.library import find
+
+    if len(names) == 1 and any(find(text, kind) for kind in ("workloads", "arch")):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is a file, not a dimension; put the option behind ARCH and WORKLOAD, or write `all` before them"
+        )
     return "all" if names == ("all",) else names
 
 

@@ -112,6 +112,7 @@ def test_check__compiles_and_draws_nothing():
         (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
         (["list", "archs"], "did you mean 'arch'?"),
         (["validate", "timelop", "x"], "did you mean 'timeloop'?"),
+        (["map", "eyeriss", "--imperfect", "conv"], "'conv' is a file, not a dimension; put the option behind"),
         ([], "required: COMMAND"),
         (["map", "systolicc", "conv"], "did you mean 'systolic'?"),
         (["map", "systolic", "conv", "--layer", "x"], "no layer 'x'"),
