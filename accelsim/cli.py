@@ -19,7 +19,7 @@ PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare"),
 )
-STUDIES = ("timeloop",)
+STUDIES = ("timeloop", "sram", "area")
 
 
 class _Parser(argparse.ArgumentParser):

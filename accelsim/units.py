@@ -37,6 +37,8 @@ ENERGY_UNITS = {
     "uJ": Fraction(10**6),
 }
 ENERGY_RATE_UNITS = tuple(unit + per for per in ("", "/bit") for unit in ENERGY_UNITS)
+AREA_UNITS = {"um2": Fraction(1), "mm2": Fraction(10**6)}
+LENGTH_UNITS = {"um": Fraction(1, 1000), "mm": Fraction(1)}
 TECHNOLOGY_UNITS = ("nm",)
 LARGEST = 2**62
 _NUMBER = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
@@ -217,6 +219,30 @@ def parse_energy(text: str) -> Energy:
     number, unit = _split(text, ENERGY_RATE_UNITS, "0.8 pJ")
     base, _, per = unit.partition("/")
     return Energy(number * ENERGY_UNITS[base], per_bit=bool(per))
+
+
+def parse_area_um2(text: str) -> float:
+    """Area [um2] of a quantity.
+
+    Examples
+    --------
+    >>> parse_area_um2("0.5 mm2")
+    500000.0
+    """
+    number, unit = _split(text, AREA_UNITS, "0.5 mm2")
+    return float(number * AREA_UNITS[unit])
+
+
+def parse_length_mm(text: str) -> float:
+    """Length [mm] of a quantity.
+
+    Examples
+    --------
+    >>> parse_length_mm("300 um")
+    0.3
+    """
+    number, unit = _split(text, LENGTH_UNITS, "0.5 mm")
+    return float(number * LENGTH_UNITS[unit])
 
 
 def parse_technology(text: str) -> str:

@@ -70,7 +70,7 @@ def test_validate__absent_records_are_named_not_fatal_unless_asked_for(run, monk
 
 def test_validate__writes_a_page_with_every_figure_and_plots(run, monkeypatch, tmp_path):
     monkeypatch.setitem(STUDIES, "timeloop", lambda paths: STUDY)
-    assert run("validate", "-o", tmp_path / "out")[0] == 0
+    assert run("validate", "timeloop", "-o", tmp_path / "out")[0] == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "validation.md", "validation.json", "timeloop.svg", "timeloop.png",
     }  # fmt: skip

@@ -86,8 +86,9 @@ def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
 def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
     found = spreads(figures)
     variants = any(spread.variant for spread in found)
+    judged = any(spread.within is not None for spread in found)
     columns = ["quantity", *(["ours is"] if variants else []), "figures", "equal", "median error", "mean", "worst"]
-    made = table(*columns, "of", "within tolerance", fold=(0, len(columns)))
+    made = table(*columns, "of", *(["within tolerance"] if judged else []), fold=(len(columns),))
     for spread in found:
         made.add_row(
             spread.quantity,
@@ -98,7 +99,7 @@ def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
             _percent(spread.mean),
             _percent(spread.worst),
             spread.worst_case if spread.worst else "",
-            "" if spread.within is None else f"{spread.within} of {spread.count}",
+            *(["" if spread.within is None else f"{spread.within} of {spread.count}"] if judged else []),
         )
     print_table(console, made)
 

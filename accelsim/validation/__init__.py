@@ -3,11 +3,17 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from accelsim.validation.area import area_study
 from accelsim.validation.reference import NoReferenceError, reference_paths
+from accelsim.validation.sram import leave_one_out, sram_study
 from accelsim.validation.study import Figure, Spread, Study, spreads
 from accelsim.validation.timeloop import CaseComparison, timeloop_study, validate_timeloop
 
-STUDIES: dict[str, Callable[[Sequence[str | Path]], Study]] = {"timeloop": timeloop_study}
+STUDIES: dict[str, Callable[[Sequence[str | Path]], Study]] = {
+    "timeloop": timeloop_study,
+    "sram": sram_study,
+    "area": area_study,
+}
 """Studies by name; each takes paths of records, or none for the usual ones."""
 
 __all__ = [
@@ -17,6 +23,7 @@ __all__ = [
     "NoReferenceError",
     "Spread",
     "Study",
+    "leave_one_out",
     "reference_paths",
     "spreads",
     "validate_timeloop",
