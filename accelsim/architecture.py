@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
 from accelsim import library
 from accelsim.energy import (
+    AREA,
     ATTRIBUTES,
     TECHNOLOGY,
-    ComponentTable,
+    AreaEntry,
     EnergyEntry,
     EnergyTable,
+    Estimator,
+    Found,
+    Part,
     own_energy_keys,
     read_component,
-    read_energy_table,
-    read_own_energies,
 )
-from accelsim.errors import AccelsimError
+from accelsim.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
@@ -91,6 +93,18 @@ class Architecture:
     energy: EnergyTable
     clock_hz: float | None = None
     technology: str = ""
+    areas: Mapping[str, AreaEntry] = field(default_factory=dict)
+    """Area of one instance of a level or compute unit, by name; absent where no source says it."""
+    energy_notes: tuple[str, ...] = ()
+    """What a reader must know of where the energies come from."""
+
+    @property
+    def area_um2(self) -> float | None:
+        """Area [um2] of all instances of all levels and compute units; None unless each has one."""
+        names = [*(level.name for level in self.levels), self.compute.name]
+        if any(name not in self.areas for name in names):
+            return None
+        return sum(self.areas[name].area_um2 * self.instances(index) for index, name in enumerate(names))
 
     def instances(self, index: int) -> int:
         """Instances of level `index` (len(levels): of the compute units) in the whole machine."""
@@ -116,6 +130,7 @@ _AXIS: Keys = {"size": Key(fields.positive_int, required=True), **_NETWORK}
 _EITHER_AXIS = Key(node_of(forms.either(fields.positive_int.form, keys_form(_AXIS))))
 _FANOUT: Keys = {
     **{"x": _EITHER_AXIS, "y": _EITHER_AXIS, **_NETWORK},
+    **{"class": Key(fields.name), "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
     "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS)))),
 }
 _LEVEL: Keys = {
@@ -127,14 +142,15 @@ _LEVEL: Keys = {
     "fanout": Key(node_of(keys_form(_FANOUT))),
     "drain_reads": Key(fields.boolean),
     "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
+    "area": AREA,
 }
 _COMPUTE: Keys = {
     **{"name": Key(fields.name), "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
-    **{"energy": Key(node_of(keys_form(own_energy_keys(_COMPUTE_ACTIONS)))), "cycles_per_mac": _COUNT},
+    **{"energy": Key(node_of(keys_form(own_energy_keys(_COMPUTE_ACTIONS)))), "area": AREA, "cycles_per_mac": _COUNT},
 }
 _TOP: Keys = {
     **{"name": _NAME, "technology": TECHNOLOGY, "clock": Key(fields.frequency_hz)},
-    "energy_table": Key(fields.text),
+    "energy_table": Key(node_of(ESTIMATOR_FORM)),
     "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
     "compute": Key(node_of(keys_form(_COMPUTE)), required=True),
 }
@@ -145,12 +161,19 @@ _Energies = dict[tuple[str, str, str], EnergyEntry]
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What every level needs to know of the architecture around it."""
+    """What every level needs to know of the architecture around it; `energies` and `areas` take up what they have."""
 
     clock_hz: Fraction | None
     technology: str
-    table: ComponentTable | None
-    table_given: bool
+    estimator: Estimator | None
+    estimator_given: bool
+    energies: _Energies
+    areas: dict[str, AreaEntry]
+
+    def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Part:
+        """Part of this machine; the class and the rest of it stand in the file."""
+        clock_hz = None if self.clock_hz is None else float(self.clock_hz)
+        return Part(name, "", self.technology, {}, actions, bits, {}, clock_hz)
 
 
 def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Architecture:
@@ -186,40 +209,30 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
     title = top.value("name", "")
     technology = top.value("technology", "")
     clock_hz = top.value("clock", Fraction(0)) or None
-    table = _table(top.get("energy_table"), Path(path), problems)
-    machine = _Machine(clock_hz, technology, table, "energy_table" in top)
-    energies: _Energies = {}
-    levels = _levels(top, machine, energies)
+    estimator = read_estimator(top.get("energy_table"), Path(path), problems)
+    machine = _Machine(clock_hz, technology, estimator, "energy_table" in top, {}, {})
+    levels = _levels(top, machine)
     compute = Compute()
     if "compute" in top:
-        compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, energies, problems)
+        compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, problems)
     elif top.readable:
         problems.add(body, "'compute' is missing")
     if len(problems) > before or not top.readable:
         return None
-    return Architecture(title, tuple(levels), compute, EnergyTable(energies), clock_hz and float(clock_hz), technology)
+    return Architecture(
+        title,
+        tuple(levels),
+        compute,
+        EnergyTable(machine.energies),
+        clock_hz and float(clock_hz),
+        technology,
+        machine.areas,
+        estimator.notes() if estimator else (),
+    )
 
 
-def _table(node: Node | None, beside: Path, problems: Problems) -> ComponentTable | None:
-    """Read the energy table that an architecture names: a path relative to its file, or a shipped name."""
-    name = None if node is None or isinstance(node, BadNode) else fields.text(node, problems)
-    if node is None or name is None:
-        return None
-    try:
-        path = beside.parent / name
-        path = path if path.is_file() else library.resolve(name, "energy_tables")
-    except AccelsimError as error:
-        problems.add(node, str(error))
-        return None
-    except (OSError, ValueError) as error:
-        problems.add(node, f"cannot be read: {error}")
-        return None
-    document = fields.open_document(path, "energy_table", {}, problems)
-    return read_energy_table(document.body, problems) if document else None
-
-
-def _levels(top: Fields, machine: _Machine, energies: _Energies) -> list[Level]:
-    """Read the levels, outermost first, and add their energies to `energies`."""
+def _levels(top: Fields, machine: _Machine) -> list[Level]:
+    """Read the levels, outermost first, and add their energies and areas to the machine's."""
     problems = top.problems
     node = top.get("levels")
     if node is None and top.readable:
@@ -233,7 +246,7 @@ def _levels(top: Fields, machine: _Machine, energies: _Energies) -> list[Level]:
     lines: dict[str, int] = {}
     for index, item in enumerate(node.items):
         level = Fields(item, problems, _LEVEL)
-        read = _level(level, machine, energies, first=index == 0)
+        read = _level(level, machine, first=index == 0)
         if read.name in lines:
             problems.add(level.entries["name"], f"two levels are named '{read.name}', first at line {lines[read.name]}")
         elif read.name:
@@ -242,7 +255,7 @@ def _levels(top: Fields, machine: _Machine, energies: _Energies) -> list[Level]:
     return levels
 
 
-def _level(level: Fields, machine: _Machine, energies: _Energies, *, first: bool) -> Level:
+def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     """Read one level; after a report the value that stands in is of no importance."""
     before = len(level.problems)
     name = level.value("name", "")
@@ -285,14 +298,25 @@ def _level(level: Fields, machine: _Machine, energies: _Energies, *, first: bool
     _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
-    own = read_component(level, machine.table, machine.technology, _STORAGE_ACTIONS, bits)
+    partitions = {role: words * word_bits for role, words in (partition_words or {}).items()}
+    part = replace(machine.part(name, _STORAGE_ACTIONS, bits), partitions=partitions)
+    own = read_component(level, machine.estimator, part)
+    network = f"{name} network"
+    part = machine.part(network, _NETWORK_ACTIONS, {"transfer": word_bits})
     fanout = level.get("fanout")
-    network_node = fanout.entries.get("energy") if isinstance(fanout, MapNode) else None
-    network = read_own_energies(network_node, _NETWORK_ACTIONS, {"transfer": word_bits}, level.problems)
+    across = Found()
+    if isinstance(fanout, MapNode):
+        between = Fields(fanout, Problems(), _FANOUT)  # its keys are reported with the axes
+        between.problems = level.problems
+        across = read_component(between, machine.estimator, part)
     if len(level.problems) == before:
-        energies.update({(name, *key): entry for key, entry in own.items()})
-        energies.update({(f"{name} network", *key): entry for key, entry in network.items()})
-        _check_needed(level, name, needed, energies, machine)
+        machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
+        machine.energies.update({(network, *key): entry for key, entry in across.energies.items()})
+        machine.areas.update({name: own.area} if own.area else {})
+        _check_needed(level, name, needed, machine)
+        if machine.estimator is not None and machine.estimator.complete:
+            _check_needed(level, name, [("*", "leak")], machine)
+            _check_needed(level, network, [("*", "transfer")] * (read.fanout > 1), machine)
     return read
 
 
@@ -367,8 +391,8 @@ def _axis(level: Fields, key: str) -> Axis:
     return Axis(axis.value("size", 1), *own)
 
 
-def _compute(node: Node, machine: _Machine, level_names: set[str], energies: _Energies, problems: Problems) -> Compute:
-    """Read the compute units and add their energies to `energies`."""
+def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Problems) -> Compute:
+    """Read the compute units and add their energies and areas to the machine's."""
     before = len(problems)
     compute = Fields(node, problems, _COMPUTE)
     name = compute.value("name", "MAC")
@@ -376,26 +400,27 @@ def _compute(node: Node, machine: _Machine, level_names: set[str], energies: _En
     cycles_per_mac = compute.value("cycles_per_mac", 1)
     if name in level_names:
         problems.add(compute.get("name") or node, f"a level is named '{name}' too")
-    own = read_component(compute, machine.table, machine.technology, _COMPUTE_ACTIONS, {})
+    own = read_component(compute, machine.estimator, machine.part(name, _COMPUTE_ACTIONS, {}))
     if len(problems) == before and compute.readable:
-        energies.update({(name, *key): entry for key, entry in own.items()})
-        _check_needed(compute, name, [("*", "compute")], energies, machine)
+        machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
+        machine.areas.update({name: own.area} if own.area else {})
+        _check_needed(compute, name, [("*", "compute")], machine)
     return Compute(name, component, cycles_per_mac)
 
 
-def _check_needed(
-    part: Fields, name: str, needed: list[tuple[str, str]], energies: _Energies, machine: _Machine
-) -> None:
+def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machine: _Machine) -> None:
     """Report each action that needs an energy and has none."""
-    if machine.table_given and machine.table is None:  # the table could not be read, which is reported already
+    if machine.estimator_given and machine.estimator is None:  # it could not be read, which is reported already
         return
-    table = EnergyTable(energies)
+    table = EnergyTable(machine.energies)
     missing = [(role, action) for role, action in needed if table.find(name, role, action) is None]
     for action in dict.fromkeys(action for _, action in missing):
         roles = [role for role, its_action in missing if its_action == action]
         whose = "" if roles in (["*"], list(ROLES)) else f" of {listed(roles)}"
-        why = (
-            f"the energy table '{machine.table.name}' has none either" if machine.table else "there is no energy table"
-        )
+        estimator = machine.estimator
+        why = f"the energy table '{estimator.name}' has none either" if estimator else "there is no energy table"
         what = f"no energy for '{action}'{whose} here, and {why}"
-        part.problems.add(part.node, what, f"add `energy: {{{action}: … pJ}}`")
+        hint = f"add `energy: {{{action}: … pJ}}`"
+        if action == "transfer":
+            hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"
+        part.problems.add(part.node, what, hint)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from accelsim.errors import AccelsimError
 from accelsim.spec import fields, forms
@@ -25,10 +26,23 @@ Written = dict[tuple[str, str], Energy]
 
 @dataclass(frozen=True, slots=True)
 class EnergyEntry:
-    """Energy of an access (`read`, `write`, `update`), a MAC (`compute`), a cycle (`leak`) or a word (`transfer`)."""
+    """Energy of an access (`read`, `write`, `update`), a MAC (`compute`), a cycle (`leak`) or a word (`transfer`).
+
+    `formula` says how it came about, with the inputs; entries are equal if energy and source are.
+    """
 
     energy_pj: float
     source: str
+    formula: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AreaEntry:
+    """Area [um2] of one instance of a component."""
+
+    area_um2: float
+    source: str
+    formula: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,64 @@ class EnergyTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One component of a machine, as an estimator of its energy sees it.
+
+    Attributes
+    ----------
+    name, component : str
+        Of the level (`GLB`), its network (`GLB network`) or the compute units, and the class.
+    technology : str
+        Node, such as `65 nm`; empty where none is named.
+    attributes : mapping of str to str
+        Its size, word and block size, and what stands under `attributes`; each in the spelling of `spelt`.
+    actions : tuple of str
+    bits : mapping of str to int
+        Bits that one action moves [bit]; actions that move none are absent.
+    partitions : mapping of str to int
+        Size [bit] by role, where each has its own.
+    clock_hz : float, or None
+    """
+
+    name: str
+    component: str
+    technology: str
+    attributes: Mapping[str, str]
+    actions: tuple[str, ...]
+    bits: Mapping[str, int]
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    clock_hz: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an estimator knows of a part: energies [pJ] by (role, action), area, and what is wrong with the part."""
+
+    energies: Mapping[tuple[str, str], EnergyEntry] = field(default_factory=dict)
+    area: AreaEntry | None = None
+    problems: tuple[tuple[str, str], ...] = ()
+    """What is wrong, and what to write instead."""
+
+
+class Estimator(Protocol):
+    """Where energies and areas come from: a table, models, or another tool."""
+
+    @property
+    def name(self) -> str:
+        """As messages call it."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether leakage and networks that it knows nothing of are an error, and not left out."""
+
+    def find(self, part: Part) -> Found:
+        """Energies and area of one part."""
+
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of it, once all parts were asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class ComponentEntry:
     """Energies of a class of components, by (role, action), as a table file gives them: not yet those of a level."""
 
@@ -63,6 +135,7 @@ class ComponentEntry:
     attributes: Mapping[str, str]
     energies: Mapping[tuple[str, str], Energy]
     source: str
+    area_um2: float | None = None
 
     def matches(self, component: str, technology: str | None, attributes: Mapping[str, str]) -> bool:
         """Whether the entry speaks of such a component: its class, its node if one is named, and all attributes."""
@@ -82,12 +155,30 @@ class ComponentTable:
 
     name: str
     entries: tuple[ComponentEntry, ...]
+    complete: ClassVar[bool] = False
 
     def best(self, component: str, technology: str | None, attributes: Mapping[str, str]) -> tuple[ComponentEntry, ...]:
         """Return the entries with the most attributes that all match: one, none, or several equally good ones."""
         matching = [entry for entry in self.entries if entry.matches(component, technology, attributes)]
         most = max((entry.specificity for entry in matching), default=0)
         return tuple(entry for entry in matching if entry.specificity == most)
+
+    def find(self, part: Part) -> Found:
+        """Energies and area of the best entry for a part; a problem if several match equally well."""
+        best = self.best(part.component, part.technology or None, part.attributes)
+        if len(best) > 1:
+            what = f"{len(best)} entries of the energy table '{self.name}' match equally well"
+            return Found(problems=((what, "give `attributes` that only one of them has"),))
+        if not best:
+            return Found()
+        entry = best[0]
+        area = None if entry.area_um2 is None else AreaEntry(entry.area_um2, entry.source)
+        known = {key: value for key, value in entry.energies.items() if key[1] in part.actions}
+        return Found(_in_pj(known, part.bits, entry.source), area)
+
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: entries speak for themselves."""
+        return ()
 
 
 def load_energy_table(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> ComponentTable:
@@ -148,12 +239,14 @@ def own_energy_keys(actions: Iterable[str]) -> Keys:
 
 
 ATTRIBUTES = Key(read_attributes)
+AREA = Key(fields.area_um2)
 _ENERGIES = energy_keys(_ACTIONS)
 _ENTRY: Keys = {
     "class": Key(fields.name, required=True),
     "technology": TECHNOLOGY,
     "attributes": ATTRIBUTES,
     "energy": Key(node_of(keys_form(_ENERGIES)), required=True),
+    "area": AREA,
     "source": Key(fields.text, required=True),
 }
 
@@ -166,6 +259,7 @@ def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
     technology = entry.value("technology", "") or None
     attributes: dict[str, str] = entry.value("attributes", {})
     source = entry.value("source", "")
+    area_um2 = entry.value("area", -1.0)
     energies: Written = {}
     if "energy" in entry:
         energies = read_energies(Fields(entry.entries["energy"], problems, _ENERGIES), _ACTIONS)
@@ -173,7 +267,7 @@ def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
         problems.add(node, "'energy' is missing")
     if len(problems) > before or not entry.readable:
         return None
-    return ComponentEntry(component, technology, attributes, energies, source)
+    return ComponentEntry(component, technology, attributes, energies, source, None if area_um2 < 0 else area_um2)
 
 
 _TABLE: Keys = {"name": Key(fields.name, required=True), "entries": Key(fields.list_of(_entry), required=True)}
@@ -227,35 +321,47 @@ def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None
     return value
 
 
-def read_component(
-    part: Fields, table: ComponentTable | None, technology: str, actions: tuple[str, ...], bits: Mapping[str, int]
-) -> dict[tuple[str, str], EnergyEntry]:
-    """Energies [pJ] of a level or of the compute units by (role, action): its own where given, else the table's.
+def read_component(part: Fields, estimator: Estimator | None, as_part: Part) -> Found:
+    """Energies [pJ] of a level, a network or the compute units by (role, action), and area: own, else found.
 
     Parameters
     ----------
     part : Fields
-        The level or the compute units as written: class, technology, attributes, energy.
-    table : ComponentTable or None
-        Energy table of the architecture.
-    technology : str
-        Node of the architecture, where the part names none.
-    actions : tuple of str
-        Actions that the part has.
-    bits : mapping of str to int
-        Bits that one action moves [bit]; actions that move none are absent.
+        The level or the compute units as written: class, technology, attributes, energy, area.
+    estimator : Estimator or None
+        That of the architecture.
+    as_part : Part
+        The same as the estimator sees it, but for what stands in `part`.
     """
-    own = read_own_energies(part.get("energy"), actions, bits, part.problems)
-    node = part.value("technology", technology)
+    own = read_own_energies(part.get("energy"), as_part.actions, as_part.bits, part.problems)
+    area = _own_area(part)
+    component = part.get("class")
+    if estimator is None or not isinstance(component, ScalarNode):
+        return Found(own, area)
     attributes: dict[str, str] = part.value("attributes", {})
-    entry = _matching(part, table, node, {**_own_attributes(part), **attributes})
-    if entry is None:
-        return own
+    asked = replace(
+        as_part,
+        component=component.text,
+        technology=part.value("technology", as_part.technology),
+        attributes={**_own_attributes(part), **attributes},
+    )
     given = {action for _, action in own}
     if "write" in given:  # an update is as the write that stands beside it, not as the table's update
         given.add("update")
-    inherited = {key: value for key, value in entry.energies.items() if key[1] in actions and key[1] not in given}
-    return own | _in_pj(inherited, bits, entry.source)
+    found = estimator.find(replace(asked, actions=tuple(a for a in asked.actions if a not in given)))
+    for what, hint in found.problems:
+        part.problems.add(component, what, hint)
+    inherited = {key: entry for key, entry in found.energies.items() if key[1] not in given}
+    return Found(own | inherited, area or found.area)
+
+
+def _own_area(part: Fields) -> AreaEntry | None:
+    """Area that stands at a component itself."""
+    node = part.get("area")
+    area_um2 = part.value("area", -1.0) if node is not None else -1.0
+    if node is None or area_um2 < 0:
+        return None
+    return AreaEntry(area_um2, f"{Path(node.mark.file).name}:{node.mark.line}")
 
 
 def read_own_energies(
@@ -272,7 +378,15 @@ def read_own_energies(
 def _in_pj(
     energies: Mapping[tuple[str, str], Energy], bits: Mapping[str, int], source: str
 ) -> dict[tuple[str, str], EnergyEntry]:
-    return {key: EnergyEntry(energy.of_action_pj(bits.get(key[1], 0)), source) for key, energy in energies.items()}
+    return {
+        key: EnergyEntry(energy.of_action_pj(bits.get(key[1], 0)), source, _formula(energy, bits.get(key[1], 0)))
+        for key, energy in energies.items()
+    }
+
+
+def _formula(energy: Energy, bits: int) -> str:
+    """How an energy of a table came about; empty where it is as given."""
+    return f"{float(energy.pj):g} pJ/bit x {bits} bit" if energy.per_bit else ""
 
 
 def _own_attributes(part: Fields) -> dict[str, str]:
@@ -286,17 +400,3 @@ def _own_attributes(part: Fields) -> dict[str, str]:
         partitions = [fields.size_bits(node, quiet) for node in size.entries.values()]
         found["size"] = f"{sum(bits or 0 for bits in partitions)} bit"
     return found
-
-
-def _matching(
-    part: Fields, table: ComponentTable | None, technology: str, attributes: Mapping[str, str]
-) -> ComponentEntry | None:
-    """Entry of the table for a component, or None; reports it if several match equally well."""
-    component = part.get("class")
-    if table is None or not isinstance(component, ScalarNode):
-        return None
-    best = table.best(component.text, technology or None, attributes)
-    if len(best) > 1:
-        what = f"{len(best)} entries of the energy table '{table.name}' match equally well"
-        part.problems.add(component, what, "give `attributes` that only one of them has")
-    return best[0] if best else None

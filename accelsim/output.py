@@ -104,6 +104,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "edp_pj_cycles": result.edp,
         "clock_hz": result.clock_hz,
         "run_time_s": result.seconds,
+        "power_w": result.power_w,
         "utilization": {
             "overall": result.utilization,
             "spatial": result.spatial_utilization,
@@ -362,7 +363,7 @@ def network_json(
 
 
 def energy_rows(architecture: Architecture) -> list[dict[str, Any]]:
-    """Energy of each action of a machine, outermost component first: pJ an access, a word and a bit, and the source.
+    """Energy of each action of a machine, outermost component first: pJ an access, a word, a bit; formula; source.
 
     An energy is None where the action may be left out and is not modelled. Tensors whose entries are equal share a row.
     """
@@ -402,6 +403,26 @@ def _by_role(
                 "energy_pj": energy_pj,
                 "pj_per_word": None if energy_pj is None or words is None else energy_pj / words,
                 "pj_per_bit": None if energy_pj is None or bits is None else energy_pj / bits,
+                "formula": None if entry is None else entry.formula,
+                "source": None if entry is None else entry.source,
+            }
+        )
+    return rows
+
+
+def area_rows(architecture: Architecture) -> list[dict[str, Any]]:
+    """Area [um2] of each level and of the compute units, of one instance and of all; None where no source says it."""
+    rows: list[dict[str, Any]] = []
+    names = [*(level.name for level in architecture.levels), architecture.compute.name]
+    for index, name in enumerate(names):
+        entry, instances = architecture.areas.get(name), architecture.instances(index)
+        rows.append(
+            {
+                "component": name,
+                "instances": instances,
+                "area_um2": None if entry is None else entry.area_um2,
+                "total_um2": None if entry is None else entry.area_um2 * instances,
+                "formula": None if entry is None else entry.formula,
                 "source": None if entry is None else entry.source,
             }
         )

@@ -62,6 +62,7 @@ _RESULT = _record(
     edp_pj_cycles=_NUMBER,
     clock_hz=_or_null(_NUMBER),
     run_time_s=_or_null(_NUMBER),
+    power_w=_or_null(_NUMBER),
     utilization=_record(overall=_NUMBER, spatial=_NUMBER, temporal=_SHARE),
     bottleneck=_TEXT,
     compute=_record(
@@ -187,6 +188,7 @@ _ENERGY_TABLE = _rows(
         energy_pj=_or_null(_NUMBER),
         pj_per_word=_or_null(_NUMBER),
         pj_per_bit=_or_null(_NUMBER),
+        formula=_or_null({"type": "string"}),
         source=_or_null(_TEXT),
     )
 )

@@ -198,6 +198,11 @@ class Result:
         return None if self.clock_hz is None else self.cycles / self.clock_hz
 
     @property
+    def power_w(self) -> float | None:
+        """Average power [W], energy over run time, where the machine has a clock."""
+        return None if self.seconds is None else self.energy_pj * 1e-12 / self.seconds
+
+    @property
     def spatial_utilization(self) -> float:
         """Compute units in use / compute units."""
         return self.compute_used / self.compute_instances

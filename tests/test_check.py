@@ -78,7 +78,7 @@ energy_table.yaml:4:21: entries[0].tecnology: unknown key; did you mean 'technol
 energy_table.yaml:5:30: entries[1].energy.raed: unknown key; did you mean 'read'?
 energy_table.yaml:6:7: entries[2]: 'source' is missing
 energy_table.yaml:6:37: entries[2].energy.read.Weight: unknown key; did you mean 'Weights'?
-energy_table.yaml:7:7: entries[3]: expected a mapping with the keys class, technology, attributes, energy, source, got 'DRAM'
+energy_table.yaml:7:7: entries[3]: expected a mapping with the keys class, technology, attributes, energy, area, source, got 'DRAM'
 """,
     "kind": r"""
 kind.yaml:1:1: unknown key 'workloads'; did you mean 'workload'?

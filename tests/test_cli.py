@@ -243,7 +243,7 @@ def test_map__no_budget_leaves_it_to_the_search(run, searches):
 
 def test_map__quiet_prints_the_headline_only(run, searches):
     code, out, err = run("map", "eyeriss", "conv", "--quiet")
-    assert (code, err, len(out.splitlines())) == (0, "", 7)
+    assert (code, err, len(out.splitlines())) == (0, "", 8)
     assert "pJ/MAC" in out
 
 

@@ -59,21 +59,30 @@ def _any_kind(name: str) -> str | Path:
 
 
 def energy_command(arguments: argparse.Namespace) -> int:
-    """Show the energy of each action of a machine."""
-    from accelsim.output import InputFile, Provenance, energy_rows, input_file, provenance_json
+    """Show the energy of each action of a machine, and its area."""
+    from accelsim.output import InputFile, Provenance, area_rows, energy_rows, input_file, provenance_json
     from accelsim.report import print_energies
 
     overrides = read_overrides(arguments)
     path = library.resolve(arguments.arch, "arch")
     check_overrides(overrides, [path])
     architecture = load_architecture(path, overrides)
-    rows = energy_rows(architecture)
+    rows, areas = energy_rows(architecture), area_rows(architecture)
     if arguments.json:
         files: tuple[InputFile, ...] = (input_file("architecture", arguments.arch, path),)
         provenance = provenance_json(Provenance("energy", files, overrides))
-        print_json({**provenance, "architecture": architecture.name, "energy_table": rows})
+        document = {**provenance, "architecture": architecture.name, "energy_table": rows}
+        print_json(
+            {**document, "area": areas, "area_um2": architecture.area_um2, "notes": list(architecture.energy_notes)}
+        )
     else:
-        print_report(lambda console: print_energies(console, architecture.name, rows))
+
+        def show(console: Console) -> None:
+            print_energies(console, architecture.name, rows, areas)
+            for note in architecture.energy_notes:
+                console.print(note, markup=False, highlight=False)
+
+        print_report(show)
     return DONE
 
 

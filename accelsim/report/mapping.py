@@ -60,11 +60,13 @@ def print_headline(console: Console, result: Result, search: SearchResult | None
     time = ""
     if result.seconds is not None and result.clock_hz is not None:
         time = f"{format_si(result.seconds, 's', 4)} at {format_si(result.clock_hz, 'Hz')}"
-    lines = (
+    lines = [
         ("energy", f"{energy(result.energy_pj, 6)}", f"{result.pj_per_mac:.5g} pJ/MAC, {_macs(result)}"),
         ("cycles", f"{result.cycles:,}", time),
         ("EDP", f"{result.edp:.5g}", "pJ x cycle"),
-    )
+    ]
+    if result.power_w is not None:
+        lines.append(("power", format_si(result.power_w, "W", 4), "on average: energy / run time"))
     wide = max(len(value) for _, value, _ in lines)
     for name, value, note in lines:
         console.print(Text(f"{name:<12} {value:<{wide}}  {note}".rstrip()))

@@ -124,12 +124,17 @@ def _for(objectives: str) -> str:
     return f", each layer mapped for the lowest {objectives}" if objectives else ""
 
 
-def print_energies(console: Console, machine: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the energy of each action; rows are those of `accelsim.output.energy_rows`."""
+def print_energies(
+    console: Console, machine: str, rows: Sequence[Mapping[str, Any]], areas: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Print the energy of each action, how it came about, and areas.
+
+    `rows` and `areas` are those of `accelsim.output.energy_rows` and `area_rows`.
+    """
     console.print(Text(f"Energies of {machine} [pJ]", style="bold"))
     console.print(Text("read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance"))
     console.print()
-    sources = list(dict.fromkeys(row["source"] for row in rows if row["source"]))
+    sources = list(dict.fromkeys(row["source"] for row in (*rows, *areas) if row["source"]))
     made = table("component", "tensors", "action", "pJ", "pJ/word", "pJ/bit", "source", left=(0, 1, 2), fold=(1,))
     before = ""
     for row in rows:
@@ -141,9 +146,49 @@ def print_energies(console: Console, machine: str, rows: Sequence[Mapping[str, A
         energies = (_pj(row[key]) for key in ("energy_pj", "pj_per_word", "pj_per_bit"))
         made.add_row(name, row["role"], row["action"], *energies, f"[{sources.index(row['source']) + 1}]")
     print_table(console, made)
+    _print_formulas(console, rows)
+    if any(row["area_um2"] is not None for row in areas):
+        _print_areas(console, areas, sources)
     console.print()
     for number, source in enumerate(sources, 1):
         console.print(Text(f"[{number}] {source}"))
+
+
+def _print_formulas(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print how each energy came about, actions of one formula together, and what counts as 0."""
+    named: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row["formula"]:
+            roles = "" if row["role"] == "all" else f" of {row['role']}"
+            named.setdefault((row["component"], row["formula"]), []).append(f"{row['action']}{roles}")
+    if named:
+        title(console, "Formulas")
+        for (component, formula), actions in named.items():
+            console.print(Text(f"{component} {', '.join(actions)}: {formula}"))
+    without = [f"{row['component']} {row['action']}" for row in rows if row["energy_pj"] is None]
+    if without:
+        console.print(Text(f"Not modelled, and so counted as 0: {', '.join(without)}."))
+
+
+def _print_areas(console: Console, areas: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> None:
+    """Print the area of each component and of all that have one."""
+    title(console, "Area", "of the levels and compute units; networks and control are not in it")
+    made = table("component", "instances", "each [um2]", "all [mm2]", "share", "source")
+    known = [row for row in areas if row["area_um2"] is not None]
+    total = sum(row["total_um2"] for row in known)
+    for row in areas:
+        if row["area_um2"] is None:
+            made.add_row(row["component"], f"{row['instances']:,}", "no source", "", "", "")
+            continue
+        part = share(row["total_um2"] / total) if total else ""
+        cells = (f"{row['area_um2']:,.6g}", f"{row['total_um2'] / 1e6:.4g}", part)
+        made.add_row(row["component"], f"{row['instances']:,}", *cells, f"[{sources.index(row['source']) + 1}]")
+    made.add_section()
+    made.add_row("sum" if len(known) == len(areas) else "sum of the known", "", "", f"{total / 1e6:.4g}", "", "")
+    print_table(console, made)
+    for row in known:
+        if row["formula"]:
+            console.print(Text(f"{row['component']}: {row['formula']}"))
 
 
 def _pj(value: float | None) -> str:

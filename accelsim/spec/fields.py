@@ -277,6 +277,7 @@ positive_size_bits = quantity(units.parse_positive_size_bits, units.SIZE_UNITS)
 rate = quantity(units.parse_rate, units.RATE_UNITS)
 frequency_hz = quantity(units.parse_frequency_hz, units.FREQUENCY_UNITS)
 technology = quantity(units.parse_technology, units.TECHNOLOGY_UNITS)
+area_um2 = quantity(units.parse_area_um2, units.AREA_UNITS)
 energy = quantity(units.parse_energy, units.ENERGY_RATE_UNITS)
 
 

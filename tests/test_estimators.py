@@ -1,0 +1,273 @@
+"""Estimators that an architecture names: component models, an Accelergy ERT and ART, hwcomponents."""
+
+from __future__ import annotations
+
+import csv
+from types import SimpleNamespace
+
+import pytest
+
+from accelsim.architecture import load_architecture
+from accelsim.components.sram import sram
+from accelsim.energy import Part
+from accelsim.errors import SpecError
+from accelsim.estimators.accelergy import read_accelergy
+from accelsim.estimators.hwcomponents import Hwcomponents
+from accelsim.output import area_rows, energy_rows
+from accelsim.spec.source import Problems
+from tests.conftest import REPOSITORY
+
+MACHINE = """architecture:
+  name: m
+  technology: 45 nm
+  clock: 500 MHz
+  energy_table: {table}
+  levels:
+    - {{name: DRAM, class: DRAM, {dram}word: 16 bit}}
+    - {{name: GLB, class: SRAM, size: 64 KiB, word: 16 bit, block_size: 4, {glb}}}
+  compute: {{class: intmac{mac}}}
+"""
+ERT = """ERT:
+  version: 0.4
+  tables:
+  - name: system.chip.GLB[1..1]
+    actions:
+    - {name: read, arguments: {address_delta: 0, data_delta: 1}, energy: 3.374}
+    - {name: read, arguments: {address_delta: 1, data_delta: 1}, energy: 4.82}
+    - {name: write, arguments: {}, energy: 4.494}
+    - {name: leak, arguments: {global_cycle_seconds: 1.0e-09}, energy: 0.000271}
+  - name: system.DRAM[1..1]
+    actions: [{name: read, energy: 512.0}, {name: write, energy: 512}]
+  - name: system.chip.PE[1..4].mac
+    actions: [{name: mac_random, energy: 1.2}, {name: idle, energy: 0.1}]
+  - name: system.chip.noc
+    actions: [{name: transfer, energy: 0.4}]
+"""
+ART = "ART: {version: 0.4, tables: [{name: 'system.chip.GLB[1..1]', area: 4100.5}]}\n"
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Machine of two levels, given what stands in its file."""
+
+    def machine(table="components", dram="attributes: {type: LPDDR4}, ", glb="", mac=""):
+        (tmp_path / "ERT.yaml").write_text(ERT)
+        (tmp_path / "ART.yaml").write_text(ART)
+        (tmp_path / "m.yaml").write_text(MACHINE.format(table=table, dram=dram, glb=glb, mac=mac))
+        return load_architecture(tmp_path / "m.yaml")
+
+    return machine
+
+
+def refused(machine, **keys):
+    with pytest.raises(SpecError) as error:
+        machine(**keys)
+    return str(error.value)
+
+
+def test_components__give_every_action_of_every_part(machine):
+    """64 KiB with 64 bits is a point of the grid: 25.8695 pJ; 0.00167027 mW over 500 MHz is 0.00334054 pJ."""
+    found = machine()
+    assert found.energy.energy_pj("GLB", "Inputs", "read") == 25.8695
+    assert found.energy.energy_pj("GLB", "*", "leak") == pytest.approx(0.00334054)
+    assert found.energy.energy_pj("DRAM", "Weights", "write") == 128
+    assert found.energy.energy_pj("MAC", "*", "compute") == pytest.approx(0.2 * 15.5**0.5 + 0.1)
+    assert all(row["energy_pj"] is not None for row in energy_rows(found) if row["action"] != "transfer")
+    assert all(row["formula"] and row["source"] for row in energy_rows(found) if row["energy_pj"] is not None)
+
+
+def test_components__charge_a_wider_row_by_its_share(machine):
+    found = machine(glb="attributes: {width: 128 bit}")
+    assert found.energy.energy_pj("GLB", "Inputs", "read") == sram(45, 64, 128).pj["read"].value / 2
+
+
+def test_components__partitions_are_memories_of_their_own(machine, tmp_path):
+    machine()
+    text = (tmp_path / "m.yaml").read_text().replace("size: 64 KiB", "size: {Weights: 4 KiB, Inputs: 2 KiB}")
+    (tmp_path / "m.yaml").write_text(text)
+    found = load_architecture(tmp_path / "m.yaml")
+    weights, inputs = sram(45, 4, 64), sram(45, 2, 64)
+    assert found.energy.energy_pj("GLB", "Weights", "read") == weights.pj["read"].value
+    assert found.energy.energy_pj("GLB", "Inputs", "write") == inputs.pj["write"].value
+    assert found.areas["GLB"].area_um2 == weights.area_um2.value + inputs.area_um2.value
+    both = weights.leak_mw.value + inputs.leak_mw.value
+    assert found.energy.energy_pj("GLB", "*", "leak") == pytest.approx(both * 1e9 / 500e6)
+
+
+def test_components__area_is_that_of_all_instances(machine):
+    found = machine(glb="fanout: {x: 3, class: wire, attributes: {length: 500 um}}")
+    rows = {row["component"]: row for row in area_rows(found)}
+    assert rows["MAC"]["total_um2"] == 3 * rows["MAC"]["area_um2"]
+    assert found.area_um2 == sum(row["total_um2"] for row in rows.values())
+    assert found.energy.energy_pj("GLB network", "*", "transfer") == pytest.approx(16 * 0.121 * 0.5)
+
+
+def test_area__given_at_a_component_goes_before(machine):
+    assert machine(glb="area: 2 mm2").areas["GLB"].area_um2 == 2e6
+    assert machine(glb="area: 2 mm2").areas["GLB"].source == "m.yaml:8"
+    assert machine(mac=", attributes: {format: bf16}".replace("bf16", "int8")).area_um2 is not None
+    assert "unknown unit 'm2'" in refused(machine, glb="area: 2 m2")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"dram": ""}, "m.yaml:7:27: levels[0].class: 'type' of the DRAM is missing"),
+        ({"dram": "attributes: {type: LPDDR5}, "}, "no published energy for the DRAM type 'LPDDR5'"),
+        (
+            {"glb": "attributes: {bank: 2}"},
+            "attribute 'bank': the model of SRAM knows none such; did you mean 'banks'?",
+        ),
+        ({"glb": "attributes: {banks: 1.5}"}, "banks: expected a whole number from 1 on, got '1.5'"),
+        ({"glb": "technology: 130 nm"}, "node 130 nm is outside the CACTI grid, 22 to 90 nm"),
+        ({"glb": "fanout: {x: 2}"}, "no energy for 'transfer' here"),
+        ({"glb": "fanout: {x: 2, class: wire}"}, "levels[1].fanout.class: 'length' is missing"),
+        ({"glb": "fanout: {x: 2, class: SRAM}"}, "the class 'SRAM' is none of a fanout; classes here: wire, network"),
+        ({"mac": ", attributes: {format: fp8}"}, "format 'fp8' is none of a intmac"),
+        ({"mac": ", attributes: {bits: 64}"}, "no published energy for the number format 'int64'"),
+    ],
+)
+def test_components__refuse(machine, keys, message):
+    assert message in refused(machine, **keys)
+
+
+def test_components__need_a_clock_for_leakage_unless_it_is_given(machine, tmp_path):
+    machine(glb="energy: {leak: 0 pJ, source: assumed}")
+    text = (tmp_path / "m.yaml").read_text().replace("  clock: 500 MHz\n", "")
+    (tmp_path / "m.yaml").write_text(text)
+    assert load_architecture(tmp_path / "m.yaml").energy.energy_pj("GLB", "*", "leak") == 0
+    (tmp_path / "m.yaml").write_text(text.replace("energy: {leak: 0 pJ, source: assumed}", ""))
+    with pytest.raises(SpecError, match="leakage in a cycle needs the machine's clock"):
+        load_architecture(tmp_path / "m.yaml")
+
+
+def test_accelergy__takes_energies_and_areas_by_name(machine):
+    """Of the rows of an action the largest; `leak` is a cycle's; `rename` for the MAC."""
+    found = machine(table="{ert: ERT.yaml, art: ART.yaml, rename: {MAC: mac}}", glb="fanout: {x: 4, class: noc}")
+    energy = {
+        (component, action): found.energy.find(component, "*", action).energy_pj
+        for component, action in (
+            ("GLB", "read"),
+            ("GLB", "write"),
+            ("GLB", "leak"),
+            ("DRAM", "read"),
+            ("MAC", "compute"),
+        )
+    }
+    assert list(energy.values()) == [4.82, 4.494, 0.000271, 512, 1.2]
+    assert found.energy.energy_pj("GLB network", "*", "transfer") == 0.4
+    assert found.energy.find("GLB", "*", "read").source == "ERT.yaml:4"
+    assert "largest of 2" in found.energy.find("GLB", "*", "read").formula
+    assert found.areas["GLB"].area_um2 == 4100.5
+    assert found.energy_notes == ()
+
+
+def test_accelergy__says_what_did_not_match(machine):
+    found = machine(table="{ert: ERT.yaml, rename: {MAC: system.chip.PE.mac}}")
+    assert found.energy_notes == ("ERT.yaml: not matched with any part of the machine: system.chip.noc",)
+    assert "ERT.yaml has no component 'MAC'; did you mean 'mac'?" in refused(machine, table="{ert: ERT.yaml}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ERT_summary: {version: 0.4}", "e.yaml:1:1: not an Accelergy ERT; this is a summary; give ERT.yaml"),
+        ("a: 1", "not an Accelergy ERT; expected `ERT: {version: …, tables: […]}`"),
+        ("ERT: {tables: {}}", "e.yaml:1:6: expected a list of tables, got a mapping"),
+        ("ERT: {tables: [{actions: []}]}", "expected a table with a `name`"),
+        ("ERT: {tables: [{name: a}]}", "expected a list of `actions`"),
+        ("ERT: {tables: [{name: a, actions: [read]}]}", "expected an action with a `name` and an `energy`"),
+        ("ERT: {tables: [{name: a, actions: [{name: read, energy: -1}]}]}", "expected a number from 0 on, got '-1'"),
+    ],
+)
+def test_accelergy__refuses(tmp_path, text, message):
+    (tmp_path / "e.yaml").write_text(text)
+    problems = Problems()
+    assert read_accelergy(tmp_path / "e.yaml", None, {}, problems) is None
+    assert message in str(problems.found[0])
+
+
+def test_accelergy__is_ambiguous_where_two_places_end_alike(tmp_path):
+    text = "ERT: {tables: [{name: a.GLB, actions: []}, {name: b.GLB, actions: []}]}"
+    (tmp_path / "e.yaml").write_text(text)
+    tables = read_accelergy(tmp_path / "e.yaml", None, {}, Problems())
+    part = Part("GLB", "SRAM", "", {}, ("read",), {"read": 16})
+    assert "several components 'GLB': a.GLB, b.GLB" in tables.find(part).problems[0][0]
+
+
+def test_accelergy__reads_the_reference_tables(tmp_path, shared):
+    """Each reference component, written as an ERT again, gives its largest read energy."""
+    with (shared / "data" / "energy" / "ert_from_refs.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["read_pJ"]][:40]
+    for row in rows:
+        actions = [entry.rpartition("=") for entry in row["actions"].split(";")]
+        lines = "".join(f"    - {{name: {name.partition('[')[0]}, energy: {pj}}}\n" for name, _, pj in actions)
+        (tmp_path / "e.yaml").write_text(f"ERT:\n  tables:\n  - name: s.{row['component']}\n    actions:\n{lines}")
+        found = read_accelergy(tmp_path / "e.yaml", None, {}, Problems())
+        part = Part(row["component"], "SRAM", "", {}, ("read",), {"read": 16})
+        reads = [float(pj) for name, _, pj in actions if name.partition("[")[0] == "read"]
+        assert found.find(part).energies["*", "read"].energy_pj == max(reads)
+
+
+class FakeModel:
+    """As a model of hwcomponents looks from outside: energies in J, area in m2, leakage in W."""
+
+    area, leak_power = 2e-9, 1e-6
+
+    def get_action_names(self):
+        return ["read", "write", "multiply"]
+
+    def read(self):
+        return SimpleNamespace(energy=3e-12)
+
+    write = multiply = read
+
+
+def test_hwcomponents__are_asked_in_their_units():
+    asked = {}
+
+    def get_model(component, attributes):
+        asked[component] = attributes
+        return FakeModel()
+
+    models = Hwcomponents(get_model, "1.0")
+    part = Part("GLB", "SRAM", "45 nm", {"size": "524288 bit", "word": "16 bit", "n_banks": "2"},
+                ("read", "update", "leak"), {"read": 64, "update": 64}, {}, 1e9)  # fmt: skip
+    found = models.find(part)
+    assert asked["SRAM"] == {"size": 524288, "n_banks": 2, "tech_node": 45e-9, "width": 64}
+    assert {key[1]: entry.energy_pj for key, entry in found.energies.items()} == pytest.approx(
+        {"read": 3, "update": 3, "leak": 1e-3}
+    )
+    assert found.area.area_um2 == pytest.approx(2000)
+    compute = models.find(Part("MAC", "m", "45 nm", {}, ("compute",), {}))
+    assert compute.energies["*", "compute"].formula == "action multiply"
+    wrong = models.find(Part("MAC", "m", "45 nm", {"action": "add"}, ("compute",), {}))
+    assert "no action 'add', only read, write, multiply" in wrong.problems[0][0]
+
+
+def test_hwcomponents__are_missed_with_a_hint(machine):
+    try:
+        import hwcomponents  # noqa: F401
+    except (ImportError, SyntaxError):
+        assert "pip install 'accelsim[hwcomponents]'" in refused(machine, table="hwcomponents")
+    else:
+        pytest.skip("hwcomponents is installed")
+
+
+def test_page__shows_a_machine_that_is_read(tmp_path):
+    """The complete example of docs/energy.md."""
+    page = (REPOSITORY / "docs" / "energy.md").read_text(encoding="utf-8")
+    text = page.partition("```yaml\narchitecture:")[2].partition("```")[0]
+    (tmp_path / "m.yaml").write_text(f"architecture:{text}")
+    found = load_architecture(tmp_path / "m.yaml")
+    assert found.area_um2 is not None
+    assert all(found.energy.find(part, "*", "transfer") for part in ("Buffer network",))
+
+
+def test_energy_command__shows_formulas_sources_and_area(machine, tmp_path, run):
+    machine()
+    code, out, _ = run("energy", str(tmp_path / "m.yaml"))
+    assert code == 0
+    assert "GLB read: 25.869 pJ: one bank of 64 KiB with 64 bits at 45 nm" in out
+    assert "Area" in out
+    assert "sum" in out
