@@ -88,20 +88,21 @@ def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
     variants = any(spread.variant for spread in found)
     judged = any(spread.within is not None for spread in found)
     columns = ["quantity", *(["ours is"] if variants else []), "figures", "equal", "median error", "mean", "worst"]
-    made = table(*columns, "of", *(["within tolerance"] if judged else []), fold=(len(columns),))
+    made = table(*columns, *(["within tolerance"] if judged else []), left=(0, 1) if variants else (0,))
     for spread in found:
         made.add_row(
             spread.quantity,
             *([spread.variant] if variants else []),
             str(spread.count),
             str(spread.equal),
-            _percent(spread.median),
-            _percent(spread.mean),
-            _percent(spread.worst),
-            spread.worst_case if spread.worst else "",
+            *(_percent(error).removeprefix("+") for error in (spread.median, spread.mean, spread.worst)),
             *(["" if spread.within is None else f"{spread.within} of {spread.count}"] if judged else []),
         )
     print_table(console, made)
+    for spread in found:
+        if spread.worst:
+            which = f"{spread.quantity}, {spread.variant}" if spread.variant else spread.quantity
+            console.print(f"Worst {which}: {spread.worst_case}")
 
 
 def print_studies(console: Console, studies: Sequence[Study]) -> None:
