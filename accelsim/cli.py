@@ -19,7 +19,7 @@ PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare"),
 )
-STUDIES = ("timeloop", "sram", "area")
+STUDIES = ("timeloop", "sram", "area", "nvdla")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -33,12 +33,14 @@ _FILE = Path(__file__).with_suffix(".yaml")
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One NVDLA as the sheet sees it: the shape of the MAC array plays no part.
+    """One NVDLA as the sheet sees it.
 
     Attributes
     ----------
     macs : int
         8-bit multiply-accumulates a cycle.
+    atomic : (int, int)
+        Channels and kernels of an atomic operation, whose product is `macs`; the sheet does not look at them.
     cbuf_kib : int
         Convolution buffer, shared by inputs and weights.
     dram_gb_per_s : Fraction
@@ -49,6 +51,7 @@ class Configuration:
     """
 
     macs: int
+    atomic: tuple[int, int]
     cbuf_kib: int
     dram_gb_per_s: Fraction
     clock_mhz: int = 1000
@@ -60,7 +63,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What a layer moves with a CVSRAM, by tensor (I, O, W) with the share of it: to and from DRAM, SRAM reads, writes."""
+    """Shares of tensors (I, O, W) that a layer moves with a CVSRAM: to and from DRAM, and from and to the SRAM."""
 
     dram: Mapping[str, Fraction]
     read: Mapping[str, Fraction]
@@ -221,9 +224,7 @@ def sheet_cycles(
         for moved in (layer.traffic.dram, layer.traffic.read, layer.traffic.write)
     )
     per_kib = Fraction(configuration.clock_mhz, CVSRAM_GB_PER_S)
-    return SheetCycles(
-        mac, _dram_cycles(configuration, dram), math.ceil(read * per_kib), math.ceil(write * per_kib)
-    )
+    return SheetCycles(mac, _dram_cycles(configuration, dram), math.ceil(read * per_kib), math.ceil(write * per_kib))
 
 
 def mac_cycles(configuration: Configuration, layer: SheetLayer, kernels: int) -> Fraction:
@@ -262,17 +263,13 @@ def network_cycles(configuration: Configuration, network: SheetNetwork, *, cvsra
 
 def sheet_configurations() -> tuple[Configuration, ...]:
     """Return the seven configurations with published ResNet-50 rates (primer.rst), the largest first."""
-    return tuple(
-        Configuration(entry["macs"], entry["cbuf_kib"], Fraction(str(entry["dram"])), resnet50_fps=entry["resnet50_fps"])
-        for entry in _sheet()["configurations"]
-    )
+    return tuple(map(_configuration, _sheet()["configurations"]))
 
 
 def rtl_run() -> RtlRun:
     """Return the reported simulation of AlexNet (hw issue 202)."""
     entry = _sheet()["rtl"]
-    made = Configuration(entry["macs"], entry["cbuf_kib"], Fraction(str(entry["dram"])))
-    return RtlRun(entry["network"], entry["cycles"], entry["sheet_cycles"], made)
+    return RtlRun(entry["network"], entry["cycles"], entry["sheet_cycles"], _configuration(entry))
 
 
 def sheet_networks() -> dict[str, SheetNetwork]:
@@ -284,6 +281,17 @@ def sheet_networks() -> dict[str, SheetNetwork]:
 def _sheet() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     return loaded
+
+
+def _configuration(entry: Mapping[str, Any]) -> Configuration:
+    channels, kernels = entry["atomic"]
+    return Configuration(
+        entry["macs"],
+        (channels, kernels),
+        entry["cbuf_kib"],
+        Fraction(str(entry["dram"])),
+        resnet50_fps=entry.get("resnet50_fps"),
+    )
 
 
 def _network(entry: Mapping[str, Any]) -> SheetNetwork:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from accelsim.validation.area import area_study
+from accelsim.validation.nvdla import MappedLayer, mapped_layers, nvdla_study
 from accelsim.validation.reference import NoReferenceError, reference_paths
 from accelsim.validation.sram import leave_one_out, sram_study
 from accelsim.validation.study import Figure, Spread, Study, spreads
@@ -13,6 +14,7 @@ STUDIES: dict[str, Callable[[Sequence[str | Path]], Study]] = {
     "timeloop": timeloop_study,
     "sram": sram_study,
     "area": area_study,
+    "nvdla": nvdla_study,
 }
 """Studies by name; each takes paths of records, or none for the usual ones."""
 
@@ -20,10 +22,12 @@ __all__ = [
     "STUDIES",
     "CaseComparison",
     "Figure",
+    "MappedLayer",
     "NoReferenceError",
     "Spread",
     "Study",
     "leave_one_out",
+    "mapped_layers",
     "reference_paths",
     "spreads",
     "validate_timeloop",

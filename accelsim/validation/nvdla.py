@@ -1,0 +1,330 @@
+"""NVDLA: its published performance sheet in its own assumptions, and the best mapping that the hardware can do."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from accelsim import library
+from accelsim.architecture import Architecture, load_architecture
+from accelsim.constraints import load_constraints
+from accelsim.errors import AccelsimError
+from accelsim.machines.nvdla import (
+    Configuration,
+    SheetLayer,
+    SheetNetwork,
+    network_cycles,
+    rtl_run,
+    sheet_configurations,
+    sheet_cycles,
+    sheet_networks,
+)
+from accelsim.search.mapper import map_einsum
+from accelsim.validation.reference import NoReferenceError, reference_paths
+from accelsim.validation.study import Figure, Study
+from accelsim.workload import Einsum, Tensor
+
+USUAL = "data/nvdla/nvdla_perf_layers.csv"
+"""Where the sheet's figures are in the folder of reference data."""
+RATE_TOLERANCE = 0.05
+"""Of the published rates, which are rounded to two or three digits."""
+SHORTEST_STRIPE = 16
+"""Cycles in which the weights of the next stripe are read (unit_description, "Stripe Operation")."""
+IMAGE_CHANNELS = 4
+"""Images have at most so many channels (unit_description, "Convolution with Image Input")."""
+_SHEET, _MAPPED = "sheet", "mapped"
+_COLUMNS = {"sram4M": "with CVSRAM", "sram0": "DRAM only"}
+
+
+@dataclass(frozen=True, slots=True)
+class MappedLayer:
+    """The proved mapping of a layer with the fewest cycles, beside the sheet's.
+
+    Attributes
+    ----------
+    name : str
+    cycles : Fraction
+        For one image.
+    sheet : Fraction
+        The sheet's for the same layer, without CVSRAM.
+    bottleneck : str
+    why : str
+        What the two count differently.
+    """
+
+    name: str
+    cycles: Fraction
+    sheet: Fraction
+    bottleneck: str
+    why: str
+
+
+def nvdla_study(paths: Sequence[str | Path]) -> Study:
+    """Compare NVDLA's sheet, its published rates, and the best mappings.
+
+    The published rates and the mappings need no reference data; the sheet's figures layer by layer are compared where
+    they are there.
+
+    Raises
+    ------
+    AccelsimError
+        If a path that is given cannot be read as the sheet's figures.
+    """
+    networks = sheet_networks()
+    figures = list(_rates(networks["ResNet50"]))
+    notes = []
+    try:
+        for path in reference_paths(paths, USUAL):
+            figures += _sheet_figures(path, networks)
+    except NoReferenceError as error:
+        notes.append(f"layer by layer not compared: {error}")
+    large = sheet_configurations()[0]
+    rtl = rtl_run()
+    for network, configuration in ((networks[rtl.network], rtl.configuration), (networks["ResNet50"], large)):
+        layers = mapped_layers(configuration, network)
+        figures += _mapped_figures(configuration, network, layers)
+        ours, sheet = sum(layer.cycles for layer in layers), sum(layer.sheet for layer in layers)
+        notes.append(
+            f"{network.name}, {configuration}: {float(sheet):,.0f} cycles in the sheet, {float(ours):,.0f} with the "
+            f"best mapping of each layer ({float(ours / sheet):.2f}x)"
+        )
+        if network.name == rtl.network:
+            figures += _rtl_figures(float(sheet), float(ours))
+    return Study(
+        name="nvdla",
+        about="NVDLA's performance sheet and published ResNet-50 rates, and the best mappings beside it",
+        source="nvdla/hw, perf/NVDLA_OpenSource_Performance.xlsx, commit 80ca0a5; nvdla/doc, primer.rst; hw issue 202",
+        figures=tuple(figures),
+        notes=(*notes, "what the sheet assumes, and why the best mapping differs: docs/nvdla.md"),
+    )
+
+
+def mapped_layers(configuration: Configuration, network: SheetNetwork) -> list[MappedLayer]:
+    """Find and prove the mapping of each layer that takes the fewest cycles on the machine of the configuration.
+
+    No Winograd, atomic operations are counted whole, and DRAM moves what the convolution buffer forces it to. The proof
+    is about the convolution alone; a fused addition's operand is added to the traffic of its best mapping.
+
+    Returns
+    -------
+    list of MappedLayer
+        In the order of the network; cycles and weights of a fully connected layer are shared by the sheet's batch.
+    """
+    machine = _machine(configuration)
+    found: dict[tuple[int, ...], tuple[int, str]] = {}
+    layers = []
+    for layer in network.layers:
+        batch = network.fc_batch["dram"] if layer.fc else 1
+        einsum = layer_einsum(layer, batch)
+        shape = (*einsum.dims.values(), layer.stride, layer.add)
+        if shape not in found:
+            found[shape] = _fewest_cycles(machine, configuration, layer, einsum)
+        cycles, bottleneck = found[shape]
+        sheet = sheet_cycles(configuration, network, layer).total
+        why = _why(configuration, network, layer, bottleneck)
+        layers.append(MappedLayer(layer.name, Fraction(cycles, batch), sheet, bottleneck, why))
+    return layers
+
+
+def layer_einsum(layer: SheetLayer, batch: int = 1) -> Einsum:
+    """Return the layer as an Einsum of 8-bit words; it computes `out` x `out` outputs and has no padding of its own."""
+    rows, columns = ((("P", layer.stride), ("R", 1)), (("Q", layer.stride), ("S", 1)))
+    dims = {
+        "N": batch,
+        "K": layer.K,
+        "C": layer.C,
+        "P": layer.out,
+        "Q": layer.out,
+        "R": layer.kernel,
+        "S": layer.kernel,
+    }
+    tensors = (
+        Tensor("Weights", tuple(((dim, 1),) for dim in "KCRS"), "Weights", bits=8),
+        Tensor("Inputs", ((("N", 1),), (("C", 1),), rows, columns), "Inputs", bits=8),
+        Tensor("Outputs", tuple(((dim, 1),) for dim in "NKPQ"), "Outputs", bits=8, psum_bits=34, output=True),
+    )
+    return Einsum(layer.name, dims, tensors)
+
+
+def _machine(configuration: Configuration) -> Architecture:
+    """arch/nvdla_large.yaml with the parameters of a configuration."""
+    channels, kernels = configuration.atomic
+    return load_architecture(
+        library.resolve("nvdla_large", "arch"),
+        {
+            "atomic.c": str(channels),
+            "atomic.k": str(kernels),
+            "cbuf": f"{configuration.cbuf_kib} KiB",
+            "cbuf_read": f"{channels + channels * kernels // SHORTEST_STRIPE} words/cycle",
+            "bandwidth": f"{float(configuration.dram_gb_per_s):g} GB/s",
+            "clock": f"{configuration.clock_mhz} MHz",
+        },
+    )
+
+
+def _fewest_cycles(
+    machine: Architecture, configuration: Configuration, layer: SheetLayer, einsum: Einsum
+) -> tuple[int, str]:
+    """Cycles and bottleneck of the best mapping.
+
+    Channels and kernels may be rounded up to whole atomic operations, and rows of outputs or of an image's kernel to
+    better factors. The second operand of a fused addition is read from DRAM besides.
+    """
+    image = layer.C <= IMAGE_CHANNELS
+    constraints = load_constraints(
+        library.resolve("nvdla_image" if image else "nvdla_direct", "constraints"), machine, einsum
+    )
+    pad = [dim for dim in ("PR" if image else "P") if einsum.dims[dim] > 1]
+    whole = {dim: _up(einsum.dims[dim], lanes) for dim, lanes in zip("CK", configuration.atomic, strict=True)}
+    pad += [f"{dim}={bound}" for dim, bound in whole.items() if bound > einsum.dims[dim] and not image]
+    result = map_einsum(machine, einsum, constraints=constraints, objective="cycles", pad=pad)
+    if result.certificate is None or not result.certificate.proved:
+        raise RuntimeError(f"{einsum.name}: the search was stopped")
+    best, dram = result.best, machine.levels[0]
+    words = sum(count.reads + count.updates for count in best.tensors if count.level == dram.name)
+    words += layer.K * layer.out**2 if layer.add else 0
+    moved = math.ceil(words / dram.bandwidth) if dram.bandwidth else 0
+    return (moved, dram.name) if moved > best.cycles else (best.cycles, best.bottleneck)
+
+
+def _rates(network: SheetNetwork) -> Iterator[Figure]:
+    for configuration in sheet_configurations():
+        fps = configuration.clock_mhz * 10**6 / network_cycles(configuration, network)
+        yield Figure(
+            case=str(configuration),
+            quantity="ResNet-50 rate",
+            unit="frames/s",
+            published=configuration.resnet50_fps or 0.0,
+            ours=float(fps),
+            tolerance=RATE_TOLERANCE,
+            variant=_SHEET,
+            why="published rounded",
+        )
+
+
+def _sheet_figures(path: Path, networks: dict[str, SheetNetwork]) -> Iterator[Figure]:
+    """Cycles of each layer that the sheet counts, and of each network, as the sheet has them."""
+    known = {made.macs: made.atomic for made in sheet_configurations()}
+    for (_, name), rows in _read(path).items():
+        network = networks[name]
+        configuration = Configuration(
+            int(rows[0]["macs_hw"]),
+            known[int(rows[0]["macs_hw"])],
+            int(rows[0]["cbuf_KiB"]),
+            Fraction(rows[0]["dram_GBs"]),
+            int(rows[0]["mhz"]),
+        )
+        for prefix, memory in _COLUMNS.items():
+            total = Fraction()
+            for row, layer in zip(rows, network.layers, strict=True):
+                published = Fraction(row[f"{prefix}_max_cycles"])
+                total += published
+                ours = sheet_cycles(configuration, network, layer, cvsram=prefix == "sram4M").total
+                yield Figure(
+                    case=f"{name} {layer.name}, {configuration}",
+                    quantity=f"{name} layer, {memory}",
+                    unit="cycles",
+                    published=float(published),
+                    ours=float(ours),
+                    tolerance=0.0,
+                    variant=_SHEET,
+                )
+            yield Figure(
+                case=f"{name}, {configuration}",
+                quantity=f"{name}, {memory}",
+                unit="cycles",
+                published=float(total),
+                ours=float(network_cycles(configuration, network, cvsram=prefix == "sram4M")),
+                tolerance=0.0,
+                variant=_SHEET,
+            )
+
+
+def _read(path: Path) -> dict[tuple[str, str], list[dict[str, str]]]:
+    """Rows of layers that the sheet counts, by configuration and network.
+
+    Raises
+    ------
+    AccelsimError
+        If the file is no table of the sheet's figures.
+    """
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    needed = {"config", "network", "macs_hw", "cbuf_KiB", "dram_GBs", "mhz"}
+    needed |= {f"{prefix}_max_cycles" for prefix in _COLUMNS}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            missing = sorted(needed - set(reader.fieldnames or ()))
+            if missing:
+                raise AccelsimError(f"{path}:1:1: is no table of NVDLA's layers; columns missing: {', '.join(missing)}")
+            for row in reader:
+                if row["sram0_max_cycles"]:
+                    groups.setdefault((row["config"], row["network"]), []).append(row)
+    except (OSError, UnicodeDecodeError) as error:
+        raise AccelsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    return groups
+
+
+def _mapped_figures(
+    configuration: Configuration, network: SheetNetwork, layers: Sequence[MappedLayer]
+) -> Iterator[Figure]:
+    for layer in layers:
+        yield Figure(
+            case=f"{network.name} {layer.name}, {configuration}",
+            quantity=f"{network.name} layer, DRAM only",
+            unit="cycles",
+            published=float(layer.sheet),
+            ours=float(layer.cycles),
+            variant=_MAPPED,
+            why=layer.why,
+        )
+
+
+def _rtl_figures(sheet: float, mapped: float) -> Iterator[Figure]:
+    rtl = rtl_run()
+    for variant, ours in ((_SHEET, sheet), (_MAPPED, mapped)):
+        yield Figure(
+            case=f"{rtl.network}, {rtl.configuration}",
+            quantity="cycles of a simulation of the hardware",
+            unit="cycles",
+            published=rtl.cycles,
+            ours=ours,
+            variant=variant,
+            why="a user's report, which does not say the number format, the batch and the memory",
+        )
+
+
+def _why(configuration: Configuration, network: SheetNetwork, layer: SheetLayer, bottleneck: str) -> str:
+    """Name what the sheet and the mapping count differently, as far as it can show."""
+    sheet = sheet_cycles(configuration, network, layer)
+    bounds = {"DRAM" if sheet.dram > sheet.mac else "MAC", "DRAM" if bottleneck == "DRAM" else "MAC"}
+    reasons = []
+    if "MAC" in bounds:
+        channels, kernels = configuration.atomic
+        image, lanes, multiple = layer.C <= IMAGE_CHANNELS, _up(layer.C, channels), network.kernels["dram"]
+        if layer.winograd:
+            reasons.append("no Winograd: 2.25x the MACs")
+        if image:
+            reasons.append(f"lines of {layer.C * layer.kernel} on {channels} lanes")
+        elif lanes > layer.channels:
+            reasons.append(f"{layer.C} channels on {lanes} lanes")
+        if _up(layer.K, multiple) != _up(layer.K, kernels) and not layer.fc:
+            reasons.append(f"{layer.K} kernels count as {_up(layer.K, kernels)}, not {_up(layer.K, multiple)}")
+    if "DRAM" in bounds:
+        if layer.winograd and layer.winograd_weights:
+            reasons.append("3 x 3 weights, not 4 x 4")
+        if layer.stride > 1 and layer.kernel == 1:
+            reasons.append(f"each weight once, not {layer.stride**2} times")
+        if layer.stored < layer.out:
+            reasons.append("outputs before pooling")
+        if bounds == {"DRAM"}:
+            reasons.append("a KiB is 1024 bytes, not 1000")
+    return "; ".join(reasons)
+
+
+def _up(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
