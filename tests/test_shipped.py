@@ -130,6 +130,25 @@ def test_resnet50__has_the_published_macs_of_v1_5():
     assert weights == 25_557_032 - 2 * 26_560 - 1000  # torchvision's parameters less batch norm and biases
 
 
+def test_resnet50_v1__has_the_published_macs():
+    """3.86 GMAC (He et al., CVPR 2016, Table 1: 3.8 G), with the same weights as v1.5."""
+    by_name = {layer.name: layer for layer in layers("resnet50_v1")}
+
+    assert macs("resnet50_v1") == 3_857_973_248 == macs("resnet50") - 3 * 77_070_336
+    assert sum(layer.repeat for layer in by_name.values()) == 54
+    assert by_name["conv3_1_reduce"].dims["P"] == 28
+
+
+def test_googlenet__has_the_published_macs():
+    """1.58 GMAC, 57 convolutions and the classifier (Szegedy et al., CVPR 2015, Table 1: 1.5 G)."""
+    network = layers("googlenet")
+    weights = sum(t.words(layer.dims) * layer.repeat for layer in network for t in layer.tensors if t.role == "Weights")
+
+    assert macs("googlenet") == 1_582_671_872
+    assert sum(layer.repeat for layer in network) == 58
+    assert weights == 6_990_272
+
+
 def test_mobilenet_v2__has_the_published_macs():
     """0.30 GMAC (Sandler et al., CVPR 2018, Table 4: 300 M; torchvision: 0.301), 52 convolutions and the classifier."""
     assert macs("mobilenet_v2") == 300_774_272
@@ -195,7 +214,10 @@ def test_single_layers__have_the_macs_that_they_say(name, expected):
         ("eyeriss", 168, 33.6e9),  # JSSC 2017, Table IV: 16.8 to 42 GMAC/s at 100 to 250 MHz
         ("systolic", 65536, 45.9e12),  # ISCA 2017: 92 TOPS
         ("nvdla", 1024, 1.02e12),  # hwarch.rst: 64 x 16 for 16 bits
+        ("nvdla_large", 2048, 2.05e12),
+        ("nvdla_small", 64, 6.4e10),
         ("nvdla_1024", 1024, 1.02e12),
+        ("simba_like", 256, 2.56e11),
         ("simba", 1024, 2.005e12),  # VLSI 2019: 4.01 TOPS
         ("gpu_sm", 1024, 312e12 / 108 / 2),  # data sheet: 312 TFLOP/s on 108 SMs
     ],

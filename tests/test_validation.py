@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from accelsim.commands import validating
 from accelsim.plots import study_table
 from accelsim.validation import STUDIES, Figure, Study, spreads
 
@@ -36,6 +37,12 @@ def test_spreads__group_by_quantity_and_name_the_worst_case():
     assert (time.count, time.equal, time.within, time.worst_case) == (3, 1, 2, "b")
     assert (time.median, time.mean, time.worst) == pytest.approx((0.05, 0.25 / 3, 0.2))
     assert (power.count, power.within, power.worst) == (1, None, 1.0)
+
+
+@pytest.fixture(autouse=True)
+def _one_study(monkeypatch):
+    """Let `accelsim validate` run Timeloop's study alone, which the tests here replace."""
+    monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
 
 
 STUDY = Study("timeloop", "a study", "a table", (figure("a", 10, 10, 0.0), figure("b", 10, 12)), ("a note",))

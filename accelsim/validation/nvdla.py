@@ -24,6 +24,7 @@ from accelsim.machines.nvdla import (
     sheet_networks,
 )
 from accelsim.search.mapper import map_einsum
+from accelsim.units import listed
 from accelsim.validation.reference import NoReferenceError, reference_paths
 from accelsim.validation.study import Figure, Study
 from accelsim.workload import Einsum, Tensor
@@ -38,6 +39,7 @@ IMAGE_CHANNELS = 4
 """Images have at most so many channels (unit_description, "Convolution with Image Input")."""
 _SHEET, _MAPPED = "sheet", "mapped"
 _COLUMNS = {"sram4M": "with CVSRAM", "sram0": "DRAM only"}
+_NUMBERS = ("macs_hw", "cbuf_KiB", "dram_GBs", "mhz", *(f"{prefix}_max_cycles" for prefix in _COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def nvdla_study(paths: Sequence[str | Path]) -> Study:
             figures += _rtl_figures(float(sheet), float(ours))
     return Study(
         name="nvdla",
-        about="NVDLA's performance sheet and published ResNet-50 rates, and the best mappings beside it",
+        about="NVDLA's performance sheet, published rates, and best mappings",
         source="nvdla/hw, perf/NVDLA_OpenSource_Performance.xlsx, commit 80ca0a5; nvdla/doc, primer.rst; hw issue 202",
         figures=tuple(figures),
         notes=(*notes, "what the sheet assumes, and why the best mapping differs: docs/nvdla.md"),
@@ -114,7 +116,7 @@ def mapped_layers(configuration: Configuration, network: SheetNetwork) -> list[M
     list of MappedLayer
         In the order of the network; cycles and weights of a fully connected layer are shared by the sheet's batch.
     """
-    machine = _machine(configuration)
+    machine = configured_machine(configuration)
     found: dict[tuple[int, ...], tuple[int, str]] = {}
     layers = []
     for layer in network.layers:
@@ -150,8 +152,8 @@ def layer_einsum(layer: SheetLayer, batch: int = 1) -> Einsum:
     return Einsum(layer.name, dims, tensors)
 
 
-def _machine(configuration: Configuration) -> Architecture:
-    """arch/nvdla_large.yaml with the parameters of a configuration."""
+def configured_machine(configuration: Configuration) -> Architecture:
+    """Load arch/nvdla_large.yaml with the parameters of a configuration."""
     channels, kernels = configuration.atomic
     return load_architecture(
         library.resolve("nvdla_large", "arch"),
@@ -208,20 +210,12 @@ def _rates(network: SheetNetwork) -> Iterator[Figure]:
 
 def _sheet_figures(path: Path, networks: dict[str, SheetNetwork]) -> Iterator[Figure]:
     """Cycles of each layer that the sheet counts, and of each network, as the sheet has them."""
-    known = {made.macs: made.atomic for made in sheet_configurations()}
-    for (_, name), rows in _read(path).items():
+    for name, configuration, rows in _read(path, networks):
         network = networks[name]
-        configuration = Configuration(
-            int(rows[0]["macs_hw"]),
-            known[int(rows[0]["macs_hw"])],
-            int(rows[0]["cbuf_KiB"]),
-            Fraction(rows[0]["dram_GBs"]),
-            int(rows[0]["mhz"]),
-        )
         for prefix, memory in _COLUMNS.items():
             total = Fraction()
             for row, layer in zip(rows, network.layers, strict=True):
-                published = Fraction(row[f"{prefix}_max_cycles"])
+                published = row[prefix]
                 total += published
                 ours = sheet_cycles(configuration, network, layer, cvsram=prefix == "sram4M").total
                 yield Figure(
@@ -244,29 +238,52 @@ def _sheet_figures(path: Path, networks: dict[str, SheetNetwork]) -> Iterator[Fi
             )
 
 
-def _read(path: Path) -> dict[tuple[str, str], list[dict[str, str]]]:
-    """Rows of layers that the sheet counts, by configuration and network.
+def _read(
+    path: Path, networks: dict[str, SheetNetwork]
+) -> Iterator[tuple[str, Configuration, list[dict[str, Fraction]]]]:
+    """Cycles of the layers that the sheet counts, by network and configuration.
 
     Raises
     ------
     AccelsimError
         If the file is no table of the sheet's figures.
     """
-    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
-    needed = {"config", "network", "macs_hw", "cbuf_KiB", "dram_GBs", "mhz"}
-    needed |= {f"{prefix}_max_cycles" for prefix in _COLUMNS}
+    groups: dict[tuple[str, str], list[dict[str, Fraction]]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            missing = sorted(needed - set(reader.fieldnames or ()))
+            missing = sorted({"config", "network", *_NUMBERS} - set(reader.fieldnames or ()))
             if missing:
                 raise AccelsimError(f"{path}:1:1: is no table of NVDLA's layers; columns missing: {', '.join(missing)}")
             for row in reader:
                 if row["sram0_max_cycles"]:
-                    groups.setdefault((row["config"], row["network"]), []).append(row)
-    except (OSError, UnicodeDecodeError) as error:
+                    group = groups.setdefault((row["config"], row["network"]), [])
+                    group.append(_numbers(row, f"{path}:{reader.line_num}"))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise AccelsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    return groups
+    known = {made.macs: made.atomic for made in sheet_configurations()}
+    for (config, name), rows in groups.items():
+        if name not in networks or len(rows) != len(networks[name].layers):
+            counts = ", ".join(f"{network.name} of {len(network.layers)}" for network in networks.values())
+            raise AccelsimError(f"{path}: {config}: {name} of {len(rows)} layers is unknown; known: {counts}")
+        macs = int(rows[0]["macs_hw"])
+        if macs not in known:
+            raise AccelsimError(f"{path}: {config}: {macs} MACs are no configuration; known: {listed(map(str, known))}")
+        made = (macs, known[macs], int(rows[0]["cbuf_KiB"]), rows[0]["dram_GBs"], int(rows[0]["mhz"]))
+        yield name, Configuration(*made), rows
+
+
+def _numbers(row: dict[str, str], place: str) -> dict[str, Fraction]:
+    """Numbers of a row by column, that of cycles by memory."""
+    found = {}
+    for column in _NUMBERS:
+        try:
+            found[column.removesuffix("_max_cycles")] = Fraction(row[column])
+        except (TypeError, ValueError):
+            raise AccelsimError(f"{place}: {column}: {row[column]!r} is no number") from None
+        if found[column.removesuffix("_max_cycles")] <= 0:
+            raise AccelsimError(f"{place}: {column}: {row[column]!r} is not above 0")
+    return found
 
 
 def _mapped_figures(
