@@ -133,7 +133,7 @@ def mapped_layers(configuration: Configuration, network: SheetNetwork) -> list[M
 
 
 def layer_einsum(layer: SheetLayer, batch: int = 1) -> Einsum:
-    """Return the layer as an Einsum of 8-bit words; it computes `out` x `out` outputs and has no padding of its own."""
+    """Return the layer as an Einsum of 8-bit words; padded points of the input count as ordinary ones."""
     rows, columns = ((("P", layer.stride), ("R", 1)), (("Q", layer.stride), ("S", 1)))
     dims = {
         "N": batch,
