@@ -179,9 +179,19 @@ def test_network__is_refused_before_its_first_layer_is_searched(tmp_path, capsys
     assert not folder.exists()
 
 
+MEANT_FOR = {
+    "nvdla_1024_sample": ("nvdla_1024", "conv"),
+    "nvdla_direct": ("nvdla", "conv"),
+    "nvdla_image": ("nvdla", "strided"),
+    "simba_like": ("simba_like", "conv"),
+}
+"""Machine and workload of constraints, where they are not Eyeriss and conv."""
+
+
 @pytest.mark.parametrize("path", library.shipped("constraints"), ids=lambda path: path.stem)
 def test_shipped_constraints__leave_valid_mappings(path):
-    machine, einsum = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    arch, workload = MEANT_FOR.get(path.stem, ("eyeriss", "conv"))
+    machine, einsum = load_architecture(arch), load_workload(workload).layers[0]
     constraints = load_constraints(path, machine, einsum)
     found = map_einsum(machine, einsum, constraints=constraints, budget=Budget(mappings=100_000))
     assert found.sample.valid > 100
