@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -49,7 +50,7 @@ def print_study(console: Console, study: Study, *, every: bool = False) -> None:
     console.print(f"Source: {study.source}")
     shown = study.figures if every or len(study.figures) <= MOST_FIGURES else study.wrong
     if shown:
-        _print_figures(console, shown)
+        _print_figures(console, shown, every=every)
     _print_spreads(console, study.figures)
     for note in study.notes:
         console.print(f"- {note}")
@@ -58,29 +59,42 @@ def print_study(console: Console, study: Study, *, every: bool = False) -> None:
 
 def study_page(study: Study) -> str:
     """A study as a section of a Markdown page, with every figure, beside a plot `NAME.svg`."""
-    console = Console(width=PAGE_WIDTH, color_system=None, file=io.StringIO())
+    console = Console(
+        width=PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
+    )
     with console.capture() as captured:
         print_study(console, study, every=True)
     lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
     return f"## {study.name}\n![{study.about}]({study.name}.svg)\n\n```text\n{lines}\n```\n"
 
 
-def _print_figures(console: Console, figures: Sequence[Figure]) -> None:
-    variants, whys = any(figure.variant for figure in figures), any(figure.why for figure in figures)
-    columns = ["case", "quantity", *(["ours is"] if variants else []), "published", "ours", "error"]
-    made = table(*columns, *(["why"] if whys else []), fold=(0, len(columns)) if whys else (0,))
+def _print_figures(console: Console, figures: Sequence[Figure], *, every: bool) -> None:
+    """Print published figures, our variants beside each, then why they differ: of all, or of those too far off."""
+    variants = list(dict.fromkeys(figure.variant for figure in figures))
+    rows: dict[tuple[str, str, float, int], dict[str, Figure]] = {}
+    seen: Counter[tuple[str, str, float, str]] = Counter()
     for figure in figures:
-        made.add_row(
-            figure.case,
-            f"{figure.quantity} [{figure.unit}]" if figure.unit else figure.quantity,
-            *([figure.variant] if variants else []),
-            f"{figure.published:,.6g}",
-            f"{figure.ours:,.6g}",
-            Text(_percent(figure.error), style="bold red" if figure.agrees is False else ""),
-            *([figure.why] if whys else []),
-        )
+        quantity = f"{figure.quantity} [{figure.unit}]" if figure.unit else figure.quantity
+        key = figure.case, quantity, figure.published
+        rows.setdefault((*key, seen[*key, figure.variant]), {})[figure.variant] = figure
+        seen[*key, figure.variant] += 1
+    ours = [column for variant in variants for column in ("\n".join(variant.split()) or "ours", "error")]
+    made = table("case", "quantity", "published", *ours, fold=(0, 1))
+    for (case, quantity, published, _), found in rows.items():
+        cells: list[str | Text] = []
+        for variant in variants:
+            one = found.get(variant)
+            style = "bold red" if one is not None and one.agrees is False else ""
+            cells += ["", ""] if one is None else [f"{one.ours:,.5g}", Text(_percent(one.error), style=style)]
+        made.add_row(case, quantity, f"{published:,.6g}", *cells)
     print_table(console, made)
     console.print()
+    for figure in figures:
+        if figure.why and (every or figure.agrees is False):
+            named = ", ".join(part for part in (figure.case, figure.quantity, figure.variant) if part)
+            console.print(Text(f"{named}: ", style="bold" if figure.agrees is False else "").append(figure.why))
+    if any(figure.why and (every or figure.agrees is False) for figure in figures):
+        console.print()
 
 
 def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from accelsim.validation.area import area_study
+from accelsim.validation.eyeriss import eyeriss_study
+from accelsim.validation.eyeriss_isca import eyeriss_isca_study
 from accelsim.validation.nvdla import MappedLayer, mapped_layers, nvdla_study
 from accelsim.validation.reference import NoReferenceError, reference_paths
 from accelsim.validation.sram import leave_one_out, sram_study
@@ -15,6 +17,8 @@ STUDIES: dict[str, Callable[[Sequence[str | Path]], Study]] = {
     "sram": sram_study,
     "area": area_study,
     "nvdla": nvdla_study,
+    "eyeriss": eyeriss_study,
+    "eyeriss_isca": eyeriss_isca_study,
 }
 """Studies by name; each takes paths of records, or none for the usual ones."""
 
