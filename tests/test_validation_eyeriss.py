@@ -97,7 +97,7 @@ def test_study__published_mappings_are_within_tolerance_but_for_the_buffer_of_co
         ("AlexNet CONV3", "buffer traffic", eyeriss.PUBLISHED)
     ]
     assert all(figure.why for figure in study.wrong)
-    as_conv4 = {f.quantity: f for f in study.figures if f.variant == eyeriss.AS_CONV4}
+    as_conv4 = {f.quantity: f for f in study.figures if f.case == eyeriss.CONV3_AS_CONV4}
     assert abs(as_conv4["buffer traffic"].error) < 1e-3
     judged = [figure for figure in study.figures if figure.agrees is not None]
     worst = {spread.quantity: spread.worst for spread in spreads(judged) if spread.variant == eyeriss.PUBLISHED}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,8 @@ class Breakdown:
     ours: dict[str, dict[str, float]]
 
 
-def breakdowns() -> list[Breakdown]:
+@functools.cache
+def breakdowns() -> tuple[Breakdown, ...]:
     """Energy of each layer of AlexNet by component: published, best row-stationary (convolutions), best of all."""
     machine, source = load_architecture("eyeriss_isca2016"), published()["isca"]
     einsums = {einsum.name: einsum for einsum in load_workload("alexnet", {"batch": str(source["batch"])}).layers}
@@ -41,7 +43,7 @@ def breakdowns() -> list[Breakdown]:
             ours[ROWS] = _by_component(map_einsum(machine, einsum, constraints=asked).best)
         ours[FREE] = _by_component(map_einsum(machine, einsum).best)
         found.append(Breakdown(layer, dict(zip(source["columns"][1:], energies, strict=True)), ours))
-    return found
+    return tuple(found)
 
 
 def _by_component(result: Result) -> dict[str, float]:
