@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelsim.report.text import print_table, table, title
-from accelsim.validation import CaseComparison, Figure, Study, spreads
+from accelsim.validation import CaseComparison, Figure, Spread, Study, spreads
 
 PAGE_WIDTH = 120
 MOST_FIGURES = 60
@@ -85,7 +85,7 @@ def _print_figures(console: Console, figures: Sequence[Figure], *, every: bool) 
         for variant in variants:
             one = found.get(variant)
             style = "bold red" if one is not None and one.agrees is False else ""
-            cells += ["", ""] if one is None else [f"{one.ours:,.5g}", Text(_percent(one.error), style=style)]
+            cells += ["", ""] if one is None else [f"{one.ours:,.6g}", Text(_percent(one.error), style=style)]
         made.add_row(case, quantity, f"{published:,.6g}", *cells)
     print_table(console, made)
     console.print()
@@ -99,14 +99,12 @@ def _print_figures(console: Console, figures: Sequence[Figure], *, every: bool) 
 
 def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
     found = spreads(figures)
-    variants = any(spread.variant for spread in found)
     judged = any(spread.within is not None for spread in found)
-    columns = ["quantity", *(["ours is"] if variants else []), "figures", "equal", "median error", "mean", "worst"]
-    made = table(*columns, *(["within tolerance"] if judged else []), left=(0, 1) if variants else (0,))
+    columns = ["quantity", "figures", "equal", "median error", "mean", "worst"]
+    made = table(*columns, *(["within tolerance"] if judged else []))
     for spread in found:
         made.add_row(
-            spread.quantity,
-            *([spread.variant] if variants else []),
+            _named(spread),
             str(spread.count),
             str(spread.equal),
             *(_percent(error).removeprefix("+") for error in (spread.median, spread.mean, spread.worst)),
@@ -115,8 +113,11 @@ def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
     print_table(console, made)
     for spread in found:
         if spread.worst:
-            which = f"{spread.quantity}, {spread.variant}" if spread.variant else spread.quantity
-            console.print(f"Worst {which}: {spread.worst_case}")
+            console.print(f"Worst {_named(spread)}: {spread.worst_case}")
+
+
+def _named(spread: Spread) -> str:
+    return f"{spread.quantity}, {spread.variant}" if spread.variant else spread.quantity
 
 
 def print_studies(console: Console, studies: Sequence[Study]) -> None:
