@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def validate_command(arguments: argparse.Namespace) -> int:
-    """Run one study, or all whose reference data is there; 1 if any figure is further off than it may be."""
+    """Run one study, or all whose reference data is there; 1 if a figure is further off than it may be, and no reason is known."""
     from accelsim.folder import refuse_directory, write_directory
     from accelsim.report.validation import print_studies, print_study
     from accelsim.validation.reference import NoReferenceError
@@ -54,7 +54,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
         print_report(show)
     for line in absent:
         sys.stderr.write(line + "\n")
-    return DIFFERS if any(study.wrong or not study.figures for study in found) else DONE
+    return DIFFERS if any(study.unexplained or not study.figures for study in found) else DONE
 
 
 def _study(name: str, paths: Sequence[str]) -> Study:

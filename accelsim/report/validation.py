@@ -123,11 +123,16 @@ def _named(spread: Spread) -> str:
 def print_studies(console: Console, studies: Sequence[Study]) -> None:
     """Print one line for each study."""
     title(console, "all studies")
-    made = table("study", "figures", "with a tolerance", "within it", "about", fold=(4,))
+    made = table("study", "figures", "with a tolerance", "within it", "beyond, explained", "about", fold=(5,))
     for study in studies:
         judged = [figure for figure in study.figures if figure.agrees is not None]
         made.add_row(
-            study.name, str(len(study.figures)), str(len(judged)), str(len(judged) - len(study.wrong)), study.about
+            study.name,
+            str(len(study.figures)),
+            str(len(judged)),
+            str(len(judged) - len(study.wrong)),
+            str(len(study.wrong) - len(study.unexplained)),
+            study.about,
         )
     print_table(console, made)
 

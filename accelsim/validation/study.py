@@ -76,6 +76,11 @@ class Study:
         """Figures that are further off than their tolerance."""
         return tuple(figure for figure in self.figures if figure.agrees is False)
 
+    @property
+    def unexplained(self) -> tuple[Figure, ...]:
+        """Those of them for which no reason is known."""
+        return tuple(figure for figure in self.wrong if not figure.why)
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
