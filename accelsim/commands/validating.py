@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def validate_command(arguments: argparse.Namespace) -> int:
-    """Run one study, or all whose reference data is there; 1 if a figure is further off than it may be, and no reason is known."""
+    """Run one study, or all whose data is there; 1 if a figure is further off than it may be for no known reason."""
     from accelsim.folder import refuse_directory, write_directory
     from accelsim.report.validation import print_studies, print_study
     from accelsim.validation.reference import NoReferenceError
