@@ -28,6 +28,7 @@ from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
+from accelsim.systolic import SYSTOLIC, Systolic, check_systolic, read_systolic
 from accelsim.units import Rate, listed
 from accelsim.workload import ROLES
 
@@ -48,7 +49,8 @@ class Level:
     An element of b bits takes `ceil(b / word_bits)` words. `size_words` is shared by all tensors; `partition_words` (by
     role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
     unlimited. `tensors` is not None only for a storage node of an uneven mapping (`accelsim.nodes`), which may keep
-    no others; the nodes of a level are neighbours of one name and share its size and bandwidth.
+    no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
+    None if the fanout is a systolic array, whose PEs are the next level.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Level:
     y: Axis = field(default_factory=Axis)
     drain_reads: bool = False
     tensors: frozenset[str] | None = None
+    systolic: Systolic | None = None
 
     @property
     def fanout(self) -> int:
@@ -130,6 +133,7 @@ _AXIS: Keys = {"size": Key(fields.positive_int, required=True), **_NETWORK}
 _EITHER_AXIS = Key(node_of(forms.either(fields.positive_int.form, keys_form(_AXIS))))
 _FANOUT: Keys = {
     **{"x": _EITHER_AXIS, "y": _EITHER_AXIS, **_NETWORK},
+    "systolic": SYSTOLIC,
     **{"class": Key(fields.name), "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
     "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS)))),
 }
@@ -138,7 +142,14 @@ _LEVEL: Keys = {
     "size": _SIZE,
     "word": Key(fields.positive_size_bits, required=True),
     **{"block_size": _COUNT, "multiple_buffering": _COUNT},
-    **{"bandwidth": _RATE, "read_bandwidth": _RATE, "write_bandwidth": _RATE, "keep": _ROLES, "bypass": _ROLES},
+    **{
+        "bandwidth": _RATE,
+        "read_bandwidth": _RATE,
+        "write_bandwidth": _RATE,
+        "efficiency": Key(fields.share),
+        "keep": _ROLES,
+        "bypass": _ROLES,
+    },
     "fanout": Key(node_of(keys_form(_FANOUT))),
     "drain_reads": Key(fields.boolean),
     "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
@@ -252,6 +263,7 @@ def _levels(top: Fields, machine: _Machine) -> list[Level]:
         elif read.name:
             lines[read.name] = level.entries["name"].mark.line
         levels.append(read)
+    check_systolic(levels, [item for item in node.items if isinstance(item, MapNode)], problems)
     return levels
 
 
@@ -278,6 +290,8 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
                 level.entries["size"], f"{role} is kept but has no partition", f"add `{role}: …` to the size"
             )
         bypass |= frozenset(ROLES) - partition_words.keys()
+    array = read_systolic(level)
+    efficiency: Fraction = level.value("efficiency", Fraction(1))
     read = Level(
         name=name,
         component=component,
@@ -286,14 +300,15 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         size_words=size_words,
         partition_words=partition_words,
         multiple_buffering=level.value("multiple_buffering", 1),
-        bandwidth=_bandwidth(level, "bandwidth", word_bits, machine),
-        read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine),
-        write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine),
+        bandwidth=_bandwidth(level, "bandwidth", word_bits, machine, efficiency),
+        read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
+        write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
         keep=frozenset(ROLES) if first else keep,
         bypass=frozenset() if first else bypass,
-        x=_axis(level, "x"),
-        y=_axis(level, "y"),
+        x=_axis(level, "x", array),
+        y=_axis(level, "y", array),
         drain_reads=level.value("drain_reads", False),
+        systolic=array,
     )
     _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)
@@ -348,8 +363,8 @@ def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
     return None if bits is None else bits // word_bits
 
 
-def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine) -> Fraction | None:
-    """Bandwidth of one instance [words/cycle]."""
+def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine, efficiency: Fraction) -> Fraction | None:
+    """Bandwidth that one instance reaches [words/cycle]."""
     node = level.get(key)
     rate: Rate | None = level.value(key, None)
     if node is None or rate is None:
@@ -358,11 +373,14 @@ def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine) -> Fr
     if words is None:
         what = f"{describe(node)} is per second, but the architecture has no clock"
         level.problems.add(node, what, "add `clock: 1 GHz`, or write it per cycle")
-    return words
+        return None
+    return words * efficiency
 
 
 def _check_bandwidths(level: Fields) -> None:
     given = [key for key in ("read_bandwidth", "write_bandwidth") if key in level]
+    if "efficiency" in level and not given and "bandwidth" not in level:
+        level.problems.add(level.entries["efficiency"], "stands without a bandwidth", "add `bandwidth: …`")
     if "bandwidth" in level and given:
         what = f"stands beside '{given[0]}'"
         level.problems.add(
@@ -373,14 +391,15 @@ def _check_bandwidths(level: Fields) -> None:
         level.problems.add(level.entries[given[0]], f"'{other}' is missing beside it")
 
 
-def _axis(level: Fields, key: str) -> Axis:
+def _axis(level: Fields, key: str, array: Systolic | None) -> Axis:
     """Read one axis of the fanout; what it does not say of its network, the fanout says for both."""
     node = level.get("fanout")
     if node is None or isinstance(node, BadNode):
         return Axis()
     quiet = level.problems if key == "x" else Problems()  # what both axes share is reported once
     fanout = Fields(node, quiet, _FANOUT)
-    shared = [fanout.value(name, True) for name in _NETWORK]
+    usual = (True, True) if array is None else array.shares(key)
+    shared = [fanout.value(name, default) for name, default in zip(_NETWORK, usual, strict=True)]
     axis_node = fanout.get(key)
     if axis_node is None or isinstance(axis_node, BadNode):
         return Axis(1, *shared)

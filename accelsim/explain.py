@@ -13,6 +13,7 @@ from accelsim.architecture import Architecture
 from accelsim.errors import AccelsimError
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.mapping import last_passes
+from accelsim.model.array_oracle import walk_array
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import Box, OracleCounts, Step, execute, walk_tile
 from accelsim.result import Result
@@ -189,7 +190,7 @@ def explain(
         compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
-        same=_same(result, counts, totals),
+        same=_same(architecture, einsum, result, counts, totals),
     )
 
 
@@ -198,13 +199,21 @@ def same_as_walked(architecture: Architecture, einsum: Einsum, result: Result) -
     if einsum.macs * result.compute_used > LARGEST_WALK:
         return None
     counts = execute(architecture, einsum, result.mapping)
-    return _same(result, counts, _totals(result, counts))
+    return _same(architecture, einsum, result, counts, _totals(result, counts))
 
 
-def _same(result: Result, counts: OracleCounts, totals: Sequence[Mapping[str, Any]]) -> bool:
+def _same(
+    architecture: Architecture,
+    einsum: Einsum,
+    result: Result,
+    counts: OracleCounts,
+    totals: Sequence[Mapping[str, Any]],
+) -> bool:
+    array = walk_array(architecture, einsum, result.mapping)
     return (
         all(row["counted"] == row["formula"] for row in totals)
         and counts.steps * result.cycles_per_mac == result.compute_cycles
+        and (array is None or array.cycles == result.busy_cycles)
     )
 
 

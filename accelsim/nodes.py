@@ -35,7 +35,8 @@ def arrange(architecture: Architecture, arrangement: Arrangement) -> Architectur
     for level, nodes in zip(architecture.levels, arrangement, strict=True):
         for number, tensors in enumerate(nodes, 1):
             last = number == len(nodes)
-            levels.append(replace(level, tensors=tensors, x=level.x if last else Axis(), y=level.y if last else Axis()))
+            node = replace(level, tensors=tensors)
+            levels.append(node if last else replace(node, x=Axis(), y=Axis(), systolic=None))
         levels += [] if nodes else [level]
     return replace(architecture, levels=tuple(levels))
 

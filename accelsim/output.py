@@ -119,6 +119,7 @@ def result_json(result: Result) -> dict[str, Any]:
             "cycles_per_mac": result.cycles_per_mac,
             "energy_pj": result.compute_pj,
         },
+        "ramps": [asdict(ramp) for ramp in result.ramps],
         "levels": [asdict(level) for level in result.levels],
         "tensors": [{**asdict(tensor), "energy_pj": tensor.energy_pj} for tensor in result.tensors],
         "networks": [asdict(network) for network in result.networks],

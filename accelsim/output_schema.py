@@ -68,6 +68,7 @@ _RESULT = _record(
     compute=_record(
         name=_TEXT, instances=_SOME, used_instances=_SOME, cycles=_SOME, cycles_per_mac=_SOME, energy_pj=_NUMBER
     ),
+    ramps=_rows(_record(what=_TEXT, times=_SOME, cycles=_SOME)),
     levels=_rows(
         _record(
             level=_TEXT,

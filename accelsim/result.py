@@ -135,6 +135,25 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Ramp:
+    """Cycles in which the compute units wait for a systolic array to fill, drain or take in what it holds.
+
+    Attributes
+    ----------
+    what : str
+        Such as `skew of the array` or `preload of Weights`.
+    times : int
+        How often it is paid.
+    cycles : int
+        In all.
+    """
+
+    what: str
+    times: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What one mapping of one layer costs on one machine.
 
@@ -148,8 +167,12 @@ class Result:
         Multiply-accumulates of the layer, and those done, padding included.
     energy_pj : float
         Total energy [pJ]: compute, storage, networks, leakage.
+    compute_cycles : int
+        Cycles in which compute units act.
+    ramps : tuple of Ramp
+        Cycles before, between and after these that a systolic array costs, one by one.
     cycles : int
-        The largest of compute cycles and every level's cycles.
+        The largest of every level's cycles, and of compute cycles with ramps.
     """
 
     architecture: str
@@ -171,6 +194,7 @@ class Result:
     levels: tuple[LevelResult, ...]
     tensors: tuple[TensorAtLevel, ...]
     networks: tuple[TensorOnNetwork, ...]
+    ramps: tuple[Ramp, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -228,9 +252,14 @@ class Result:
         )
 
     @property
+    def busy_cycles(self) -> int:
+        """Cycles of the compute units with all ramps."""
+        return self.compute_cycles + sum(ramp.cycles for ramp in self.ramps)
+
+    @property
     def bottleneck(self) -> str:
         """The component whose cycles are the total: the compute units, or the outermost level that needs as long."""
-        if self.compute_cycles == self.cycles:
+        if self.busy_cycles == self.cycles:
             return self.compute
         return next(level.level for level in self.levels if level.cycles == self.cycles)
 
@@ -271,9 +300,9 @@ class Result:
     def cycle_rows(self) -> list[Dict[str, Any]]:
         """Cycles that each component needs, outermost first, their share of the total, and which one is the bottleneck.
 
-        A level whose bandwidth is unlimited needs none.
+        A level whose bandwidth is unlimited needs none. Those of the compute units are with ramps.
         """
-        needed = [(level.level, level.cycles) for level in self.levels] + [(self.compute, self.compute_cycles)]
+        needed = [(level.level, level.cycles) for level in self.levels] + [(self.compute, self.busy_cycles)]
         bottleneck = self.bottleneck
         return [
             {"component": name, "cycles": cycles, "share": cycles / self.cycles, "bottleneck": name == bottleneck}

@@ -39,6 +39,22 @@ architecture:
     return load
 
 
+def test_efficiency__lowers_both_bandwidths_exactly(load):
+    glb = load("size: 1 KiB, read_bandwidth: 2 words/cycle, write_bandwidth: 3 B/cycle, efficiency: 0.7").levels[1]
+    assert (glb.read_bandwidth, glb.write_bandwidth) == (Fraction(7, 5), Fraction(21, 20))
+
+
+@pytest.mark.parametrize("share", ["0", "1.1", "-0.5", "80%", "1e-1"])
+def test_efficiency__is_a_share(load, share):
+    with pytest.raises(SpecError, match="efficiency: expected a share above 0, at most 1, got"):
+        load(f"size: 1 KiB, bandwidth: 2 words/cycle, efficiency: {share}")
+
+
+def test_efficiency__needs_a_bandwidth(load):
+    with pytest.raises(SpecError, match="efficiency: stands without a bandwidth; add `bandwidth: …`"):
+        load("size: 1 KiB, efficiency: 0.5")
+
+
 def test_load_architecture__reads_every_key(load):
     machine = load(
         "size: 64 KiB, block_size: 4, multiple_buffering: 2, read_bandwidth: 2 words/cycle, write_bandwidth: 3 B/cycle,"

@@ -64,6 +64,6 @@ def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> 
             [order[row["component"]], tensors.get(row["tensor"], len(tensors)), rounded(row["energy_pj"], 5)]
             for row in result.energy_by_tensor_rows()
         ],
-        "needed": [level.cycles for level in result.levels] + [result.compute_cycles],
+        "needed": [level.cycles for level in result.levels] + [result.busy_cycles],
         "intensity": [None if value is None else rounded(value, 5) for value in intensities],
     }

@@ -14,6 +14,7 @@ from accelsim.model.encode import Bools, Encoded, Floats, Ints
 TILE, READS, FILLS, UPDATES, TRANSFERS, PARTIAL, DOWN, UP = range(8)
 INSIDE, BEFORE, SPREAD = range(3)
 STEPS, VISITS, USED, PARTS_APART, LOOPS, READ, WRITTEN, CYCLES = range(8)
+TILES, WORDS, FIRST = range(3)
 
 
 class Detail(NamedTuple):
@@ -28,7 +29,9 @@ class Detail(NamedTuple):
     order; SPREAD, spatial bound. level : int64[L+1, 8]: STEPS, product of all temporal bounds of the levels outside;
     VISITS, of those that move the output; USED, instances in use; PARTS_APART, how many of them hold parts of one sum;
     LOOPS, temporal loops of bound > 1; READ, WRITTEN [storage words an instance], summed over tensors; CYCLES. energy :
-    float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of windows.
+    float64[L, T, 4] [pJ, all instances]; leak : float64[L]; reach : bool[W], marks for unions of windows; array :
+    int64[3], of what a systolic array holds in place: TILES, how often it changes; WORDS that enter a PE in all, and
+    FIRST, in its first tile.
     """
 
     at: Ints
@@ -37,6 +40,7 @@ class Detail(NamedTuple):
     energy: Floats
     leak: Floats
     reach: Bools
+    array: Ints
 
     @property
     def tile(self) -> Ints:
@@ -106,6 +110,7 @@ def make_detail(encoded: Encoded) -> Detail:
         energy=np.zeros((levels, tensors, 4), np.float64),
         leak=np.zeros(levels, np.float64),
         reach=np.zeros(reach + 1, np.bool_),
+        array=np.zeros(3, np.int64),
     )
     detail.level[:, [STEPS, VISITS, USED, PARTS_APART]] = 1
     detail.at[:, :, [DOWN, UP]] = 1

@@ -27,6 +27,9 @@ Bools = npt.NDArray[np.bool_]
 
 SAFE = 2**62
 UNLIMITED = -1
+PE, ROWS, SKEW, BUFFERED = range(4)
+"""Of a systolic array: the level of its PEs, -1 if there is none; rows that a stationary word passes, 0 if none enters
+from above; cycles of skew; whether the next tile comes in while one is used."""
 
 
 class Constants(NamedTuple):
@@ -44,7 +47,9 @@ class Constants(NamedTuple):
     power of two; bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if unlimited;
     limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an
     access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
-    mac : float64[1] [pJ]; mac_cycles : int64[1].
+    mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level;
+    array : int64[4], PE, ROWS, SKEW, BUFFERED of a systolic array; stationary : bool[T], held in its PEs; most_held :
+    int64[T], words of it that a PE has room for, -1 unlimited.
     """
 
     bounds: Ints
@@ -79,6 +84,9 @@ class Constants(NamedTuple):
     mac: Floats
     mac_cycles: Ints
     nodes: Ints
+    array: Ints
+    stationary: Bools
+    most_held: Ints
 
 
 class Batch(NamedTuple):
@@ -145,7 +153,9 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
             parts[index, t, 0] = -(-tensor.bits // level.word_bits)
             parts[index, t, 1] = -(-(tensor.psum_bits if tensor.output else tensor.bits) // level.word_bits)
     bandwidth = _bandwidth(architecture)
-    _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)))
+    array, stationary, most_held = _array(architecture, tensors, parts)
+    ramp = int(array[ROWS] + array[SKEW])
+    _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)), ramp)
     energy, leak = _energies(architecture, tensors)
     constants = Constants(
         bounds=np.array([einsum.dims[dim] for dim in dims], np.int64),
@@ -180,6 +190,9 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
         nodes=_nodes(architecture),
+        array=array,
+        stationary=stationary,
+        most_held=most_held,
     )
     return Encoded(architecture, einsum, dims, tensors, constants)
 
@@ -237,12 +250,39 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
     return energy, leak
 
 
-def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rate: int) -> None:
+def _array(architecture: Architecture, tensors: Sequence[Tensor], parts: Ints) -> tuple[Ints, Bools, Ints]:
+    """Systolic array of the machine, the tensors held in its PEs, and words of each that a PE has room for."""
+    array, held = np.array([-1, 0, 0, 0], np.int64), np.zeros(len(tensors), np.bool_)
+    most = np.full(len(tensors), UNLIMITED, np.int64)
+    for index, level in enumerate(architecture.levels):
+        if level.systolic is None:
+            continue
+        role = level.systolic.stationary
+        if array[PE] >= 0 or index + 1 == len(architecture.levels):
+            raise AccelsimError(f"level {level.name}: a machine has one systolic array, and a level inside it: its PEs")
+        inside = architecture.levels[index + 1]
+        if role not in inside.keep:
+            raise AccelsimError(f"level {inside.name}: the PEs of a systolic array keep {role}")
+        rows = 0 if role == "Outputs" else level.y.size
+        skew = (level.x.size + level.y.size - 2) * architecture.compute.cycles_per_mac
+        array[:] = index + 1, rows, skew, level.systolic.double_buffered
+        for t, tensor in enumerate(tensors):
+            held[t] = tensor.role == role
+            room = inside.size_words
+            if inside.partition_words is not None:
+                room = inside.partition_words.get(tensor.role, 0)
+            if room is not None:
+                most[t] = room // inside.multiple_buffering // int(parts[index + 1, t].min())
+    return array, held, most
+
+
+def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rate: int, ramp: int) -> None:
     """Prove that no integer in the kernel passes 2**62, or refuse.
 
     A rank's extent is at most the sum of its coefficients times the product of its dimensions' tile sizes; so words
     moved to all instances of a level are at most MACs x (that factor over all ranks), and summed over tensors, times
-    words an element takes, times the bandwidth's denominator, bounds every intermediate.
+    words an element takes, times the bandwidth's denominator, bounds every intermediate. A ramp comes with a word that
+    enters a PE, or with a step, and there is one step at least.
     """
     words = sum(
         math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks) * einsum.macs
@@ -250,7 +290,9 @@ def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rat
     )
     # four times: a port carries reads, drain reads, fills and updates, added up before they are divided by its
     # bandwidth
-    bound = 4 * words * parts * rate * architecture.compute.cycles_per_mac
+    bound = words * max(
+        4 * parts * rate * architecture.compute.cycles_per_mac, architecture.compute.cycles_per_mac + 2 * ramp
+    )
     if bound >= SAFE:
         raise AccelsimError(
             f"{einsum.name} on {architecture.name}: counts could pass 2**{bound.bit_length() - 1}, and 64-bit "

@@ -10,6 +10,7 @@ from accelsim.architecture import Architecture, Level
 from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.ragged import Parts, ragged_parts
+from accelsim.model.ramps import array_ramps
 from accelsim.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 from accelsim.units import format_bits
@@ -88,12 +89,13 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         levels=tuple(levels),
         tensors=tuple(parts.at_level),
         networks=tuple(parts.on_network),
+        ramps=parts.ramps,
     )
 
 
 def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     """Count a mapping whose loops leave no remainder."""
-    from accelsim.model.detail import make_detail
+    from accelsim.model.detail import FIRST, TILES, WORDS, make_detail
     from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
 
     s = make_detail(encoded)
@@ -145,15 +147,19 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
                     spatial_reduction=children / distinct_up if tensor.output else 1.0,
                 )
             )
+    array = s.array.tolist()
+    steps = int(s.steps[-1])
+    compute_cycles = steps * encoded.architecture.compute.cycles_per_mac
     return Parts(
         used=[int(s.used[node]) for node in first],
-        steps=int(s.steps[-1]),
+        steps=steps,
         at_level=at_level,
         on_network=on_network,
         cycles_of=[int(s.cycles[node]) for node in first[:-1]],
         leak_pj=[float(s.leak[node]) for node in first[:-1]],
         energy_pj=float(energy[0]),
         cycles=int(cycles[0]),
+        ramps=array_ramps(encoded, compute_cycles, array[TILES], array[WORDS], array[FIRST]),
     )
 
 

@@ -15,6 +15,8 @@ _OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True
 _KERNELS = (
     "model/kernel.py",
     "model/windows.py",
+    "model/entering.py",
+    "model/systolic.py",
     "mapspace/kernel.py",
     "population/draw_kernel.py",
     "search/kernel.py",

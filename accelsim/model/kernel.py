@@ -31,9 +31,11 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.entering import words_into
 from accelsim.model.jit import inline, jit, merge
-from accelsim.model.windows import distinct_windows, seen_windows, words_into_window
+from accelsim.model.systolic import held_cycles
+from accelsim.model.windows import distinct_windows, seen_windows
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION = range(6)
 RULES = 8
@@ -183,19 +185,6 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
         s.level[lv + 1, VISITS] = visits
 
 
-@inline
-def words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
-    """Words that enter one instance's tile: one tile a step of the loops down to the innermost that moves it."""
-    for lv in range(level - 1, -1, -1):
-        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
-            d = order[lv, j]
-            if c.relevant[t, d]:
-                if c.windowed[t]:
-                    return words_into_window(c, temporal, order, s, level, t, lv, j)
-                return s.at[level, t, TILE] * s.place[lv, j, BEFORE] * temporal[lv, d]
-    return s.at[level, t, TILE]
-
-
 @merge
 def _account(
     c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: int, every: bool
@@ -337,6 +326,8 @@ def cost(
             energy += _move_input(c, temporal, order, x, y, keep, s, t, every)
     energy += _move_output(c, temporal, order, x, y, keep, s, every)
     cycles = s.level[levels, STEPS] * c.mac_cycles[0]
+    if c.array[PE] >= 0:
+        cycles = held_cycles(c, temporal, order, keep, s, cycles)
     for lv in range(levels):
         if c.limited[lv]:
             needed = port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)

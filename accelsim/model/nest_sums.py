@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from accelsim.mapping import Mapping as LoopNest
@@ -145,6 +145,22 @@ class NestSums:
             words += product
         return words * self._window_groups(operand, child, near, kind, instances)
 
+    def moves(self, operand: Operand, child: int) -> int:
+        """Steps that move the tile of the first instance of a level, the first one included: boxes of one word."""
+        points = replace(operand, alone=dict.fromkeys(operand.alone, 0))
+        tiles = 0
+        for number, factors in self._entering_terms(points, child, one_word=True):
+            for method, dim, place, factor in factors:
+                sums, choice = self.sums[dim], self._choice(dim, True, child, child, DOWN, FIRST)
+                if method == _VISITS:
+                    number *= sums.visits(child, place, factor, choice)
+                elif method == _RESTING:
+                    number *= sums.resting(child, place, factor, choice)
+                else:
+                    number *= sums.steps_of(child, place, choice)
+            tiles += number
+        return tiles
+
     def seen(self, operand: Operand, child: int, near: int, instances: Instances) -> int:
         """Different words that pass through each chosen instance of level `near` in tiles of level `child`."""
         words = self._seen_windows(operand, child, near) * self._windowed_instances(operand, near, instances)
@@ -190,11 +206,11 @@ class NestSums:
             )
         return self.choices[key]
 
-    def _entering_terms(self, operand: Operand, child: int) -> list[_Term]:
+    def _entering_terms(self, operand: Operand, child: int, *, one_word: bool = False) -> list[_Term]:
         """Words that enter a tile: a box for each step of the loops down to the innermost that moves it, less savings.
 
         Nothing enters where that loop and the others that move the tile make one iteration below a loop that does not;
-        less does where a window keeps its halo.
+        less does where a window keeps its halo. With `one_word` boxes along windows are of one word.
         """
         outside = [loop for loop in self.time if loop.level < child]
         windowed = math.prod(loop.bound for loop in outside if loop.dim in operand.window_dims)
@@ -203,10 +219,10 @@ class NestSums:
             return [_Term(windowed, [(_VISITS, dim, ALL_STEPS, factor) for dim, factor in dims])]
         moving = [loop.place for loop in outside if loop.dim not in operand.other]
         innermost = moving[-1] if moving else -1
-        box = self._window_box(operand, child)
+        box = 1 if one_word else self._window_box(operand, child)
         whole = [(_VISITS, dim, ALL_STEPS, factor) for dim, factor in operand.alone.items()]
         terms = [_Term(windowed * box, whole + [(_VISITS, dim, innermost, 0) for dim in operand.other])]
-        saved = dict(self._window_savings(operand, child, outside))
+        saved = dict(self._window_savings(operand, child, outside, one_word=one_word))
         for loop in reversed(outside):
             if loop.place > innermost:
                 continue
@@ -224,9 +240,11 @@ class NestSums:
                 terms.append(_Term(-windowed * box, resting + others))
         return terms
 
-    def _window_savings(self, operand: Operand, child: int, outside: list[_Time]) -> Iterator[tuple[int, int]]:
+    def _window_savings(
+        self, operand: Operand, child: int, outside: list[_Time], *, one_word: bool
+    ) -> Iterator[tuple[int, int]]:
         """Words saved in all steps of each loop over a dimension of a window, by its place; see model/windows.py."""
-        box, back, first, new, same = self._window_box(operand, child), 0, 0, 0, True
+        box, back, first, new, same = 1 if one_word else self._window_box(operand, child), 0, 0, 0, True
         rank: tuple[tuple[str, int], ...] = ()
         loops = [loop for loop in outside if loop.dim in operand.window_dims]
         for i in range(len(loops) - 1, -1, -1):
@@ -236,7 +254,8 @@ class NestSums:
             steps = (loop.bound - 1) * math.prod(outer.bound for outer in loops[:i])
             if not rank:
                 rank, first = own, step
-                extent = 1 + sum(factor * (self.sums[dim].outside(child).span - 1) for dim, factor in rank)
+                spans = ((factor, self.sums[dim].outside(child).span) for dim, factor in rank)
+                extent = 1 if one_word else 1 + sum(factor * (span - 1) for factor, span in spans)
                 new = box // extent * min(extent, step)
             same = same and own == rank
             if not same:

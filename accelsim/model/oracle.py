@@ -283,18 +283,18 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
             counts[index][tensor.name] = TensorCounts(largest, {**none}, {**none}, {**none}, {**none})
         for parent, child in itertools.pairwise([*keeps, levels]):
             _count_link(architecture, einsum, mapping, tensor, parent, child, counts, transfers)
-    result = OracleCounts(_count_steps(einsum, loops), used, counts, transfers)
+    result = OracleCounts(len(acting_steps(einsum, loops)), used, counts, transfers)
     result.fails = _fails(architecture, einsum, mapping, result)
     return result
 
 
-def _count_steps(einsum: Einsum, loops: list[NestLoop]) -> int:
-    """Steps of the temporal loops in which some compute unit acts."""
+def acting_steps(einsum: Einsum, loops: list[NestLoop]) -> list[tuple[int, ...]]:
+    """Steps of the temporal loops in which some compute unit acts, in order."""
     acting = set()
     for indices in itertools.product(*(range(loop.bound) for loop in loops)):
         if _happens(einsum, _place(einsum, loops, indices)):
             acting.add(tuple(index for loop, index in zip(loops, indices, strict=True) if not loop.axis))
-    return len(acting)
+    return sorted(acting)
 
 
 def _in_time(steps: Iterable[Step]) -> list[list[Step]]:

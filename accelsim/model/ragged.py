@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from accelsim.architecture import Level
 from accelsim.mapping import Mapping as LoopNest
-from accelsim.model.encode import Encoded
+from accelsim.model.encode import PE, Encoded
 from accelsim.model.nest_sums import DOWN, UP, Instances, NestSums, Operand, operand_of
+from accelsim.model.ramps import array_ramps
 from accelsim.model.remainders import ALL, FIRST, Choice, instance_classes
 from accelsim.nodes import first_nodes
-from accelsim.result import TensorAtLevel, TensorOnNetwork
+from accelsim.result import Ramp, TensorAtLevel, TensorOnNetwork
 from accelsim.workload import ROLES
 
 
@@ -36,6 +37,7 @@ class Parts(NamedTuple):
     leak_pj: list[float]
     energy_pj: float
     cycles: int
+    ramps: tuple[Ramp, ...]
 
 
 class _Counts(NamedTuple):
@@ -103,6 +105,7 @@ def ragged_parts(encoded: Encoded, mapping: LoopNest) -> Parts:
         leak_pj=[leaks[first] for first, _ in model.nodes],
         energy_pj=math.fsum([*energies.values(), *leaks, model.compute_pj]),
         cycles=cycles,
+        ramps=model.ramps(),
     )
 
 
@@ -123,6 +126,7 @@ class _Model:
         self.sums = NestSums(encoded, mapping)
         self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
         self.steps = self.sums.steps
+        self.compute_cycles = self.steps * encoded.architecture.compute.cycles_per_mac
         self.compute_pj = encoded.einsum.macs * float(encoded.constants.mac[0])
         self.kept: dict[tuple[int, int], _Kept] = {}
         self.crossing: dict[tuple[int, int], int] = {}
@@ -253,8 +257,23 @@ class _Model:
 
     def cycles(self) -> int:
         """Cycles of the whole machine."""
-        compute = self.steps * self.encoded.architecture.compute.cycles_per_mac
-        return max(compute, *(self.cycles_of(first, end) for first, end in self.nodes))
+        busy = self.compute_cycles + sum(ramp.cycles for ramp in self.ramps())
+        return max(busy, *(self.cycles_of(first, end) for first, end in self.nodes))
+
+    def ramps(self) -> tuple[Ramp, ...]:
+        """Ramps of a systolic array: of the first PE, which acts whenever any does."""
+        tiles, words, first = 0, 0, 0
+        constants = self.encoded.constants
+        for operand in self.operands:
+            for level in range(int(constants.array[PE]), self.levels) if constants.stationary[operand.index] else ():
+                if (
+                    self.machine[level].name == self.machine[constants.array[PE]].name
+                    and (level, operand.index) in self.tiles
+                ):
+                    tiles += self.sums.moves(operand, level)
+                    words += self.sums.entering(operand, level, level, DOWN, FIRST)
+                    first += self.tiles[level, operand.index]
+        return array_ramps(self.encoded, self.compute_cycles, max(tiles, 1), words, first)
 
     def energies(self) -> dict[tuple[int, int, int], float]:
         """Energy [pJ] of all instances by level, tensor and action."""

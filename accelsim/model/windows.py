@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD, TILE
+from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD
 from accelsim.model.jit import inline, jit
 
 if TYPE_CHECKING:
@@ -91,20 +91,22 @@ def distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: i
 
 
 @jit
-def words_into_window(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int) -> int:
+def words_into_window(
+    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int, words: int
+) -> int:
     """Words that enter one instance's tile of a windowed tensor, which loop j of level lv is the innermost to move.
 
-    These are the first box, whole boxes, and new parts where a halo is kept.
+    These are the first box of so many `words`, whole boxes, and new parts where a halo is kept. A box of one word, as
+    which `tiles_into` takes any, has no halo.
 
     Only the innermost loop that moves the tile, k, can keep a halo, because the step vector of any loop further out
     differs from the remembered one, except where loops on the same rank happen to continue k's steps (same vector) or
     to leave the box in place.
     """
-    words = s.at[level, t, TILE]
     d = order[lv, j]
     rank, step, extent = c.rank[t, d], c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD], 1
     for k in range(c.terms[t]):
-        if c.rank[t, c.term[t, k]] == rank:
+        if words > 1 and c.rank[t, c.term[t, k]] == rank:
             extent += c.factor[t, c.term[t, k]] * (s.place[level, c.term[t, k], INSIDE] - 1)
     new = words // extent * min(extent, step)
     total = s.place[lv, j, BEFORE] * (words + (temporal[lv, d] - 1) * new)

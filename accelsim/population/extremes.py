@@ -22,7 +22,7 @@ from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.mapspace.tiles import along
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import Batch, Floats, Ints, decode_mapping, encode_mappings
+from accelsim.model.encode import PE, ROWS, SKEW, Batch, Floats, Ints, decode_mapping, encode_mappings
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
 from accelsim.population.steps import Keeping, Nest
@@ -58,6 +58,10 @@ def upper_limits(nest: Nest) -> Limits:
             words += np.max([moved for _, moved in chains], axis=0)
         energy, outer, ports = max(energy, total), max(outer, float(words[0].sum())), np.maximum(ports, words)
     cycles = macs * float(c.mac_cycles[0])
+    if c.array[PE] >= 0:  # each step may change what the PEs hold
+        held = most[c.array[PE] : c.nodes[c.array[PE], 1]].max(axis=0)[c.stationary]
+        changes = max(macs * len(held), 1.0)
+        cycles += float(c.array[SKEW]) * changes + float(c.array[ROWS]) * float(held.sum())
     for lv in range(len(c.fanout)):
         for words_at, port in zip((ports[lv].sum(), *ports[lv]), range(3), strict=True):
             if c.bandwidth[lv, port, 0] > 0:
@@ -110,7 +114,7 @@ def _chain_cost(nest: Nest, t: int, chain: list[int], most: Floats) -> tuple[flo
         crossing = 2 * words if output else words
         energy += crossing * float(c.energy[level:child, t, BY_TRANSFER].sum())
         if output:  # what comes for the first time is not read
-            first = float(c.whole[t]) if not c.windowed[t] else 0.0
+            first = float(c.bounds[c.relevant[t]].prod()) if not c.windowed[t] else 0.0  # a stride skips words of a box
             energy += book(level, max(words - first, 0.0), BY_READ) + book(level, words, BY_UPDATE)
         else:
             energy += book(level, words, BY_READ)

@@ -185,3 +185,10 @@ def _print_cycles(console: Console, result: Result) -> None:
         bar.append(" <- bottleneck" if component["bottleneck"] else "", style="bold")
         made.add_row(*row, bar)
     console.print(made)
+    if result.ramps:
+        console.print(Text(f"{result.compute} with its ramps, one by one:"))
+        wide = len(f"{result.busy_cycles:,}")
+        console.print(Text(f"  {result.compute_cycles:>{wide},} in which compute units act"))
+        for ramp in result.ramps:
+            times = f", {ramp.times:,} times" if ramp.times > 1 else ""
+            console.print(Text(f"  {ramp.cycles:>{wide},} {ramp.what}{times}"))

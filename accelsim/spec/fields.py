@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
@@ -237,6 +238,17 @@ def boolean(node: Node, problems: Problems) -> bool | None:
         return node.text.lower() == "true"
     problems.add(node, f"expected true or false, got {describe(node)}")
     return None
+
+
+@formed(forms.fraction(0, 1))
+def share(node: Node, problems: Problems) -> Fraction | None:
+    """Read a share above 0, at most 1, exactly."""
+    text = node.text if isinstance(node, ScalarNode) else ""
+    value = Fraction(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,12}", text) else Fraction(0)
+    if not 0 < value <= 1:
+        problems.add(node, f"expected a share above 0, at most 1, got {describe(node)}", "such as 0.8")
+        return None
+    return value
 
 
 def one_of(choices: Iterable[str], noun: str = "") -> Formed[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import DOWN, PARTIAL, READS, TILE, UP, USED, Detail
-from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
@@ -43,6 +43,7 @@ from accelsim.search.exact.node_kernel import (
     known_port_cycles,
     lay_block,
     lay_bounds,
+    least_array_cycles,
     least_port_cycles,
     mix_statuses,
     next_mid,
@@ -90,7 +91,10 @@ def _bound(
     ported = g.port.shape[0] > 0 and not goal.energy_only[0]
     known = known_port_cycles(c, path, level) if ported else 0.0
     for b in range(spreads):
-        cycles = max(float(least_cycles), np.ceil(steps / g.edges[level, b] * (1.0 - SURE)))
+        cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
+        if c.array[PE] >= 0 and not goal.energy_only[0]:
+            cycles = least_array_cycles(c, shapes, path, s, level, inside, g.edges[level, b], cycles)
+        cycles = max(float(least_cycles), cycles)
         if cycles > float(g.most_cycles[0]):
             continue
         energy, port = path.energy[level], known
@@ -413,9 +417,9 @@ def root_bounds(
         shape = shape_of(shapes, path.mid[0])
         path.mix[0], path.mix_weight[0] = g.still[0], 1.0
         found.tally[0] += 1
+        bound, mask = np.inf, lay_bounds(shapes, path, ROOT)
         if _bound(c, shapes, g, goal, found, path, s, ROOT, AROUND, shape, ONE) == np.inf:
             continue
-        bound, mask = np.inf, lay_bounds(shapes, path, ROOT)
         for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):
             bound = min(bound, _block_bound(c, shapes, g, goal, found, path, s, ROOT, row, g.orders))
         if bound < np.inf:

@@ -23,9 +23,11 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.encode import UNLIMITED, Bools, Constants, Ints
+from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Ints
+from accelsim.model.entering import tiles_into, words_into
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles, words_into
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
+from accelsim.model.systolic import array_cycles
 from accelsim.model.windows import seen_windows
 from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.exact.node import Guide, Path
@@ -77,6 +79,69 @@ def known_port_cycles(c: Constants, path: Path, level: int) -> float:
     if c.bandwidth[0, 1, 0] > 0:
         return read * float(c.bandwidth[0, 1, 1]) / float(c.bandwidth[0, 1, 0])
     return written * float(c.bandwidth[0, 2, 1]) / float(c.bandwidth[0, 2, 0])
+
+
+@jit
+def least_array_cycles(
+    c: Constants,
+    shapes: Shapes,
+    path: Path,
+    s: Detail,
+    level: int,
+    inside: int,
+    spread: float,
+    steps: float,
+) -> float:
+    """Compute cycles with the ramps of a systolic array that any completion of a node has at least.
+
+    A tile changes with each step of the known loops, down to the innermost that moves it; and all words that the loops
+    further in ask for must pass through the PEs inside, of which each holds `most_held` at a time.
+
+    Parameters
+    ----------
+    spread : float
+        Instances inside at most.
+    steps : float
+        Compute cycles without ramps at least.
+    """
+    total, held = 0, 0
+    for t in range(c.whole.shape[0]):
+        if c.stationary[t]:
+            held += 1
+            total += _least_tiles(c, shapes, path, s, level, inside, spread, t)
+    return float(array_cycles(c, int(steps), max(total, 1), total, held))
+
+
+@jit
+def _least_tiles(
+    c: Constants, shapes: Shapes, path: Path, s: Detail, level: int, inside: int, spread: float, t: int
+) -> int:
+    """How often what the PEs hold of a tensor changes at least; 1 where remainders make it hard to say."""
+    m, share = path.mapping, 0.5 if c.windowed[t] else 1.0
+    for d in range(c.relevant.shape[1]):
+        if shapes.ragged[d]:
+            return 1
+    tiles = tiles_into(c, m.temporal[0], m.order[0], s, min(level, c.array[PE]), t)
+    if level >= c.array[PE]:
+        return int(tiles)
+    around, moving, words, below = float(s.level[level, STEPS]), 1.0, 1.0, 1.0
+    all_around = around
+    for d in range(c.relevant.shape[1]):
+        if not inside:
+            all_around *= float(m.temporal[0, level, d])
+        if c.relevant[t, d]:
+            moving *= 1.0 if inside else float(m.temporal[0, level, d])
+            words *= float(shapes.size[d, path.tile[level, d] if inside else path.mid[level, d]])
+    if moving > 1.0:
+        tiles = max(tiles, int(np.ceil(share * around * moving)))
+    for lv in range(level, c.array[PE]):
+        below *= float(c.fanout[lv, 0] * c.fanout[lv, 1])
+    room = min(spread, below) * float(c.most_held[t])
+    if c.windowed[t] and c.most_held[t] != 1:
+        room = 0.0
+    if room > 0.0 and words > room:
+        tiles = max(tiles, int(np.ceil(share * all_around * np.ceil(words / room * (1.0 - SURE)))))
+    return int(tiles)
 
 
 @jit

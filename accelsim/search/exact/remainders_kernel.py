@@ -10,9 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, SPREAD, TILE, UP, USED, Detail
-from accelsim.model.encode import Constants
+from accelsim.model.encode import PE, Constants
+from accelsim.model.entering import words_into
 from accelsim.model.jit import inline, jit
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles, words_into
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles
+from accelsim.model.systolic import array_cycles
 from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import Shapes
@@ -358,7 +360,8 @@ def cost_remainders(c: Constants, shapes: Shapes, path: Path, s: Detail) -> tupl
     """Energy [pJ] and cycles of a whole mapping.
 
     Exact, but for what is known only of single instances: accesses are not rounded up to blocks, and partial sums are
-    taken to be as narrow as finished words; tensors with windows cost what they cost at least.
+    taken to be as narrow as finished words; tensors with windows cost what they cost at least, and so does a change of
+    what a systolic array holds.
     """
     m, levels = path.mapping, c.fanout.shape[0]
     for d in range(c.bounds.shape[0]):
@@ -378,12 +381,30 @@ def cost_remainders(c: Constants, shapes: Shapes, path: Path, s: Detail) -> tupl
                     energy += _cost_input(c, shapes, path, s, t, lv, child)
                 child = lv
     cycles = _steps_of_all(c, path) * c.mac_cycles[0]
+    if c.array[PE] >= 0:
+        cycles = _array_cycles_at_least(c, shapes, path, s, cycles)
     for lv in range(levels):
         if c.limited[lv]:
             cycles = max(cycles, port_cycles(c, lv, path.read[levels, lv], path.written[levels, lv], cycles, False))
     for lv in range(levels):
         energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])
     return energy, cycles
+
+
+@jit
+def _array_cycles_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, steps: int) -> int:
+    """Compute cycles with the ramps of a systolic array; a tile is taken to be as large as the largest."""
+    tiles, words, first = 0, 0, 0
+    for t in range(c.whole.shape[0]):
+        if c.stationary[t]:
+            for lv in range(c.array[PE], c.nodes[c.array[PE], 1]):
+                if path.mapping.keep[0, lv, t]:
+                    into = _words(c, shapes, path, s, lv, t, lv, OWN, BUSIEST)
+                    tile = s.at[lv, t, TILE]
+                    tiles += -(-into // tile)
+                    words += max(into, tile)
+                    first += tile
+    return int(array_cycles(c, steps, max(tiles, 1), words, first))
 
 
 @jit

@@ -290,6 +290,12 @@ def _status_codes(bounds: Bounds) -> Ints:
     return codes
 
 
+def _may_slide_in_array(space: MapSpace) -> bool:
+    """Whether a PE of a systolic array can hold a window that slides: fewer words need not be fewer ramps then."""
+    c = space.encoded.constants
+    return bool((c.stationary & c.windowed & (c.most_held != 1)).any())
+
+
 class Solver:
     """Branch and bound over one map space.
 
@@ -323,6 +329,7 @@ class Solver:
         deadline: float | None = None,
     ) -> None:
         spreads = SPREADS if cycles else 1
+        every = every or _may_slide_in_array(space)
         self.space, self.workers = space, workers
         self.grid = make_grid(space)
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
