@@ -19,7 +19,7 @@ PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare"),
 )
-STUDIES = ("timeloop", "sram", "area", "nvdla", "eyeriss", "eyeriss_isca")
+STUDIES = ("timeloop", "sram", "area", "nvdla", "eyeriss", "eyeriss_isca", "scalesim", "tpu")
 
 
 class _Parser(argparse.ArgumentParser):

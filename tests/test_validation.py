@@ -56,6 +56,7 @@ STUDY = Study("timeloop", "a study", "a table", (figure("a", 10, 10, 0.0), figur
 
 def test_validate__prints_figures_errors_and_notes(run, monkeypatch):
     monkeypatch.setitem(STUDIES, "timeloop", lambda paths: STUDY)
+    monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
     code, out, _ = run("validate")
     assert code == 0
     for word in ("a table", "time [ms]", "+20.00 %", "- a note", "1 of 2"):
@@ -66,6 +67,7 @@ def test_validate__prints_figures_errors_and_notes(run, monkeypatch):
 def test_validate__ends_with_1_if_a_figure_is_too_far_off(run, monkeypatch):
     wrong = Study("timeloop", "a study", "a table", (figure("b", 10, 12, 0.1),))
     monkeypatch.setitem(STUDIES, "timeloop", lambda paths: wrong)
+    monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
     assert run("validate")[0] == 1
     known = replace(wrong, figures=(replace(wrong.figures[0], why="the paper's table has a slip"),))
     monkeypatch.setitem(STUDIES, "timeloop", lambda paths: known)

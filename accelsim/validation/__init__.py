@@ -8,12 +8,16 @@ from accelsim.validation.eyeriss import eyeriss_study
 from accelsim.validation.eyeriss_isca import eyeriss_isca_study
 from accelsim.validation.nvdla import MappedLayer, mapped_layers, nvdla_study
 from accelsim.validation.reference import NoReferenceError, reference_paths
+from accelsim.validation.scalesim import scalesim_study
 from accelsim.validation.sram import leave_one_out, sram_study
 from accelsim.validation.study import Figure, Spread, Study, spreads
 from accelsim.validation.timeloop import CaseComparison, timeloop_study, validate_timeloop
+from accelsim.validation.tpu import tpu_study
 
 STUDIES: dict[str, Callable[[Sequence[str | Path]], Study]] = {
     "timeloop": timeloop_study,
+    "scalesim": scalesim_study,
+    "tpu": tpu_study,
     "sram": sram_study,
     "area": area_study,
     "nvdla": nvdla_study,

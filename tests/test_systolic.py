@@ -1,0 +1,313 @@
+"""Systolic arrays: ramps against the executed array, folds worked by hand, and the exact mapper against brute force.
+
+`ACCELSIM_SYSTOLIC_CASES`, `ACCELSIM_SYSTOLIC_PROBLEMS`: how many random nests and problems are looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.architecture import Architecture, Axis, Compute, Level
+from accelsim.constraints import Constraints
+from accelsim.errors import AccelsimError, SpecError
+from accelsim.explain import same_as_walked
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.array_oracle import walk_array
+from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
+from accelsim.model.ragged import evaluate_ragged
+from accelsim.population.extremes import upper_limits
+from accelsim.population.steps import Nest
+from accelsim.result import Ramp
+from accelsim.systolic import Systolic
+from accelsim.validation.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
+from accelsim.workload import ROLES, Einsum, Tensor
+from tests.brute import truth
+from tests.problems import MOST, problem
+from tests.strategies import cases, energy_table, ragged_case
+from tests.test_exact import check_best, check_front, check_within
+from tests.test_imperfect import awkward, mappings
+
+CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "300"))
+PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "160"))
+
+Case = tuple[Architecture, Einsum, Mapping]
+
+
+def with_array(case: Case, rng: random.Random) -> Case | None:
+    """The machine with a systolic array around a level other than the first, whose PEs hold a tensor in place."""
+    machine, einsum, mapping = case
+    if len(machine.levels) == 1:
+        return None
+    pe, held = rng.randrange(1, len(machine.levels)), rng.choice(einsum.tensors)
+    levels = list(machine.levels)
+    levels[pe - 1] = replace(levels[pe - 1], systolic=Systolic(held.role, rng.random() < 0.5))
+    levels[pe] = replace(levels[pe], keep=levels[pe].keep | {held.role})
+    nodes = list(mapping.levels)
+    where = [at for at, node in enumerate(nodes) if node.level == levels[pe].name]
+    for tensor in einsum.tensors:
+        if tensor.role == held.role and not any(tensor.name in nodes[at].keep for at in where):
+            at = rng.choice(where)
+            nodes[at] = replace(nodes[at], keep=nodes[at].keep | {tensor.name})
+    return replace(machine, levels=tuple(levels)), einsum, replace(mapping, levels=tuple(nodes))
+
+
+def check_array(case: Case) -> int:
+    """Ramps are those of the executed array; how often what it holds changes."""
+    machine, einsum, mapping = case
+    result, walked = evaluate(machine, einsum, mapping), walk_array(machine, einsum, mapping)
+    assert walked is not None
+    assert result.busy_cycles == walked.cycles
+    assert result.cycles == max(result.busy_cycles, *(level.cycles for level in result.levels))
+    assert all(ramp.cycles > 0 for ramp in result.ramps)
+    return walked.tiles
+
+
+@settings(max_examples=CASES)
+@given(cases(), st.randoms(use_true_random=True))
+def test_ramps__equal_the_executed_array(case, rng):
+    found = with_array(case, rng)
+    if found is not None:
+        check_array(found)
+
+
+def test_ramps__equal_the_executed_array_where_loops_leave_remainders():
+    rng, looked, changed = random.Random(7), 0, 0
+    while looked < CASES:
+        found = with_array(ragged_case(rng), rng)
+        if found is not None:
+            looked += 1
+            changed += check_array(found) > 1
+    assert changed > CASES / 8
+
+
+def hand(held: str, double: bool = False, size: int = 1, **axes: Axis) -> Architecture:
+    """A buffer without limits around an array of 4 rows x 3 columns."""
+    array = Systolic(held, double)
+    buffer = Level("Buffer", "SRAM", x=Axis(3, *array.shares("x")), y=Axis(4, *array.shares("y")), systolic=array)
+    pe = Level("PE", "register", size_words=size, keep=frozenset({held}), bypass=frozenset(ROLES) - {held})
+    return Architecture("hand", (replace(buffer, **axes), pe), Compute(), energy_table(["Buffer", "PE"], lambda: 1.0))
+
+
+def matmul(m: int, n: int, k: int, held: str, nest: str, tile: str = "") -> tuple[Einsum, Mapping]:
+    """A GEMM on the 4 x 3 array; `nest` and `tile` are temporal loops of buffer and PE, such as `K=2 M=5`."""
+    einsum = gemm({"M": m, "N": n, "K": k}, 16, 16)
+    time, inside = (
+        tuple(Loop(dim, int(bound)) for dim, _, bound in (word.partition("=") for word in text.split()))
+        for text in (nest, tile)
+    )
+    down, along, _ = DATAFLOWS[{"Weights": "ws", "Outputs": "os", "Inputs": "is"}[held]]
+    outer = LevelMapping("Buffer", time, (Loop(along, 3),), (Loop(down, 4),), frozenset(ROLES))
+    return einsum, Mapping((outer, LevelMapping("PE", inside, keep=frozenset({held}))))
+
+
+def test_weights_stay__each_fold_pays_skew_and_rows():
+    """K = 8 in two folds of 4 rows, N = 3 columns, M = 5 pixels stream: 2 x (5 + (4 + 3 - 2) + 4) = 28 cycles."""
+    einsum, mapping = matmul(5, 3, 8, "Weights", "K=2 M=5")
+    result = evaluate(hand("Weights"), einsum, mapping)
+
+    assert (result.compute_cycles, result.cycles) == (10, 28)
+    assert result.ramps == (Ramp("skew of the array", 2, 10), Ramp("preload of Weights", 2, 8))
+    assert result.bottleneck == "MAC"
+    assert result.temporal_utilization == 10 / 28
+
+
+def test_weights_move_with_each_step__if_the_stream_is_outside():
+    """The same with M outside: 10 changes, 10 steps, 10 x (1 + 5 + 4) = 100 cycles."""
+    einsum, mapping = matmul(5, 3, 8, "Weights", "M=5 K=2")
+
+    assert evaluate(hand("Weights"), einsum, mapping).cycles == 100
+
+
+def test_outputs_stay__nothing_enters_from_above():
+    """M = 4 rows, N = 6 in two folds of 3 columns, K = 7 streams: 2 x (7 + 5) = 24 cycles."""
+    einsum, mapping = matmul(4, 6, 7, "Outputs", "N=2 K=7")
+    result = evaluate(hand("Outputs"), einsum, mapping)
+
+    assert result.cycles == 24
+    assert result.ramps == (Ramp("skew of the array", 2, 10),)
+
+
+def test_double_buffered__the_next_tile_enters_while_one_is_used():
+    """Two folds of 5 steps and 4 rows: first 4 cycles to load, 10 steps, 5 of skew: 19.
+
+    With 2 pixels a fold the loads take longer: 2 x 4 = 8 cycles against 4 + 4 steps, then 5: 13. With one, 8 against 4
+    + 2: two cycles of waiting, then 5: 13.
+    """
+    machine, cycles = hand("Weights", double=True), {5: 19, 2: 13, 1: 13}
+    for pixels, expected in cycles.items():
+        einsum, mapping = matmul(pixels, 3, 8, "Weights", f"K=2 M={pixels}")
+        assert evaluate(machine, einsum, mapping).cycles == expected
+    assert evaluate(machine, einsum, mapping).ramps == (
+        Ramp("skew of the array", 1, 5),
+        Ramp("first preload of Weights", 1, 4),
+        Ramp("waiting for preloads of Weights", 1, 2),
+    )
+
+
+def test_preload__is_for_each_word_that_a_pe_holds():
+    """K = 8: both words of a PE's tile pass the rows, 2 x 4 cycles, once; 5 x 2 steps and 5 of skew: 23 cycles."""
+    einsum, mapping = matmul(5, 3, 8, "Weights", "M=5", "K=2")
+
+    assert evaluate(hand("Weights", size=2), einsum, mapping).cycles == 23
+
+
+def test_array_that_holds_nothing__fills_once():
+    """A sum of products without weights, 3 of 6 pixels at a time, 4 channels: 2 steps and a skew of 5."""
+    ranks = ((("M", 1),), (("K", 1),))
+    einsum = Einsum(
+        "pool",
+        {"M": 6, "K": 4},
+        (Tensor("I", ranks, "Inputs"), Tensor("O", ranks[:1], "Outputs", output=True)),
+    )
+    levels = (
+        LevelMapping("Buffer", (Loop("M", 2),), (Loop("M", 3),), (Loop("K", 4),), frozenset({"I", "O"})),
+        LevelMapping("PE"),
+    )
+
+    assert evaluate(hand("Weights"), einsum, Mapping(levels)).ramps == (Ramp("skew of the array", 1, 5),)
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_folds__are_scale_sims(dataflow):
+    """SCALE-Sim's closed forms: a fold takes rows + columns - 2 + T cycles, and rows more where operands stay."""
+    rng = random.Random(3)
+    for _ in range(60):
+        bounds = {dim: rng.randint(1, 30) for dim in "MNK"}
+        case = ScaleSimCase("", rng.randint(1, 9), rng.randint(1, 9), dataflow, bounds, {})
+        down, along, stream = (bounds[dim] for dim in DATAFLOWS[dataflow])
+        folds = -(-down // case.rows) * -(-along // case.columns)
+        preload = 0 if dataflow == "os" else case.rows
+        assert evaluate_fold(case).cycles == folds * (preload + case.rows + case.columns - 2 + stream)
+
+
+def test_machine__that_cannot_hold_it_is_refused():
+    """The PEs must keep what stays in place, and there is one array."""
+    einsum, mapping = matmul(5, 3, 8, "Weights", "K=2 M=5")
+    outer, pe = hand("Weights").levels
+    with pytest.raises(AccelsimError, match="PE: the PEs of a systolic array keep Weights"):
+        evaluate(replace(hand("Weights"), levels=(outer, replace(pe, keep=frozenset()))), einsum, mapping)
+    with pytest.raises(AccelsimError, match="level PE: a machine has one systolic array"):
+        evaluate(replace(hand("Weights"), levels=(outer, replace(pe, systolic=outer.systolic))), einsum, mapping)
+
+
+BAD = """architecture:
+  name: bad
+  levels:
+    - {name: A, class: DRAM, word: 8 bit, energy: {read: 1 pJ, write: 1 pJ}, fanout: {systolic: {stationary: Weigths}}}
+    - {name: B, class: SRAM, size: 1 KiB, word: 8 bit, energy: {read: 1 pJ, write: 1 pJ},
+       fanout: {x: 4, systolic: {stationary: Inputs}}}
+    - {name: C, class: SRAM, size: 1 KiB, word: 8 bit, energy: {read: 1 pJ, write: 1 pJ}, fanout: {systolic: {}}}
+    - {name: D, class: SRAM, size: 1 KiB, word: 8 bit, energy: {read: 1 pJ, write: 1 pJ},
+       fanout: {x: 4, systolic: {stationary: Outputs}}}
+  compute: {class: mac, energy: {compute: 1 pJ}}
+"""
+
+
+def test_systolic__mistakes_are_told_with_their_places(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text(BAD)
+    with pytest.raises(SpecError) as error:
+        load_architecture(path)
+
+    told = str(error.value)
+    for each in (
+        "4:110: levels[0].fanout.systolic.stationary: expected a role (Weights, Inputs, Outputs), got 'Weigths'",
+        "6:16: levels[1].fanout: the PEs of the systolic array, C, need not keep Inputs; write `keep: [Inputs]` in C",
+        "levels[2].fanout.systolic: 'stationary' is missing",
+        "9:16: levels[3].fanout: level B has a systolic array already; one is possible",
+    ):
+        assert each in told
+
+
+def test_networks__forward_operands_along_rows_and_sums_down_columns():
+    ws = load_architecture("systolic_32", {"stationary": "Weights"}).levels[1]
+    os = load_architecture("systolic_32", {"stationary": "Outputs"}).levels[1]
+
+    assert [(axis.multicast, axis.spatial_reduction) for axis in (ws.x, ws.y)] == [(True, False), (False, True)]
+    assert [(axis.multicast, axis.spatial_reduction) for axis in (os.x, os.y)] == [(True, False), (True, False)]
+
+
+def systolic_problem(seed: int) -> tuple[Architecture, Einsum, Constraints] | None:
+    """A random problem with an array around one of the levels that must keep a tensor."""
+    machine, einsum, constraints = problem(seed)
+    rng, roles = random.Random(seed), {tensor.role for tensor in einsum.tensors}
+    where = [(pe, role) for pe, level in enumerate(machine.levels) if pe for role in sorted(level.keep & roles)]
+    if not where:
+        return None
+    pe, role = rng.choice(where)
+    levels = list(machine.levels)
+    levels[pe - 1] = replace(levels[pe - 1], systolic=Systolic(role, rng.random() < 0.4))
+    return replace(machine, levels=tuple(levels)), einsum, constraints
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_exact__equals_brute_force_with_ramps(group):
+    looked = 0
+    for seed in range(group, PROBLEMS, 4):
+        case = systolic_problem(seed)
+        known = truth(*case, MOST) if case else None
+        if case is None or known is None or not known.valid:
+            continue
+        kind = (seed // 4) % 6
+        try:
+            if kind < 4:
+                objectives = [("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0)), ("energy", (1.0, 0.0))]
+                check_best(case, known, *objectives[kind % 3])
+            elif kind == 4:
+                check_front(case, known, ("energy", "cycles"))
+            else:
+                check_within(case, known)
+        except AssertionError as error:
+            raise AssertionError(f"problem {seed}: {error}") from error
+        looked += 1
+    assert looked > PROBLEMS / 10
+
+
+def test_exact__equals_brute_force_with_ramps_and_remainders():
+    looked = 0
+    for seed in range(PROBLEMS // 4):
+        case = systolic_problem(seed)
+        awkward_einsum, imperfect = awkward(seed)[1:]
+        known = mappings(case[0], awkward_einsum, imperfect) if case and imperfect else None
+        if case is None or known is None:
+            continue
+        encoded = encode(case[0], awkward_einsum)
+        cycles = [found for each in known for fits, _, found in [evaluate_ragged(encoded, each)] if fits]
+        if cycles:
+            found = map_einsum(case[0], awkward_einsum, imperfect=imperfect, objective="cycles", workers=1)
+            assert found.best.cycles == min(cycles), seed
+            assert found.certificate is not None
+            assert found.certificate.proved, seed
+            looked += 1
+    assert looked > PROBLEMS / 40
+
+
+STRIDED = 2429
+"""A problem whose outputs lie a stride apart: words between them are never updated."""
+
+
+def test_census__no_mapping_takes_more_cycles_than_its_limit():
+    for seed in [*range(0, PROBLEMS, 8), STRIDED]:
+        case = systolic_problem(seed)
+        known = truth(*case, MOST) if case else None
+        if case is not None and known is not None and known.valid:
+            space = MapSpace(encode(case[0], case[1]), case[2])
+            assert known.cycles.max() <= upper_limits(Nest(space)).cycles, seed
+
+
+def test_convolution__is_explained_step_by_step():
+    """The walked nest of a small convolution has the cycles of the result."""
+    machine, einsum = load_architecture("systolic_32", {"pe.x": "2", "pe.y": "3"}), load_workload("conv1d").layers[0]
+    best = map_einsum(machine, einsum, objective="cycles").best
+
+    assert best.ramps
+    assert same_as_walked(machine, einsum, best)
