@@ -9,6 +9,7 @@ from accelsim.architecture import Architecture, read_architecture
 from accelsim.constraints import read_constraints
 from accelsim.energy import read_energy_table
 from accelsim.errors import Problem
+from accelsim.gpu.spec import read_gpu
 from accelsim.mapping import read_mapping
 from accelsim.spec.fields import Document, open_document
 from accelsim.spec.params import unknown_overrides
@@ -47,6 +48,8 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
             architectures.append(read_architecture(document.body, document.path, problems))
         elif document.kind == "workload":
             workloads.append(read_workload(document.body, problems))
+        elif document.kind == "gpu":
+            read_gpu(document.body, problems)
         elif document.kind == "energy_table":
             read_energy_table(document.body, problems)
     _check_upon(documents, architectures, workloads, problems)

@@ -8,19 +8,22 @@ from pathlib import Path
 from accelsim.errors import AccelsimError
 from accelsim.units import near_miss
 
-KINDS = ("arch", "workloads", "mappings", "constraints", "energy_tables")
+KINDS = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables")
 _PACKAGE = Path(__file__).resolve().parent
 
 
 def root(kind: str) -> Path:
     """Folder of the shipped files of a kind: inside the installed package, or at the top of a checkout."""
+    if kind == "gpus":
+        return root("arch") / "gpu"
     inside = _PACKAGE / kind
     return inside if inside.is_dir() else _PACKAGE.parent / kind
 
 
 def shipped(kind: str) -> list[Path]:
-    """Shipped files of a kind, by name."""
-    return sorted(root(kind).rglob("*.yaml"))
+    """Shipped files of a kind, by name; GPUs stand below the other architectures and are a kind of their own."""
+    found = sorted(root(kind).rglob("*.yaml"))
+    return [path for path in found if root("gpus") not in path.parents] if kind == "arch" else found
 
 
 def resolve(name_or_path: str | Path, kind: str) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 from accelsim import constraints
 from accelsim.architecture import ARCHITECTURE_FORM
 from accelsim.energy import ENERGY_TABLE_FORM
+from accelsim.gpu.spec import GPU_FORM
 from accelsim.mapping import MAPPING_FORM
 from accelsim.output_schema import RESULT_FORM
 from accelsim.spec import fields, forms
@@ -44,6 +45,7 @@ def _constraints_form() -> Form:
 
 _BODIES: dict[str, Form] = {
     "architecture": ARCHITECTURE_FORM,
+    "gpu": GPU_FORM,
     "workload": WORKLOAD_FORM,
     "mapping": MAPPING_FORM,
     "constraints": _constraints_form(),
@@ -58,8 +60,8 @@ def json_schema(kind: str) -> dict[str, Any]:
     Parameters
     ----------
     kind : str
-        `architecture`, `workload`, `mapping`, `constraints`, `energy_table`, or `result`: the result.json that `map`
-        and `eval` write, and what they print with `--json`.
+        `architecture`, `gpu`, `workload`, `mapping`, `constraints`, `energy_table`, or `result`: the result.json that
+        `map` and `eval` write, and what they print with `--json`.
 
     Examples
     --------

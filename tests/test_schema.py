@@ -34,7 +34,7 @@ BEYOND = {
 }
 VALIDATORS = {kind: Draft202012Validator(json_schema(kind)) for kind in KINDS}
 SHIPPED = {"arch": "architecture", "workloads": "workload", "mappings": "mapping", "energy_tables": "energy_table"}
-SHIPPED["constraints"] = "constraints"
+SHIPPED |= {"constraints": "constraints", "gpus": "gpu"}
 
 
 def plain(node: yaml.Node):

@@ -1,0 +1,90 @@
+"""The GPUs that come with accelsim, found by file, name, alias or the name that the driver prints."""
+
+from __future__ import annotations
+
+from functools import cache
+from os import PathLike
+from pathlib import Path
+
+from accelsim import library
+from accelsim.errors import AccelsimError
+from accelsim.gpu.machine import Gpu
+from accelsim.gpu.spec import load_gpu_file
+from accelsim.units import near_miss
+
+KIND = "gpus"
+
+
+@cache
+def catalogue() -> tuple[Gpu, ...]:
+    """All GPUs that ship, by name."""
+    return tuple(load_gpu_file(path) for path in library.shipped(KIND))
+
+
+def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
+    """Find a GPU by file, name, alias or device name, whole or as a MIG slice.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A YAML file, or a name such as `h100_sxm`, `h100`, `gpu/h100_sxm` or `NVIDIA H100 80GB HBM3`.
+    mig : str, optional
+        A MIG profile such as `1g.10gb`.
+
+    Raises
+    ------
+    AccelsimError
+        If there is no such GPU or profile.
+    SpecError
+        With every mistake in the file.
+
+    Examples
+    --------
+    >>> load_gpu("NVIDIA H200").name, load_gpu("a100", "1g.10gb").sms
+    ('h200_sxm', 14)
+    """
+    path = Path(name_or_path)
+    gpu = load_gpu_file(path) if _is_file(path) else _by_name(str(name_or_path))
+    return gpu.slice(mig) if mig else gpu
+
+
+def find_gpu(name: str) -> Gpu | None:
+    """GPU of a name, alias or device name, or None."""
+    wanted = _plain(name)
+    for gpu in catalogue():
+        if wanted in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices)):
+            return gpu
+    return None
+
+
+def is_gpu(name_or_path: str) -> bool:
+    """Whether a command's argument names a GPU: a file with the key `gpu`, or a name of the catalogue."""
+    path = library.find(name_or_path, "arch")
+    if path is None:
+        return find_gpu(name_or_path) is not None
+    try:
+        return any(line.startswith("gpu:") for line in path.read_text(encoding="utf-8").splitlines())
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _by_name(name: str) -> Gpu:
+    found = find_gpu(name)
+    if found is None:
+        known = [word for gpu in catalogue() for word in (gpu.name, *gpu.aliases)]
+        hint = near_miss(name, known) or "`accelsim gpus` shows those that ship"
+        raise AccelsimError(f"{name}: no such file, and no GPU of that name; {hint}")
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _plain(name: str) -> str:
+    """Name without what people write differently."""
+    text = name.casefold().removesuffix(".yaml").removeprefix("arch/").removeprefix("gpu/")
+    return text.replace("nvidia", "").replace("-", " ").replace("_", " ").strip()
