@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from accelsim import __version__, argument_types
+from accelsim.gpu import arguments as gpu_arguments
 
 DONE, NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 70, 130, 141
 PLOTS = (
@@ -185,12 +186,16 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--json", action="store_true", help="print JSON")
 
     made = command("list", "name the files that come with accelsim")
-    made.add_argument("kind", nargs="?", choices=("arch", "workloads", "mappings", "constraints", "energy_tables"))
+    made.add_argument(
+        "kind", nargs="?", choices=("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables")
+    )
+
+    gpu_arguments.add_commands(command)
 
     made = command("schema", "write JSON Schemas of the input files, for editors, and of result.json")
     made.add_argument(
         "kind", nargs="?",
-        choices=("architecture", "workload", "mapping", "constraints", "energy_table", "result"),
+        choices=("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "result"),
         help="print the schema of this kind of file",
     )  # fmt: skip
     made.add_argument(
@@ -198,11 +203,15 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     made = command("validate", "hold our numbers against other tools' and against published machines")
-    made.add_argument("what", nargs="?", choices=STUDIES, metavar="WHAT", help=f"{', '.join(STUDIES)} (default: all)")
+    made.add_argument(
+        "what", nargs="?", choices=(*STUDIES, "gemm"), metavar="WHAT",
+        help=f"{', '.join(STUDIES)} (default: all of these), or gemm: measured times of GPU kernels",
+    )  # fmt: skip
     made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
     made.add_argument("--every", action="store_true", help="print every figure, however many there are")
     made.add_argument("-o", "--output", metavar="DIR", help="write validation.md, validation.json and a plot of each")
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    gpu_arguments.add_validation(made)
     return parser
 
 

@@ -1,6 +1,7 @@
 """What each command does with its arguments: read the files, call the library, print."""
 
 from accelsim.commands.evaluating import eval_command, explain_command
+from accelsim.commands.gpus import calibrate_command, gpus_command
 from accelsim.commands.inspecting import (
     check_command,
     energy_command,
@@ -14,10 +15,12 @@ from accelsim.commands.validating import validate_command
 from accelsim.commands.verifying import verify_command
 
 __all__ = [
+    "calibrate_command",
     "check_command",
     "energy_command",
     "eval_command",
     "explain_command",
+    "gpus_command",
     "list_command",
     "map_command",
     "plot_command",

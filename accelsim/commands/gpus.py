@@ -1,0 +1,102 @@
+"""The commands about GPUs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+
+from accelsim.commands.printing import DONE, print_json, print_report
+from accelsim.errors import AccelsimError
+
+
+def gpus_command(arguments: argparse.Namespace) -> int:
+    """List the GPUs that ship, or show one."""
+    from accelsim.gpu.catalogue import catalogue, load_gpu
+    from accelsim.report.gpus import gpu_row, print_gpu, print_gpus
+
+    if arguments.gpu is None:
+        if arguments.mig:
+            raise AccelsimError("--mig needs a GPU, such as `accelsim gpus a100 --mig 1g.10gb`")
+        if arguments.json:
+            print_json({"gpus": [gpu_row(gpu) for gpu in catalogue()]})
+        else:
+            print_report(lambda console: print_gpus(console, catalogue()))
+        return DONE
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    if arguments.json:
+        print_json(gpu_row(gpu))
+    else:
+        print_report(lambda console: print_gpu(console, gpu))
+    return DONE
+
+
+def calibrate_command(arguments: argparse.Namespace) -> int:
+    """Fit the constants of a GPU to measured kernels."""
+    from pathlib import Path
+
+    from accelsim.gpu.calibration import calibrate, sha256
+    from accelsim.gpu.catalogue import find_gpu, load_gpu
+    from accelsim.gpu.measured import read_measured
+    from accelsim.report.gpu_validation import print_calibration
+
+    gpu = load_gpu(arguments.gpu)
+    tables = read_measured(arguments.measured, number_format=arguments.dtype)
+    own = [table for table in tables if find_gpu(table.device) in (gpu, None)]
+    own = [table for table in own if arguments.dtype in (None, table.number_format)]
+    if len(own) != 1:
+        names = sorted({f"{table.device or 'no device'} ({table.number_format})" for table in own or tables})
+        raise AccelsimError(
+            f"{arguments.measured}: expected kernels of {gpu.name} in one number format, found {', '.join(names)}; "
+            "say which with --dtype"
+        )
+    source = {"file": Path(arguments.measured).name, "sha256": sha256(arguments.measured), "device": own[0].device}
+    found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
+    if arguments.output:
+        Path(arguments.output).write_text(found.to_json(), encoding="utf-8")
+    if arguments.json:
+        sys.stdout.write(found.to_json())
+    else:
+        print_report(lambda console: print_calibration(console, found))
+        if arguments.output:
+            sys.stdout.write(f"\nWritten to {arguments.output}\n")
+    return DONE
+
+
+def validate_gemm_command(arguments: argparse.Namespace) -> int:
+    """Hold predicted times of matrix products against measured ones."""
+    from accelsim.gpu.validation import validate_gemm
+    from accelsim.report.gpu_validation import print_gemm_validations
+
+    if not arguments.paths:
+        raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
+    found, skipped = validate_gemm(
+        arguments.paths,
+        gpu=arguments.gpu,
+        mig=arguments.mig,
+        calibration=arguments.calibration,
+        number_format=arguments.dtype,
+        leave_out=arguments.leave_out,
+    )
+    if arguments.json:
+        rows = [
+            {
+                "gpu": case.gpu.name,
+                "number_format": case.measured.number_format,
+                "mode": case.mode,
+                "about": case.about,
+                "errors": {name: errors.as_row() for name, errors in case.errors.items()},
+                "inside_interval": _or_none(case.inside),
+                "step_pairs": case.step_rows,
+                "step_correlation": _or_none(case.step_correlation),
+            }
+            for case in found
+        ]
+        print_json({"gemm": rows, "not_compared": skipped})
+    else:
+        print_report(lambda console: print_gemm_validations(console, found, skipped))
+    return DONE
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,53 @@
+"""Arguments of the commands about GPUs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+AddCommand = Callable[[str, str], argparse.ArgumentParser]
+
+
+def add_commands(command: AddCommand) -> None:
+    """Add the commands about GPUs to the command line."""
+    made = command("gpus", "list the GPUs that come with accelsim, or show one with the source of each figure")
+    made.add_argument("gpu", nargs="?", metavar="GPU", help="show this one: a name, a device name, or a file")
+    _add_mig(made)
+    _add_json(made)
+
+    made = command("calibrate", "fit the eight constants of a GPU's kernel model to measured matrix products")
+    made.add_argument("measured", metavar="MEASURED", help="CSV with the columns M, N, K, dtype, time_us_median")
+    made.add_argument("--gpu", required=True, metavar="GPU", help="the GPU that was measured")
+    made.add_argument("--dtype", metavar="FORMAT", help="fit the rows of this number format, such as bf16")
+    made.add_argument("--source", metavar="TEXT", help="where the measurements come from, to be kept in the file")
+    made.add_argument("-o", "--output", metavar="FILE", help="write the calibration there")
+    _add_json(made)
+
+
+def add_validation(made: argparse.ArgumentParser) -> None:
+    """Add the options of `validate gemm`."""
+    group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
+    group.add_argument("--gpu", metavar="GPU", help="the GPU that was measured (default: what the table says)")
+    _add_mig(group)
+    add_calibration(group)
+    group.add_argument("--dtype", metavar="FORMAT", help="number format, where the table has no such column")
+    group.add_argument(
+        "--leave-out", action="store_true", help="predict each GPU also with constants fitted to other families only"
+    )
+
+
+def add_calibration(made: argparse._ActionsContainer) -> None:
+    """Add the choice between the two modes of the kernel model."""
+    made.add_argument(
+        "--calibration", metavar="FILE",
+        help="constants that `accelsim calibrate` fitted, or `shipped` for those that come with accelsim "
+        "(default: uncalibrated)",
+    )  # fmt: skip
+
+
+def _add_mig(made: argparse._ActionsContainer) -> None:
+    made.add_argument("--mig", metavar="PROFILE", help="a MIG slice of the GPU, such as 1g.10gb")
+
+
+def _add_json(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")

@@ -1,0 +1,228 @@
+"""Calibrations: the eight constants of a GPU fitted to measured kernels, with their source and their errors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accelsim.errors import AccelsimError, Mark
+from accelsim.gpu.constants import BOUNDS, CALIBRATED, COMMON, Constants
+from accelsim.gpu.errors import Errors, errors_of
+from accelsim.gpu.fit import Floats, fit_positive
+from accelsim.gpu.gemm import time_gemms
+from accelsim.gpu.machine import Gpu
+from accelsim.gpu.measured import Measured, Split, split_rows
+from accelsim.gpu.tiling import compute_class
+from accelsim.spec.source import Problems, read_text
+
+FOLDER = Path(__file__).with_name("calibrations")
+SHIPPED = "shipped"
+"""Word that stands for the calibration that comes with accelsim."""
+_LEAST_ROWS = 40
+_MOST_ROWS = 3000
+_QUANTILES = (0.1, 0.9)
+UNCALIBRATED_INTERVAL = (0.72, 1.38)
+"""Measured / predicted: four fifths of the rows of a family of GPUs lie here when the common constants are fitted
+without that family (docs/gpu.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Constants of one GPU, fitted.
+
+    Attributes
+    ----------
+    gpu : str
+        Name in the catalogue.
+    kind : str
+        How operands reach the multiply-adds: `async`, `mma` or `vector`; it holds for number formats of this kind.
+    number_format : str
+        What was measured.
+    values : dict of str to float
+        By the names of `CALIBRATED`.
+    interval : (float, float)
+        Range of measured / predicted of four fifths of the rows that were held out.
+    errors : dict of str to Errors
+        Of the rows that were fitted, of interpolation and of extrapolation.
+    source : dict of str to str
+        File, its SHA-256, device, and what the user says about it.
+    """
+
+    gpu: str
+    kind: str
+    number_format: str
+    values: dict[str, float]
+    interval: tuple[float, float]
+    errors: dict[str, Errors]
+    source: dict[str, str]
+
+    @property
+    def constants(self) -> Constants:
+        """Constants of the model: the common ones, with these in their place."""
+        return COMMON[self.kind].with_values(self.values)
+
+    def to_json(self) -> str:
+        """Text of a calibration file."""
+        errors = {name: errors.as_row() for name, errors in self.errors.items()}
+        document = {"gpu_calibration": {**asdict(self), "errors": errors}}
+        return json.dumps(document, indent=1, sort_keys=False) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Constants of a prediction, and whether they were fitted to this GPU; never mixed."""
+
+    constants: Constants
+    interval: tuple[float, float]
+    calibration: Calibration | None = None
+
+    @property
+    def text(self) -> str:
+        """Say which mode it is."""
+        if self.calibration is None:
+            return "uncalibrated: data sheet and constants common to all GPUs"
+        found = self.calibration
+        rows = found.errors["fit"].rows
+        return f"calibrated: {len(found.values)} constants fitted to {rows} measured {found.number_format} kernels"
+
+
+def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | None = None) -> Mode:
+    """Constants for a GPU and number format.
+
+    Parameters
+    ----------
+    gpu : Gpu
+    number_format : str
+    calibration : str or path, optional
+        A file that `accelsim calibrate` wrote, or `shipped`; without one, the mode is uncalibrated.
+
+    Raises
+    ------
+    AccelsimError
+        If no calibration ships for this GPU, or the file is of another GPU or kind of format.
+    SpecError
+        If the file cannot be read.
+    """
+    kind = compute_class(gpu, number_format)
+    if calibration is None:
+        return Mode(COMMON[kind], UNCALIBRATED_INTERVAL)
+    whole = gpu.name.partition(":")[0]
+    if str(calibration) == SHIPPED:
+        found = shipped_calibration(whole, kind)
+        if found is None:
+            known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.json")))
+            raise AccelsimError(
+                f"no calibration of {whole} for {number_format} ships with accelsim; there are: {known}"
+            )
+    else:
+        found = load_calibration(calibration)
+    if (found.gpu, found.kind) != (whole, kind):
+        what = f"is of {found.gpu} for {found.kind} kernels (such as {found.number_format})"
+        raise AccelsimError(f"{calibration}: {what}, not of {whole} for {kind} kernels (such as {number_format})")
+    return Mode(found.constants, found.interval, found)
+
+
+def shipped_calibration(gpu: str, kind: str) -> Calibration | None:
+    """Calibration that comes with accelsim, or None."""
+    path = FOLDER / f"{gpu}_{kind}.json"
+    return load_calibration(path) if path.is_file() else None
+
+
+def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibration:
+    """Fit the eight constants of a GPU to measured products.
+
+    The rows that `split_rows` holds out, for interpolation and extrapolation, are not looked at until the errors are
+    taken. Of more than 3000 rows for fitting, every n-th by size is used.
+
+    Raises
+    ------
+    AccelsimError
+        If fewer than 40 rows may be fitted.
+    """
+    kind = compute_class(gpu, measured.number_format)
+    split = split_rows(measured.gemms)
+    fitted = thinned(measured, split)
+    if len(fitted) < _LEAST_ROWS:
+        raise AccelsimError(
+            f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {_LEAST_ROWS} are needed"
+        )
+    common = COMMON[kind]
+
+    def residuals(values: Any) -> Floats:
+        times = time_gemms(gpu, fitted.gemms, measured.number_format, common.with_values(values)).time_us
+        result: Floats = np.log(times / fitted.time_us)
+        return result
+
+    start = {name: getattr(common, name) for name in CALIBRATED}
+    values = {name: float(f"{value:.4g}") for name, value in fit_positive(residuals, start, BOUNDS).items()}
+    errors, held = errors_by_split(gpu, measured, split, common.with_values(values))
+    low, high = np.quantile(held, _QUANTILES) if len(held) else (np.nan, np.nan)
+    interval = (float(f"{low:.3f}"), float(f"{high:.3f}"))
+    return Calibration(gpu.name, kind, measured.number_format, values, interval, errors, source)
+
+
+def thinned(measured: Measured, split: Split) -> Measured:
+    """Rows that may be fitted, every n-th by size if there are many."""
+    which = np.flatnonzero(split.fit)
+    every = -(-len(which) // _MOST_ROWS)
+    ordered = which[np.argsort(measured.gemms.flops[which], kind="stable")][:: max(every, 1)]
+    chosen = np.zeros(len(measured), dtype=bool)
+    chosen[ordered] = True
+    return measured.rows(chosen)
+
+
+def errors_by_split(
+    gpu: Gpu, measured: Measured, split: Split, constants: Constants
+) -> tuple[dict[str, Errors], Floats]:
+    """Errors of each part of a table; and measured / predicted of the rows that are held out."""
+    times = time_gemms(gpu, measured.gemms, measured.number_format, constants).time_us
+    found = {}
+    for name in ("fit", "interpolation", "extrapolation"):
+        which = getattr(split, name)
+        found[name] = errors_of(times[which], measured.time_us[which], measured.gemms.flops[which])
+    held: Floats = (measured.time_us / times)[~split.fit]
+    return found, held
+
+
+def load_calibration(path: str | PathLike[str]) -> Calibration:
+    """Read a calibration that `accelsim calibrate` wrote.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be read; says where and why.
+    """
+    problems = Problems()
+    text = read_text(path, problems)
+    return problems.result(_read(text, str(path), problems) if text is not None else None)
+
+
+def _read(text: str, file: str, problems: Problems) -> Calibration | None:
+    start = Mark(file, 1, 1)
+    try:
+        body = json.loads(text)["gpu_calibration"]
+        errors = {name: Errors.from_row(values) for name, values in body["errors"].items()}
+        values = {name: float(body["values"][name]) for name in CALIBRATED}
+        low, high = map(float, body["interval"])
+        found = Calibration(
+            body["gpu"], body["kind"], body["number_format"], values, (low, high), errors, body["source"]
+        )
+        _ = found.constants
+    except json.JSONDecodeError as error:
+        problems.add(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}")
+    except (KeyError, TypeError, ValueError) as error:
+        problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {error}", "write it anew")
+    else:
+        return found
+    return None
+
+
+def sha256(path: str | PathLike[str]) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -1,0 +1,119 @@
+"""What the kernel model knows beyond a data sheet: constants common to all GPUs, eight of which may be calibrated.
+
+The defaults are the *uncalibrated* mode: one set for every GPU. They were fitted once, together, to measured BF16 GEMMs
+of nine GPUs (only rows that a hash keeps for fitting, each family of GPUs with equal weight), and FP32's energy was set
+by three; docs/gpu.md says how, and has the errors when a whole family is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+CALIBRATED = (
+    *("launch_us", "latency_us", "dram_efficiency", "smem_cost"),
+    *("reduction_us", "store_efficiency", "overlap", "pj_per_flop"),
+)
+"""Constants that `accelsim calibrate` fits, in this order."""
+BOUNDS = {
+    "launch_us": (0.3, 12.0),
+    "latency_us": (0.2, 3.0),
+    "dram_efficiency": (0.4, 1.0),
+    "smem_cost": (0.3, 4.0),
+    "reduction_us": (0.1, 8.0),
+    "store_efficiency": (0.05, 4.0),
+    "overlap": (0.005, 0.8),
+    "pj_per_flop": (0.1, 30.0),
+}
+"""Range in which a calibration looks for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Constants of the kernel model; times in us, efficiencies are shares of what the data sheet has.
+
+    Attributes
+    ----------
+    launch_us : float
+        A kernel that does nothing, launched from a CUDA graph.
+    latency_us : float
+        First load of a block from DRAM until its first multiply; also how long bytes are in flight.
+    tensor_efficiency : float
+        Multiply-adds of a long main loop, of the peak at the boost clock.
+    dram_efficiency : float
+        Of the bandwidth of the data sheet.
+    smem_cost : float
+        Cycles of shared memory, of those that 128 B a cycle would take.
+    reduction_us : float
+        The second phase of split-K.
+    store_efficiency : float
+        Rate at which results leave, of the L2 bandwidth.
+    tail : float
+        What the last, partial wave costs: 1 a whole round, 0 its share.
+    overlap : float
+        Share of the time of the resources that are not the bottleneck which it does not hide.
+    round_us : float
+        Start and end of each round of blocks.
+    in_flight_bytes : float
+        Bytes that an SM keeps on their way.
+    l2_loads : float
+        Share of the blocks' loads that L2 serves; the others come from a neighbour's (multicast) or from L1.
+    l2_share : float
+        Share of L2 that keeps operands between waves.
+    weight_copies : float
+        Copies of the weights that a measurement, or the layers of a network, use in turn.
+    residency : float
+        Size of L2 at which half of what was used before is still there, of the bytes used since then.
+    residency_sharpness : float
+        How suddenly that changes.
+    gemv_us, gemv_slice_us : float
+        A matrix-vector kernel beside its traffic, and for each 4096 of K.
+    reduction_traffic : float
+        Bytes of split-K's partial sums, of writing and reading each once through L2.
+    throttle_us : float
+        Time after which the limits of power begin to act.
+    pj_per_flop : float
+        Energy of an operation at full clock, beside what the board takes when idle.
+    """
+
+    launch_us: float = 1.44
+    latency_us: float = 0.74
+    tensor_efficiency: float = 1.0
+    dram_efficiency: float = 0.85
+    smem_cost: float = 0.68
+    reduction_us: float = 2.9
+    store_efficiency: float = 0.76
+    tail: float = 0.7
+    overlap: float = 0.1
+    round_us: float = 0.18
+    in_flight_bytes: float = 100000.0
+    l2_loads: float = 0.3
+    l2_share: float = 0.7
+    weight_copies: float = 6.3
+    residency: float = 0.57
+    residency_sharpness: float = 2.7
+    gemv_us: float = 0.98
+    gemv_slice_us: float = 0.33
+    reduction_traffic: float = 0.59
+    throttle_us: float = 1100.0
+    pj_per_flop: float = 0.6
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{item.name} must be a number of at least 0, got {value}")
+
+    def with_values(self, values: Mapping[str, float]) -> Constants:
+        """Return these constants with some replaced."""
+        return replace(self, **values)
+
+
+COMMON = {
+    "async": Constants(),
+    "mma": Constants(smem_cost=1.3, l2_loads=1.41, pj_per_flop=1.09),
+    "vector": Constants(smem_cost=1.3, l2_loads=1.41, pj_per_flop=13.0),
+}
+"""Uncalibrated constants by how a multiply-add gets its operands: `async` from shared memory (wgmma, tcgen05), `mma`
+from registers (mma.sync), `vector` without tensor cores."""

@@ -1,0 +1,326 @@
+"""Time of matrix products on a GPU, of every tiling that is tried, and the fastest.
+
+Arrays: P = products, T = tiles, S = splits of K; a term that does not depend on an axis has length 1 there. Times are
+in us, data in bytes. Counts are whole numbers held in doubles, exact below 2**53; sizes are checked against that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.errors import AccelsimError
+from accelsim.gpu.constants import Constants
+from accelsim.gpu.machine import BYTES, Gpu
+from accelsim.gpu.tiling import SPLITS, TileSet, tile_set
+
+Floats = NDArray[np.float64]
+L2_STATES = ("rotating", "cold", "warm")
+"""What L2 holds when a kernel starts: `rotating`, activations but not the weights, of which several copies are used in
+turn, as in the layers of a network; `cold`, nothing; `warm`, what the same product left there."""
+LARGEST = 2**26
+"""Largest size of a dimension."""
+_CHUNK = 32
+_L2_PORT = 64.0
+"""Bytes that an SM takes from L2 in a cycle (NVIDIA A100 white paper)."""
+_FULL_VECTOR = 16
+"""Bytes of the widest load of a thread; a row whose start is aligned to fewer is filled in more, narrower loads."""
+_GEMV_SLICE = 4096
+_IDLE = 0.15
+"""Share of its power limit that a board takes when no SM works: 148 of 700 W on an H200, 312 of 1000 W on a B200 (both
+a fit to NVML readings in aiconfigurator), 32 of 250 W on a V100 (AccelWattch); the fits hold active SMs too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gemms:
+    """Products Outputs[M, N] = Inputs[M, K] x Weights[K, N], some of them batches of equal ones; arrays over P."""
+
+    m: Floats
+    n: Floats
+    k: Floats
+    batch: Floats
+
+    @classmethod
+    def of(cls, m: Any, n: Any, k: Any, batch: Any = 1) -> Gemms:
+        """Products of sizes that are numbers or sequences.
+
+        Raises
+        ------
+        AccelsimError
+            If a size is not a whole number from 1 to `LARGEST`.
+
+        Examples
+        --------
+        >>> Gemms.of([512, 1], 1024, 4096).flops.tolist()
+        [4294967296.0, 8388608.0]
+        """
+        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, batch)))
+        for name, values in zip("MNK", arrays, strict=False):
+            _check_sizes(name, values)
+        _check_sizes("batch", arrays[3])
+        return cls(*(np.ascontiguousarray(values) for values in arrays))
+
+    def __len__(self) -> int:
+        return len(self.m)
+
+    @property
+    def flops(self) -> Floats:
+        """Two operations for each multiply-add."""
+        return 2 * self.m * self.n * self.k * self.batch
+
+    def part(self, start: int, stop: int) -> Gemms:
+        """Some of the products."""
+        return Gemms(self.m[start:stop], self.n[start:stop], self.k[start:stop], self.batch[start:stop])
+
+
+def _check_sizes(name: str, values: Floats) -> None:
+    bad = ~((values >= 1) & (values <= LARGEST) & (values == np.floor(values)))
+    if bad.any():
+        raise AccelsimError(f"{name} must be a whole number from 1 to {LARGEST}, got {values[bad][0]:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What the fastest tiling of each product takes; arrays over P.
+
+    Attributes
+    ----------
+    time_us : float[P]
+    tile, split : int[P]
+        Index into the tile set and `SPLITS`; -1 for a matrix-vector kernel, which has no tile.
+    parts : dict of str to float[P]
+        Time of `tensor`, `stream` (an SM's loads), `l2`, `dram`; and what is added: `launch`, `latency`, `rounds`,
+        `reduction`, `store`.
+    dram_bytes, l2_bytes : float[P]
+    """
+
+    time_us: Floats
+    tile: NDArray[np.int64]
+    split: NDArray[np.int64]
+    parts: dict[str, Floats]
+    dram_bytes: Floats
+    l2_bytes: Floats
+
+
+def time_gemms(
+    gpu: Gpu,
+    gemms: Gemms,
+    number_format: str,
+    constants: Constants,
+    *,
+    l2: str = "rotating",
+    splits: Sequence[int] = SPLITS,
+    output_bytes: float | None = None,
+) -> Times:
+    """Time each product with every tile and split, and choose the fastest.
+
+    Parameters
+    ----------
+    gpu : Gpu
+    gemms : Gemms
+    number_format : str
+        Of the operands.
+    constants : Constants
+    l2 : str
+        One of `L2_STATES`.
+    splits : sequence of int
+        Parts into which K may be split.
+    output_bytes : float, optional
+        Width of a result; by default that of an operand, at least 2 bytes (16-bit results of 8-bit products).
+
+    Returns
+    -------
+    Times
+
+    Raises
+    ------
+    AccelsimError
+        If the GPU does not compute in the format.
+    """
+    if l2 not in L2_STATES:
+        raise AccelsimError(f"l2 must be one of {', '.join(L2_STATES)}, got '{l2}'")
+    tiles = tile_set(gpu, number_format, constants.in_flight_bytes)
+    width = BYTES[number_format]
+    model = _Model(
+        gpu, tiles, number_format, constants, l2, np.array(splits, np.float64), output_bytes or max(width, 2.0)
+    )
+    found = [model.best(gemms.part(at, at + _CHUNK)) for at in range(0, len(gemms), _CHUNK)]
+    return Times(
+        time_us=np.concatenate([times.time_us for times in found]),
+        tile=np.concatenate([times.tile for times in found]),
+        split=np.concatenate([times.split for times in found]),
+        parts={name: np.concatenate([times.parts[name] for times in found]) for name in found[0].parts},
+        dram_bytes=np.concatenate([times.dram_bytes for times in found]),
+        l2_bytes=np.concatenate([times.l2_bytes for times in found]),
+    )
+
+
+def clock_under_power_limit(gpu: Gpu, number_format: str, constants: Constants) -> float:
+    """Share of the boost clock that the board's power allows when every multiply-add unit is busy."""
+    busy_w = gpu.sms * gpu.boost_hz * gpu.operations(number_format) * constants.pj_per_flop * 1e-12
+    return min(1.0, gpu.tdp_w * (1 - _IDLE) / busy_w)
+
+
+@dataclass(frozen=True, slots=True)
+class _Traffic:
+    """Bytes of each tile [P, T, 1] or product [P, 1, 1]; `compulsory` are those of a matrix-vector kernel."""
+
+    dram: Floats
+    l2: Floats
+    compulsory: Floats
+    operands: Floats
+    results: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    gpu: Gpu
+    tiles: TileSet
+    number_format: str
+    constants: Constants
+    l2: str
+    splits: Floats
+    output_bytes: float
+
+    def best(self, gemms: Gemms) -> Times:
+        """Fastest tiling of each product."""
+        c, gpu, tiles = self.constants, self.gpu, self.tiles
+        m, n, k, batch = (values[:, None, None] for values in (gemms.m, gemms.n, gemms.k, gemms.batch))
+        rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
+        splits = self.splits[None, None, :]
+        across, down = np.ceil(m / rows), np.ceil(n / columns)
+        outputs = across * down
+        steps = np.ceil(k / tiles.step)
+        steps_of_part = np.ceil(steps / splits)
+        blocks = (outputs * batch) * splits
+        each_sm = blocks * (1 / gpu.sms)
+        whole = np.ceil(each_sm)
+        rounds = np.maximum(each_sm + c.tail * (whole - each_sm), 1.0)
+        steps_of_sm = steps_of_part * rounds
+
+        tensor = (self._cycles(k) * (tiles.step * 1e6 / gpu.boost_hz)) * steps_of_sm
+        moved = np.minimum(rows, m) * tiles.row_share[None, :, None]
+        moved = moved + np.minimum(columns, n) * tiles.column_share[None, :, None]
+        step_bytes = moved * (tiles.step * BYTES[self.number_format])
+        at_once = np.minimum(whole, tiles.occupancy[None, :, None])
+        flying = np.minimum((tiles.stages * tiles.stage_bytes)[None, :, None] * at_once, c.in_flight_bytes)
+        rate = np.minimum(flying * (1 / c.latency_us), _L2_PORT * gpu.boost_hz * 1e-6)
+        stream = step_bytes * steps_of_sm / rate
+
+        traffic = self._traffic(m, n, k, batch, across, down, step_bytes * steps)
+        l2_rate = gpu.l2_bytes_per_s * 1e-6
+        l2_time = traffic.l2 * (c.l2_loads / l2_rate)
+        dram_time = traffic.dram / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
+        shared = np.maximum(l2_time, dram_time)
+        longest = np.maximum(np.maximum(tensor, stream), shared)
+        main = longest + c.overlap * (tensor + stream + (l2_time + dram_time) - longest)
+
+        partial = m * n * batch * (8 / l2_rate * c.reduction_traffic)
+        reduction = np.where(splits > 1, c.reduction_us + partial * splits, 0.0)
+        store = traffic.results / (l2_rate * c.store_efficiency)
+        total = main + c.round_us * rounds + reduction + np.where(splits > 1, 0.0, store)
+        slow = clock_under_power_limit(gpu, self.number_format, c)
+        if slow < 1:
+            total *= 1 + (1 / slow - 1) * tensor / (tensor + c.throttle_us)
+        total = np.where(splits <= steps, total, np.inf)
+        total = total.reshape(len(gemms), -1)
+        choice = np.argmin(total, axis=1)
+        least = total[np.arange(len(gemms)), choice] + (c.launch_us + c.latency_us)
+        tile, split = np.divmod(choice, len(self.splits))
+
+        vector = self._gemv(m, n, k, traffic)
+        is_vector = vector < least
+        at = (np.arange(len(gemms)), tile, split)
+        shape = (len(gemms), len(tiles.rows), len(self.splits))
+
+        def chosen(values: Floats) -> Floats:
+            return np.where(is_vector, 0.0, np.broadcast_to(values, shape)[at])
+
+        constant = np.full(len(gemms), c.launch_us)
+        parts = {
+            "tensor": chosen(tensor),
+            "stream": chosen(stream),
+            "l2": chosen(l2_time),
+            "dram": np.where(is_vector, traffic.compulsory[:, 0, 0] * 0, chosen(dram_time)),
+            "launch": constant,
+            "latency": np.full(len(gemms), c.latency_us),
+            "rounds": chosen(c.round_us * rounds),
+            "reduction": chosen(reduction),
+            "store": chosen(np.where(splits > 1, 0.0, store)),
+        }
+        return Times(
+            np.where(is_vector, vector, least),
+            np.where(is_vector, -1, tile),
+            np.where(is_vector, -1, split),
+            parts,
+            np.where(is_vector, traffic.compulsory[:, 0, 0], np.broadcast_to(traffic.dram, shape)[at]),
+            np.where(is_vector, (traffic.operands + traffic.results)[:, 0, 0], np.broadcast_to(traffic.l2, shape)[at]),
+        )
+
+    def _cycles(self, k: Floats) -> Floats:
+        """Cycles of an SM for one element of K, of multiply-adds and shared memory together [P or 1, T, 1]."""
+        tiles, c = self.tiles, self.constants
+        narrow = _narrowness(k * BYTES[self.number_format])
+        smem = c.smem_cost * (tiles.smem_cycles[None, :, None] + tiles.fill_cycles[None, :, None] * narrow)
+        tensor = tiles.tensor_cycles[None, :, None] * (1 / c.tensor_efficiency)
+        return (tensor**4 + smem**4) ** 0.25
+
+    def _traffic(
+        self, m: Floats, n: Floats, k: Floats, batch: Floats, across: Floats, down: Floats, block_bytes: Floats
+    ) -> _Traffic:
+        """Bytes through L2 and DRAM.
+
+        A wave of blocks covers a near-square part of the output; its operands pass DRAM once. The next wave finds in L2
+        what `l2_share` of it can keep. What an earlier kernel left there is `l2`.
+        """
+        gpu, tiles, c = self.gpu, self.tiles, self.constants
+        width = BYTES[self.number_format]
+        rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
+        inputs, weights = m * k * batch * width, k * n * batch * width
+        results = m * n * batch * self.output_bytes
+        operands = inputs + weights
+        if self.l2 == "cold":
+            cold_inputs = cold_weights = np.ones_like(m)
+        else:
+            since = operands + results
+            copies = c.weight_copies if self.l2 == "rotating" else 1.0
+            cold_inputs = self._gone(since)
+            cold_weights = self._gone(inputs + results + copies * weights)
+        once = inputs * cold_inputs + weights * cold_weights + results * cold_inputs
+        outputs = across * down
+        wave = np.minimum(gpu.sms * tiles.occupancy[None, :, None], outputs)
+        high = np.minimum(np.ceil(np.sqrt(wave * (columns / rows))), across)
+        wide = np.minimum(np.ceil(wave / high), down)
+        high = np.minimum(np.ceil(wave / wide), across)
+        footprint = (np.minimum(high * rows, m) + np.minimum(wide * columns, n)) * (k * width * batch)
+        missing = np.maximum(1 - c.l2_share * gpu.l2_bytes * batch / operands, 0)
+        again = missing * np.maximum(footprint * (outputs / (high * wide)) - operands, 0)
+        return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results)
+
+    def _gone(self, since: Floats) -> Floats:
+        """Share of data that L2 no longer holds after so many bytes were used."""
+        c = self.constants
+        much = (since / (self.gpu.l2_bytes * c.residency)) ** c.residency_sharpness
+        return much / (1 + much)
+
+    def _gemv(self, m: Floats, n: Floats, k: Floats, traffic: _Traffic) -> Floats:
+        """Time of a matrix-vector kernel, infinite where neither M nor N is 1."""
+        gpu, c = self.gpu, self.constants
+        dram = traffic.compulsory / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
+        l2 = (traffic.operands + traffic.results) / (gpu.l2_bytes_per_s * 1e-6)
+        fixed = c.launch_us + c.latency_us + c.gemv_us + np.ceil(k / _GEMV_SLICE) * c.gemv_slice_us
+        return np.where(np.minimum(m, n) == 1, fixed + np.maximum(dram, l2), np.inf)[:, 0, 0]
+
+
+def _narrowness(row_bytes: Floats) -> Floats:
+    """How many times more loads a row needs because it does not start at a multiple of 16 B; [1, 1, 1] if none does."""
+    misaligned = np.fmod(row_bytes, _FULL_VECTOR)
+    if not misaligned.any():
+        return np.ones((1, 1, 1))
+    aligned = np.array([math.gcd(int(2 * row), 2 * _FULL_VECTOR) / 2 for row in row_bytes.ravel()])
+    return (_FULL_VECTOR / aligned).reshape(row_bytes.shape)

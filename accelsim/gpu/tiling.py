@@ -1,0 +1,147 @@
+"""How a kernel may cut a matrix product: the tiles and splits of K that are tried, and what fits an SM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
+
+Floats = NDArray[np.float64]
+STAGE_BYTES = 128
+"""Bytes of K that one step of the main loop takes: a line of L2, the swizzle width of TMA (CUTLASS)."""
+_LEAST_REGISTERS = 8192
+"""Registers of a block beside its sums: 32 for each of 256 threads."""
+_BARRIER_BYTES = 1024
+"""Shared memory that CUDA keeps for each block (CUDA C++ programming guide, compute capability 8.0 and later)."""
+_MOST_STAGES = 8
+_MMA = ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128), (256, 64), (256, 128))
+_ASYNC = (
+    *((64, 8), (64, 16), (64, 32), (64, 64), (64, 128), (64, 256), (128, 16), (128, 32), (128, 64), (128, 128)),
+    *((128, 192), (128, 256), (256, 64), (256, 128)),
+)
+_VECTOR = ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128), (256, 64), (256, 128))
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
+"""Parts into which K may be split."""
+
+
+def compute_class(gpu: Gpu, number_format: str) -> str:
+    """How a multiply-add gets its operands: `async`, `mma` or `vector` (see `COMMON`).
+
+    Raises
+    ------
+    AccelsimError
+        If the GPU does not compute in this format.
+    """
+    gpu.operations(number_format)
+    if number_format in VECTOR_FORMATS or number_format not in gpu.mma:
+        return "vector"
+    return "async" if gpu.mma[number_format][0] >= 64 else "mma"
+
+
+@dataclass(frozen=True, slots=True)
+class TileSet:
+    """The tiles that a GPU's kernels have in one number format, and what each needs; arrays over T tiles.
+
+    Attributes
+    ----------
+    rows, columns : float[T]
+        Size of the output tile of a block.
+    step : float
+        Elements of K in one step of the main loop.
+    tensor_cycles, smem_cycles, fill_cycles : float[T]
+        For one element of K: cycles of the multiply-adds at peak, of reading shared memory, and of filling it at 128 B
+        a cycle.
+    row_share, column_share : float[T]
+        Share of the rows' and columns' operands that a block loads and reads itself; where two SMs work as a pair, each
+        has half of the operand that they share (tcgen05, `cta_group::2`).
+    stage_bytes : float[T]
+        One step's operands.
+    stages : float[T]
+        Steps kept in shared memory.
+    occupancy : float[T]
+        Blocks that fit one SM by shared memory, registers, warps and blocks.
+    warps : float[T]
+        Warps of a block.
+    """
+
+    rows: Floats
+    columns: Floats
+    step: float
+    tensor_cycles: Floats
+    smem_cycles: Floats
+    fill_cycles: Floats
+    row_share: Floats
+    column_share: Floats
+    stage_bytes: Floats
+    stages: Floats
+    occupancy: Floats
+    warps: Floats
+
+    def name(self, index: int) -> str:
+        """Tile as kernels' names have it, such as 128x256."""
+        return f"{int(self.rows[index])}x{int(self.columns[index])}"
+
+
+def tile_shapes(gpu: Gpu, number_format: str) -> list[tuple[int, int]]:
+    """Output tiles that are tried, both ways round, smallest first."""
+    kind = compute_class(gpu, number_format)
+    shapes = {"mma": _MMA, "vector": _VECTOR, "async": _ASYNC}[kind]
+    return sorted({*shapes, *((b, a) for a, b in shapes)})
+
+
+def warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    """Output tile of a warp, or, where operands come from shared memory, of a warp group."""
+    if kind == "async":
+        return np.minimum(rows, 64), np.minimum(columns, 256)
+    if kind == "vector":
+        return np.minimum(rows, 32), np.minimum(columns, 64)
+    return np.minimum(rows, 64), np.minimum(columns, 64)
+
+
+@cache
+def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float) -> TileSet:
+    """Tiles of a GPU and what each needs of an SM.
+
+    Parameters
+    ----------
+    gpu : Gpu
+    number_format : str
+        One of `machine.FORMATS`.
+    in_flight_bytes : float
+        Shared memory that a block's stages may fill.
+    """
+    kind = compute_class(gpu, number_format)
+    shapes = np.array(tile_shapes(gpu, number_format), dtype=np.float64)
+    rows, columns = shapes[:, 0], shapes[:, 1]
+    width = BYTES[number_format]
+    step = STAGE_BYTES / width if kind != "vector" else STAGE_BYTES / 4 / width
+    paired = kind == "async" and gpu.compute_capability[0] >= 10
+    row_share = np.where(paired & (rows > columns), 0.5, 1.0)
+    column_share = np.where(paired & (rows <= columns), 0.5, 1.0)
+    loaded = rows * row_share + columns * column_share
+    stage = loaded * step * width
+    stages = np.clip(np.floor(min(gpu.smem_per_block_bytes, in_flight_bytes) / stage), 2, _MOST_STAGES)
+    warp_rows, warp_columns = warp_shape(kind, rows, columns)
+    groups = (rows / warp_rows) * (columns / warp_columns)
+    warps = groups * 4 + 4 if kind == "async" else groups
+    fits_smem = np.floor(gpu.smem_bytes / (stages * stage + _BARRIER_BYTES))
+    fits_registers = np.floor(gpu.registers / np.maximum(rows * columns + _LEAST_REGISTERS, _LEAST_REGISTERS))
+    fits = np.minimum(np.minimum(fits_smem, fits_registers), np.minimum(np.floor(gpu.warps / warps), gpu.blocks))
+    return TileSet(
+        rows=rows,
+        columns=columns,
+        step=step,
+        tensor_cycles=2 * rows * columns / gpu.operations(number_format),
+        smem_cycles=groups * (warp_rows * row_share + warp_columns * column_share) * width / 128,
+        fill_cycles=loaded * width / 128,
+        row_share=row_share,
+        column_share=column_share,
+        stage_bytes=stage,
+        stages=stages,
+        occupancy=np.clip(fits, 1, 8),
+        warps=warps,
+    )

@@ -1,0 +1,63 @@
+"""Predicted beside measured times as a report shows them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from accelsim.gpu.calibration import Calibration
+from accelsim.gpu.errors import LARGE_FLOP, Errors
+from accelsim.gpu.validation import GemmValidation
+from accelsim.report.text import print_table, table, title
+
+
+def print_gemm_validations(console: Console, found: Sequence[GemmValidation], skipped: Sequence[str]) -> None:
+    """Print the errors of each GPU, never of several together."""
+    for case in found:
+        title(console, f"{case.gpu.name}, {case.measured.number_format}: {case.mode}", case.about)
+        print_errors(console, case.errors)
+        if not math.isnan(case.inside):
+            console.print(f"{case.inside:.0%} of the held-out rows lie in the predicted interval")
+        if not math.isnan(case.step_correlation):
+            what = "pairs of rows that differ by one in M (from 64 on)"
+            console.print(
+                f"{case.step_rows} {what}: the ratios of their times correlate with {case.step_correlation:.2f}"
+            )
+    if skipped:
+        console.print("\nNot compared")
+        for line in skipped:
+            console.print(f"  {line}")
+
+
+def print_errors(console: Console, errors: dict[str, Errors]) -> None:
+    """Print errors of several sets of rows."""
+    large = f"{LARGE_FLOP:g}".replace("e+", "e")
+    columns = ("rows", "count", "median", "mean", f"median from {large} FLOP", "Spearman", "median ratio")
+    made = table(*columns)
+    for name, found in errors.items():
+        shares = (_percent(value) for value in (found.median, found.mean, found.large_median))
+        made.add_row(name, f"{found.rows:,}", *shares, _plain(found.spearman), _plain(found.ratio))
+    print_table(console, made)
+
+
+def print_calibration(console: Console, calibration: Calibration) -> None:
+    """Print the constants of a calibration and its errors."""
+    title(console, f"{calibration.gpu}, {calibration.number_format}: {len(calibration.values)} constants")
+    made = table("constant", "value")
+    for name, value in calibration.values.items():
+        made.add_row(name, f"{value:.4g}")
+    print_table(console, made)
+    title(console, "Errors", "relative to what was measured")
+    print_errors(console, calibration.errors)
+    low, high = calibration.interval
+    console.print(f"four fifths of the held-out rows took {low:g} to {high:g} times what is predicted")
+
+
+def _percent(value: float) -> str:
+    return "" if math.isnan(value) else f"{100 * value:.1f} %"
+
+
+def _plain(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,39 @@
+"""Fit the calibrations that come with accelsim to public measurements, and write them into the package.
+
+Needs the table that aiconfigurator_gemm.py writes, and NeuSight's FP32 products (MIT):
+
+    python benchmarks/gpu/ship_calibrations.py gemm_bf16.csv ../shared/data/gpu/gemm_fp32_measured.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from accelsim.gpu.calibration import FOLDER, calibrate, sha256
+from accelsim.gpu.catalogue import find_gpu
+from accelsim.gpu.measured import read_measured
+
+ABOUT = {
+    "bf16": "aiconfigurator-core 0.12.0 (ai-dynamo, Apache-2.0): median over TensorRT-LLM, vLLM and SGLang, CUDA "
+    "graphs, several copies of the weights in turn",
+    "fp32": "NeuSight (MIT): FP32 products and batched products of PyTorch, TF32 off",
+}
+
+
+def main() -> None:
+    """Fit and write each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tables", nargs="+", type=Path)
+    for path in parser.parse_args().tables:
+        for table in read_measured(path):
+            gpu = find_gpu(table.device)
+            if gpu is None:
+                continue
+            source = {"file": path.name, "sha256": sha256(path), "device": table.device}
+            found = calibrate(gpu, table, {**source, "about": ABOUT[table.number_format]})
+            (FOLDER / f"{found.gpu}_{found.kind}.json").write_text(found.to_json(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Measured tables, calibrations and their errors."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from accelsim import cli
+from accelsim.errors import AccelsimError, SpecError
+from accelsim.gpu.calibration import FOLDER, Calibration, calibrate, load_calibration, mode_of
+from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.constants import BOUNDS, CALIBRATED, COMMON
+from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.measured import Measured, read_measured, split_rows
+from accelsim.gpu.validation import validate_gemm
+
+TARGET_UNCALIBRATED = {"H100": 0.15, "B200": 0.15, "A100": 0.25, "L40S": 0.25}
+
+
+def made_table(values: dict[str, float], rows: int = 300) -> Measured:
+    """Times that the model itself makes with other constants."""
+    rng = np.random.default_rng(3)
+    gemms = Gemms.of(*(32 * rng.integers(1, 200, rows) for _ in range(3)))
+    gpu = load_gpu("a100")
+    return Measured("", "bf16", gemms, time_gemms(gpu, gemms, "bf16", COMMON["mma"].with_values(values)).time_us)
+
+
+def test_calibrate__finds_constants_that_were_put_in():
+    values = {"launch_us": 3.0, "dram_efficiency": 0.7, "smem_cost": 1.6}
+    found = calibrate(load_gpu("a100"), made_table(values), {})
+    assert found.errors["interpolation"].median < 0.003
+    assert found.values["smem_cost"] == pytest.approx(1.6, rel=0.05)
+
+
+def test_calibrate__does_not_look_at_held_out_rows():
+    table = made_table({"launch_us": 3.0}, rows=200)
+    held = ~split_rows(table.gemms).fit
+    spoilt = Measured("", "bf16", table.gemms, np.where(held, 1e6, table.time_us))
+    assert calibrate(load_gpu("a100"), table, {}).values == calibrate(load_gpu("a100"), spoilt, {}).values
+
+
+def test_split_rows__puts_a_shape_on_one_side_always():
+    gemms = made_table({}).gemms
+    whole, half = split_rows(gemms), split_rows(gemms.part(0, 150))
+    assert (whole.fit.astype(int) + whole.interpolation + whole.extrapolation == 1).all()
+    near = ~whole.extrapolation[:150] & ~half.extrapolation
+    assert (whole.fit[:150][near] == half.fit[near]).all()
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_shipped_calibrations__say_where_they_come_from(path):
+    found = load_calibration(path)
+    assert path.stem == f"{found.gpu}_{found.kind}"
+    assert list(found.values) == list(CALIBRATED)
+    assert len(CALIBRATED) <= 8
+    assert all(BOUNDS[name][0] <= value <= BOUNDS[name][1] for name, value in found.values.items())
+    assert found.source.keys() >= {"file", "sha256", "device", "about"}
+    assert found.errors["interpolation"].rows > 50
+    assert found.interval[0] < 1 < found.interval[1]
+    assert mode_of(load_gpu(found.gpu), found.number_format, "shipped").calibration == found
+
+
+def test_mode_of__says_what_ships_and_refuses_another_gpus():
+    with pytest.raises(AccelsimError, match="no calibration of l4 for bf16 ships"):
+        mode_of(load_gpu("l4"), "bf16", "shipped")
+    with pytest.raises(AccelsimError, match="is of b200 for async kernels"):
+        mode_of(load_gpu("a100"), "bf16", FOLDER / "b200_async.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("M,N,K,dtype\n", "no column of times"),
+        ("M,N,time_us\n1,2,3\n", "no column K"),
+        ("M,N,K,time_us\n1,2,3,4\n", "no column dtype; add it, or say --dtype"),
+        ("M,N,K,dtype,time_us\n1,2,x,bf16,4\n", ":2:5: K: expected a whole number from 1, got 'x'"),
+        ("M,N,K,dtype,time_us\n1,2,3,bf17,4\n", ":2:7: 'bf17' is no number format; did you mean 'bf16'?"),
+        ("M,N,K,dtype,time_us\n1,2,3,bf16,0\n", ":2:12: time_us: expected a time above 0, got '0'"),
+        ("M,N,K,dtype,time_us\n1,2,3\n", ":2:1: expected 5 cells, got 3"),
+    ],
+)
+def test_read_measured__names_mistakes_with_their_place(tmp_path, text, message):
+    path = tmp_path / "measured.csv"
+    path.write_text(text)
+    with pytest.raises(SpecError) as error:
+        read_measured(path)
+    assert message in str(error.value)
+
+
+def test_read_measured__takes_columns_in_any_order(tmp_path):
+    path = tmp_path / "measured.csv"
+    path.write_text("# a note\nlatency_ms,x,k,N,m,DTYPE,Device\n0.5,9,3,2,1,torch.bfloat16,NVIDIA H200\n")
+    (found,) = read_measured(path)
+    assert (found.device, found.number_format, found.time_us.tolist()) == ("NVIDIA H200", "bf16", [500.0])
+    assert (found.gemms.m[0], found.gemms.n[0], found.gemms.k[0]) == (1, 2, 3)
+
+
+def test_validate_gemm__keeps_to_its_accuracy_on_public_measurements(shared, capsys):
+    path = shared / "data" / "gpu" / "gemm_bf16_measured.csv"
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    for mode, limit in (
+        ("uncalibrated", TARGET_UNCALIBRATED),
+        ("calibrated", dict.fromkeys(TARGET_UNCALIBRATED, 0.10)),
+    ):
+        found, skipped = validate_gemm([path], calibration="shipped" if mode == "calibrated" else None)
+        assert not skipped
+        assert len(found) == 4
+        for case in found:
+            (target,) = (value for name, value in limit.items() if name in case.measured.device)
+            assert case.mode == mode
+            assert case.errors["all"].median < target, case.gpu.name
+            assert case.errors["all"].spearman > 0.98
+    assert cli.main(["validate", "gemm", str(path), "--gpu", "h20"]) == 2
+    assert "did you mean" in capsys.readouterr().err
+
+
+def test_calibrate_command__writes_what_validate_reads(tmp_path, capsys):
+    table = made_table({"launch_us": 3.0}, rows=120)
+    path, written = tmp_path / "measured.csv", tmp_path / "a100.json"
+    g = table.gemms
+    lines = [f"{m:.0f},{n:.0f},{k:.0f},bf16,{t}" for m, n, k, t in zip(g.m, g.n, g.k, table.time_us, strict=True)]
+    path.write_text("\n".join(["M,N,K,dtype,time_us_median", *lines]) + "\n")
+    assert cli.main(["calibrate", str(path), "--gpu", "a100", "-o", str(written)]) == 0
+    assert "8 constants" in capsys.readouterr().out
+    assert cli.main(["validate", "gemm", str(path), "--gpu", "a100", "--calibration", str(written), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["gemm"][0]["mode"] == "calibrated"
+    assert document["gemm"][0]["errors"]["interpolation"]["median"] < 0.01
+    written.write_text("{}")
+    assert cli.main(["validate", "gemm", str(path), "--gpu", "a100", "--calibration", str(written)]) == 2
+    assert "not a calibration" in capsys.readouterr().err
+
+
+def test_calibration__reads_back_what_it_wrote(tmp_path):
+    path = tmp_path / "c.json"
+    found = load_calibration(FOLDER / "h100_sxm_async.json")
+    path.write_text(found.to_json())
+    assert load_calibration(path) == found
+    assert isinstance(found, Calibration)

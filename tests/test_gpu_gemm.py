@@ -1,0 +1,128 @@
+"""The kernel model: laws, counts against a walk over blocks, and errors against public measurements."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from accelsim.errors import AccelsimError
+from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.constants import COMMON
+from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.machine import BYTES
+from accelsim.gpu.tiling import SPLITS, compute_class, tile_set
+
+GPUS = ("a100", "h100", "b200", "v100_pcie")
+RNG = np.random.default_rng(7)
+GEMMS = Gemms.of(*(2 ** RNG.integers(0, 13, 60) + RNG.integers(0, 3, 60) for _ in range(3)))
+
+
+def times(name: str, gemms: Gemms, number_format: str = "fp16", **changed):
+    gpu = load_gpu(name)
+    constants = COMMON[compute_class(gpu, number_format)]
+    l2 = changed.pop("l2", "rotating")
+    return time_gemms(gpu, gemms, number_format, constants.with_values(changed), l2=l2)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_time_gemms__no_product_beats_the_roofline(name):
+    gpu = load_gpu(name)
+    found = times(name, GEMMS, l2="cold")
+    least_bytes = (GEMMS.m * GEMMS.k + GEMMS.k * GEMMS.n + GEMMS.m * GEMMS.n) * 2
+    floor = np.maximum(
+        GEMMS.flops / (gpu.sms * gpu.boost_hz * gpu.operations("fp16")), least_bytes / gpu.dram_bytes_per_s
+    )
+    assert (found.time_us > 1e6 * floor).all()
+    assert (found.dram_bytes >= least_bytes * (1 - 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_time_gemms__the_fastest_of_all_tilings_one_by_one(name):
+    """The vectorised choice equals the best of each split alone, and no product depends on its neighbours."""
+    gpu = load_gpu(name)
+    constants = COMMON[compute_class(gpu, "fp16")]
+    together = times(name, GEMMS).time_us
+    alone = [times(name, GEMMS.part(i, i + 1)).time_us[0] for i in range(len(GEMMS))]
+    assert together.tolist() == alone
+    by_split = np.stack([time_gemms(gpu, GEMMS, "fp16", constants, splits=(s,)).time_us for s in SPLITS])
+    assert together == pytest.approx(by_split.min(axis=0), rel=1e-12)
+
+
+def walked_blocks(m: int, n: int, k: int, rows: int, columns: int, step: int, split: int) -> tuple[int, int]:
+    """Blocks and steps of the main loop of one, counted one by one."""
+    blocks = sum(1 for _ in range(0, m, rows) for _ in range(0, n, columns) for _ in range(split))
+    steps = sum(1 for _ in range(0, k, step))
+    return blocks, math.ceil(steps / split)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(257, 1000, 4096), (64, 64, 64), (4096, 3000, 77), (1000, 129, 10000)])
+def test_time_gemms__tensor_time_is_that_of_the_walked_blocks(m, n, k):
+    """With no tail, overlap or shared memory, tensor time is blocks of the busiest SM x steps x cycles of a step."""
+    gpu = load_gpu("a100")
+    constants = COMMON["mma"].with_values({"tail": 1.0, "smem_cost": 0.0})
+    tiles = tile_set(gpu, "fp16", constants.in_flight_bytes)
+    found = time_gemms(gpu, Gemms.of(m, n, k), "fp16", constants)
+    tile, split = int(found.tile[0]), SPLITS[int(found.split[0])]
+    rows, columns = int(tiles.rows[tile]), int(tiles.columns[tile])
+    blocks, steps = walked_blocks(m, n, k, rows, columns, int(tiles.step), split)
+    cycles = math.ceil(blocks / 108) * steps * tiles.step * 2 * rows * columns / 2048
+    assert found.parts["tensor"][0] == pytest.approx(cycles / 1410, rel=1e-9)
+
+
+def test_time_gemms__by_hand_of_a_cube_on_an_a100():
+    """4096^3 in 128 x 256 tiles: 512 blocks on 108 SMs are 5 rounds at most, 64 steps of 64, 2048 operations a cycle.
+
+    5 x 4096 x 2 x 128 x 256 / 2048 cycles at 1410 MHz are 464.8 us.
+    """
+    gpu = load_gpu("a100")
+    constants = COMMON["mma"].with_values({"tail": 1.0, "smem_cost": 0.0})
+    found = time_gemms(gpu, Gemms.of(4096, 4096, 4096), "fp16", constants, splits=(1,))
+    tiles = tile_set(gpu, "fp16", constants.in_flight_bytes)
+    assert tiles.name(int(found.tile[0])) in ("128x256", "256x128")
+    assert found.parts["tensor"][0] == pytest.approx(464.8, abs=0.1)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_time_gemms__is_never_faster_with_less(name):
+    base = times(name, GEMMS).time_us
+    assert (times(name, GEMMS, launch_us=5.0).time_us > base).all()
+    assert (times(name, GEMMS, dram_efficiency=0.5).time_us >= base).all()
+    assert (times(name, GEMMS, l2="cold").time_us >= times(name, GEMMS, l2="warm").time_us - 1e-9).all()
+    assert (times(name, Gemms(GEMMS.m, GEMMS.n, GEMMS.k, GEMMS.batch * 4)).time_us >= base - 1e-9).all()
+
+
+def test_time_gemms__steps_where_a_tile_begins():
+    """One row more needs another row of blocks: 128 -> 129 on an A100 takes longer, 127 -> 128 does not."""
+    found = times("a100", Gemms.of([127, 128, 129], 27648, 4096)).time_us
+    assert found[1] == pytest.approx(found[0], rel=0.01)
+    assert found[2] > 1.1 * found[1]
+
+
+def test_time_gemms__alignment_costs():
+    aligned, odd = times("a100", Gemms.of(4096, 4096, [4096, 4097])).time_us
+    assert odd > 1.3 * aligned
+
+
+@pytest.mark.parametrize("m", [0, 1.5, -3, 2**27])
+def test_gemms__refuse_bad_sizes(m):
+    with pytest.raises(AccelsimError, match="M must be a whole number"):
+        Gemms.of(m, 8, 8)
+
+
+def test_time_gemms__refuses_a_format_that_the_gpu_lacks():
+    with pytest.raises(AccelsimError, match="v100_pcie does not compute in 'bf16'"):
+        times("v100_pcie", GEMMS, "bf16")
+
+
+@pytest.mark.parametrize("name", ["t4", *GPUS])
+def test_tile_set__fits_an_sm(name):
+    gpu = load_gpu(name)
+    for number_format in gpu.operations_per_sm_cycle:
+        tiles = tile_set(gpu, number_format, 1e5)
+        least = 2 * tiles.stage_bytes
+        assert (tiles.stage_bytes * tiles.stages <= np.maximum(gpu.smem_per_block_bytes, least)).all()
+        assert (tiles.occupancy >= 1).all()
+        assert (tiles.tensor_cycles == 2 * tiles.rows * tiles.columns / gpu.operations(number_format)).all()
+        assert tiles.step * BYTES[number_format] in (128, 32)
