@@ -260,6 +260,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     made.add_argument("--seed", type=argument_types.whole, metavar="N", help="seed of the random search (default: 0)")
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
+    gpu_arguments.add_map(made)
     _add_output(made)
     _add_html(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")

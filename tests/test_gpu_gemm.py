@@ -90,7 +90,7 @@ def test_time_gemms__is_never_faster_with_less(name):
     assert (times(name, GEMMS, launch_us=5.0).time_us > base).all()
     assert (times(name, GEMMS, dram_efficiency=0.5).time_us >= base).all()
     assert (times(name, GEMMS, l2="cold").time_us >= times(name, GEMMS, l2="warm").time_us - 1e-9).all()
-    assert (times(name, Gemms(GEMMS.m, GEMMS.n, GEMMS.k, GEMMS.batch * 4)).time_us >= base - 1e-9).all()
+    assert (times(name, Gemms.of(GEMMS.m, GEMMS.n, GEMMS.k, 4)).time_us >= base - 1e-9).all()
 
 
 def test_time_gemms__steps_where_a_tile_begins():

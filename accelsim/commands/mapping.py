@@ -39,8 +39,13 @@ if TYPE_CHECKING:
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
     from accelsim.folder import layer_files, refuse_directory, refuse_page, write_directory, write_page
+    from accelsim.gpu.catalogue import is_gpu
     from accelsim.output import energy_rows, map_json
 
+    if is_gpu(arguments.arch):
+        from accelsim.commands.gpu_mapping import map_on_gpu
+
+        return map_on_gpu(arguments)
     inputs = read_inputs(arguments)
     if arguments.output:
         refuse_directory(arguments.output)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+L2_STATES = ("rotating", "cold", "warm")
+"""What L2 holds when a kernel starts: `rotating`, activations but not the weights, of which several copies are used in
+turn, as in the layers of a network; `cold`, nothing; `warm`, what the same product left there."""
+L2_HELP = "what L2 holds when a kernel starts: activations but not the weights (default), nothing, or all of it"
 AddCommand = Callable[[str, str], argparse.ArgumentParser]
 
 
@@ -22,6 +26,21 @@ def add_commands(command: AddCommand) -> None:
     made.add_argument("--source", metavar="TEXT", help="where the measurements come from, to be kept in the file")
     made.add_argument("-o", "--output", metavar="FILE", help="write the calibration there")
     _add_json(made)
+
+
+def add_map(made: argparse.ArgumentParser) -> None:
+    """Add the options of `map` on a GPU."""
+    group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")
+    _add_mig(group)
+    add_calibration(group)
+    group.add_argument(
+        "--dtype", metavar="FORMAT", help="number format (default: fp16 for operands of 16 bit, and so on)"
+    )
+    group.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
+    group.add_argument(
+        "--pass", dest="training_pass", choices=("forward", "input_gradient", "weight_gradient"), default="forward",
+        help="the pass of training (default: forward)",
+    )  # fmt: skip
 
 
 def add_validation(made: argparse.ArgumentParser) -> None:

@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError
+from accelsim.gpu.arguments import L2_STATES
 from accelsim.gpu.constants import Constants
 from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.tiling import SPLITS, TileSet, tile_set
 
 Floats = NDArray[np.float64]
-L2_STATES = ("rotating", "cold", "warm")
-"""What L2 holds when a kernel starts: `rotating`, activations but not the weights, of which several copies are used in
-turn, as in the layers of a network; `cold`, nothing; `warm`, what the same product left there."""
 LARGEST = 2**26
 """Largest size of a dimension."""
 _CHUNK = 32
@@ -31,22 +29,27 @@ _L2_PORT = 64.0
 _FULL_VECTOR = 16
 """Bytes of the widest load of a thread; a row whose start is aligned to fewer is filled in more, narrower loads."""
 _GEMV_SLICE = 4096
-_IDLE = 0.15
+IDLE = 0.15
 """Share of its power limit that a board takes when no SM works: 148 of 700 W on an H200, 312 of 1000 W on a B200 (both
 a fit to NVML readings in aiconfigurator), 32 of 250 W on a V100 (AccelWattch); the fits hold active SMs too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gemms:
-    """Products Outputs[M, N] = Inputs[M, K] x Weights[K, N], some of them batches of equal ones; arrays over P."""
+    """Products Outputs[M, N] = Inputs[M, K] x Weights[K, N], some of them batches of equal ones; arrays over P.
+
+    `unique` is the share of the inputs' M x K words that are different ones: below 1 for a convolution, whose windows
+    overlap.
+    """
 
     m: Floats
     n: Floats
     k: Floats
     batch: Floats
+    unique: Floats
 
     @classmethod
-    def of(cls, m: Any, n: Any, k: Any, batch: Any = 1) -> Gemms:
+    def of(cls, m: Any, n: Any, k: Any, batch: Any = 1, unique: Any = 1) -> Gemms:
         """Products of sizes that are numbers or sequences.
 
         Raises
@@ -59,7 +62,9 @@ class Gemms:
         >>> Gemms.of([512, 1], 1024, 4096).flops.tolist()
         [4294967296.0, 8388608.0]
         """
-        arrays = np.broadcast_arrays(*(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, batch)))
+        arrays = np.broadcast_arrays(
+            *(np.atleast_1d(np.asarray(x, dtype=np.float64)) for x in (m, n, k, batch, unique))
+        )
         for name, values in zip("MNK", arrays, strict=False):
             _check_sizes(name, values)
         _check_sizes("batch", arrays[3])
@@ -75,13 +80,21 @@ class Gemms:
 
     def part(self, start: int, stop: int) -> Gemms:
         """Some of the products."""
-        return Gemms(self.m[start:stop], self.n[start:stop], self.k[start:stop], self.batch[start:stop])
+        return self.rows(slice(start, stop))
+
+    def rows(self, which: slice | NDArray[np.bool_]) -> Gemms:
+        """Some of the products."""
+        return Gemms(self.m[which], self.n[which], self.k[which], self.batch[which], self.unique[which])
 
 
 def _check_sizes(name: str, values: Floats) -> None:
     bad = ~((values >= 1) & (values <= LARGEST) & (values == np.floor(values)))
     if bad.any():
         raise AccelsimError(f"{name} must be a whole number from 1 to {LARGEST}, got {values[bad][0]:g}")
+
+
+def _columns(gemms: Gemms) -> tuple[Floats, ...]:
+    return gemms.m, gemms.n, gemms.k, gemms.batch, gemms.unique
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,8 @@ class Times:
         Time of `tensor`, `stream` (an SM's loads), `l2`, `dram`; and what is added: `launch`, `latency`, `rounds`,
         `reduction`, `store`.
     dram_bytes, l2_bytes : float[P]
+    by_tiling_us : float[P, T, S]
+        Time of every tiling, infinite where K has fewer steps than parts.
     """
 
     time_us: Floats
@@ -105,6 +120,7 @@ class Times:
     parts: dict[str, Floats]
     dram_bytes: Floats
     l2_bytes: Floats
+    by_tiling_us: Floats
 
 
 def time_gemms(
@@ -157,13 +173,14 @@ def time_gemms(
         parts={name: np.concatenate([times.parts[name] for times in found]) for name in found[0].parts},
         dram_bytes=np.concatenate([times.dram_bytes for times in found]),
         l2_bytes=np.concatenate([times.l2_bytes for times in found]),
+        by_tiling_us=np.concatenate([times.by_tiling_us for times in found]),
     )
 
 
 def clock_under_power_limit(gpu: Gpu, number_format: str, constants: Constants) -> float:
     """Share of the boost clock that the board's power allows when every multiply-add unit is busy."""
     busy_w = gpu.sms * gpu.boost_hz * gpu.operations(number_format) * constants.pj_per_flop * 1e-12
-    return min(1.0, gpu.tdp_w * (1 - _IDLE) / busy_w)
+    return min(1.0, gpu.tdp_w * (1 - IDLE) / busy_w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +207,7 @@ class _Model:
     def best(self, gemms: Gemms) -> Times:
         """Fastest tiling of each product."""
         c, gpu, tiles = self.constants, self.gpu, self.tiles
-        m, n, k, batch = (values[:, None, None] for values in (gemms.m, gemms.n, gemms.k, gemms.batch))
+        m, n, k, batch, unique = (values[:, None, None] for values in _columns(gemms))
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
         splits = self.splits[None, None, :]
         across, down = np.ceil(m / rows), np.ceil(n / columns)
@@ -212,7 +229,7 @@ class _Model:
         rate = np.minimum(flying * (1 / c.latency_us), _L2_PORT * gpu.boost_hz * 1e-6)
         stream = step_bytes * steps_of_sm / rate
 
-        traffic = self._traffic(m, n, k, batch, across, down, step_bytes * steps)
+        traffic = self._traffic(m, n, k, batch, unique, across, down, step_bytes * steps)
         l2_rate = gpu.l2_bytes_per_s * 1e-6
         l2_time = traffic.l2 * (c.l2_loads / l2_rate)
         dram_time = traffic.dram / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
@@ -260,6 +277,7 @@ class _Model:
             parts,
             np.where(is_vector, traffic.compulsory[:, 0, 0], np.broadcast_to(traffic.dram, shape)[at]),
             np.where(is_vector, (traffic.operands + traffic.results)[:, 0, 0], np.broadcast_to(traffic.l2, shape)[at]),
+            total.reshape(shape),
         )
 
     def _cycles(self, k: Floats) -> Floats:
@@ -271,7 +289,15 @@ class _Model:
         return (tensor**4 + smem**4) ** 0.25
 
     def _traffic(
-        self, m: Floats, n: Floats, k: Floats, batch: Floats, across: Floats, down: Floats, block_bytes: Floats
+        self,
+        m: Floats,
+        n: Floats,
+        k: Floats,
+        batch: Floats,
+        unique: Floats,
+        across: Floats,
+        down: Floats,
+        block_bytes: Floats,
     ) -> _Traffic:
         """Bytes through L2 and DRAM.
 
@@ -281,7 +307,7 @@ class _Model:
         gpu, tiles, c = self.gpu, self.tiles, self.constants
         width = BYTES[self.number_format]
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
-        inputs, weights = m * k * batch * width, k * n * batch * width
+        inputs, weights = m * k * batch * width * unique, k * n * batch * width
         results = m * n * batch * self.output_bytes
         operands = inputs + weights
         if self.l2 == "cold":
@@ -297,7 +323,7 @@ class _Model:
         high = np.minimum(np.ceil(np.sqrt(wave * (columns / rows))), across)
         wide = np.minimum(np.ceil(wave / high), down)
         high = np.minimum(np.ceil(wave / wide), across)
-        footprint = (np.minimum(high * rows, m) + np.minimum(wide * columns, n)) * (k * width * batch)
+        footprint = (np.minimum(high * rows, m) * unique + np.minimum(wide * columns, n)) * (k * width * batch)
         missing = np.maximum(1 - c.l2_share * gpu.l2_bytes * batch / operands, 0)
         again = missing * np.maximum(footprint * (outputs / (high * wide)) - operands, 0)
         return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results)

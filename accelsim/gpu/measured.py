@@ -61,9 +61,7 @@ class Measured:
 
     def rows(self, which: NDArray[np.bool_]) -> Measured:
         """Some of the rows."""
-        g = self.gemms
-        part = Gemms(g.m[which], g.n[which], g.k[which], g.batch[which])
-        return Measured(self.device, self.number_format, part, self.time_us[which])
+        return Measured(self.device, self.number_format, self.gemms.rows(which), self.time_us[which])
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,4 +220,4 @@ def _number(text: str) -> float | None:
 
 def _measured(device: str, number_format: str, rows: Sequence[tuple[float, ...]]) -> Measured:
     m, n, k, batch, time_us = (np.array(values, dtype=np.float64) for values in zip(*rows, strict=True))
-    return Measured(device, number_format, Gemms(m, n, k, batch), time_us)
+    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us)

@@ -1,0 +1,84 @@
+"""The command `map` on a GPU: the best kernel tiling of each layer."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from accelsim.commands.printing import DONE, print_json, print_report, print_written
+from accelsim.errors import AccelsimError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_FOREIGN = (
+    "constraints",
+    "objective",
+    "top",
+    "within",
+    "uneven",
+    "imperfect",
+    "pad",
+    "pareto",
+    "mappings",
+    "seed",
+    "html",
+)
+
+
+def map_on_gpu(arguments: argparse.Namespace) -> int:
+    """Choose the fastest kernel tiling of each layer on a GPU."""
+    from accelsim import library
+    from accelsim.commands.inputs import find_layer, read_overrides
+    from accelsim.folder import refuse_directory, write_directory
+    from accelsim.gpu.calibration import mode_of
+    from accelsim.gpu.catalogue import load_gpu
+    from accelsim.gpu.kernel import best_kernels
+    from accelsim.gpu.layers import gemms_of, product_of
+    from accelsim.output import to_json
+    from accelsim.report.gpu_kernels import kernel_row, print_kernel, print_kernels, totals
+    from accelsim.workload import load_workload
+
+    for name in _FOREIGN:
+        if getattr(arguments, name, None):
+            raise AccelsimError(f"--{name}: not for a GPU, whose kernel tilings are few; all are compared, by time")
+    if arguments.output:
+        refuse_directory(arguments.output)
+    gpu = load_gpu(arguments.arch, arguments.mig)
+    workload = load_workload(library.resolve(arguments.workload, "workloads"), read_overrides(arguments))
+    layer = find_layer(workload, arguments.layer, arguments.workload)
+    layers = [layer] if layer else list(workload.layers)
+    products = [product_of(einsum, arguments.training_pass) for einsum in layers]
+    number_format = arguments.dtype or _format_of_bits({product.bits for product in products})
+    mode = mode_of(gpu, number_format, arguments.calibration)
+    names = [einsum.name for einsum in layers]
+    kernels = best_kernels(gpu, names, gemms_of(products), number_format, mode, l2=arguments.l2)
+    repeats = [einsum.repeat for einsum in layers]
+    rows = [kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
+    document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
+    if len(kernels) > 1:
+        document["total"] = dict(totals(kernels, repeats))
+    if arguments.output:
+        write_directory(arguments.output, {"kernels.json": to_json(document).encode()})
+    if arguments.json:
+        print_json(document)
+        return DONE
+
+    def show(console: Console) -> None:
+        if len(kernels) == 1:
+            print_kernel(console, kernels[0])
+        else:
+            print_kernels(console, workload.name, kernels, repeats)
+        print_written(console, arguments.output)
+
+    print_report(show)
+    return DONE
+
+
+def _format_of_bits(bits: set[int]) -> str:
+    """Number format of a width, where it is clear."""
+    by_bits = {64: "fp64", 32: "fp32", 16: "fp16", 8: "int8", 4: "int4"}
+    found = by_bits.get(max(bits))
+    if len(bits) > 1 or found is None:
+        raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
+    return found

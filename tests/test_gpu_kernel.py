@@ -1,0 +1,97 @@
+"""The best kernel of a layer on a GPU: its account, its energy, layers as products, and the command `map`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from accelsim import cli
+from accelsim.errors import AccelsimError
+from accelsim.gpu.calibration import mode_of
+from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.gemm import Gemms
+from accelsim.gpu.kernel import best_kernels
+from accelsim.gpu.layers import PASSES, product_of
+from accelsim.workload import Einsum, Tensor, load_workload
+
+H100 = load_gpu("h100")
+MODE = mode_of(H100, "fp16")
+
+
+def kernel(m: int, n: int, k: int, gpu=H100, number_format: str = "fp16", **options):
+    mode = mode_of(gpu, number_format)
+    return best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, **options)[0]
+
+
+def test_best_kernels__the_account_is_right():
+    found = kernel(4000, 3000, 2000)
+    rows, columns = map(int, found.tile.split("x"))
+    blocks = -(-4000 // rows) * -(-3000 // columns) * found.split
+    assert found.blocks == blocks
+    assert found.waves == pytest.approx(blocks / (132 * found.occupancy))
+    assert 0 < found.tile_efficiency <= 1
+    assert found.flops == 2 * 4000 * 3000 * 2000
+    assert found.low_us < found.time_us < found.high_us
+    assert found.energy_j == pytest.approx(found.power_w * found.time_us * 1e-6)
+    assert all(time_us >= found.time_us for _, time_us in found.others)
+
+
+def test_best_kernels__power_stays_between_idle_and_limit():
+    small, large = kernel(1, 64, 64), kernel(8192, 8192, 8192)
+    assert 0.15 * 700 < small.power_w < large.power_w <= 700
+
+
+def test_best_kernels__matrix_vector_products_have_no_tiles():
+    found = kernel(1, 8192, 8192)
+    assert (found.tile, found.bottleneck) == ("gemv", "DRAM bandwidth")
+    assert found.dram_bytes <= 2 * (8192 * 8192 + 2 * 8192)
+
+
+@pytest.mark.parametrize("name", ["conv", "gemm", "batched_gemm", "depthwise", "bert_base", "resnet50", "alexnet"])
+def test_product_of__keeps_every_multiply_add(name):
+    for einsum in load_workload(name).layers:
+        for training_pass in PASSES:
+            product = product_of(einsum, training_pass)
+            macs = product.m * product.n * product.k * product.batch
+            if training_pass == "input_gradient":  # K is rounded up
+                assert einsum.macs <= macs < einsum.macs + product.m * product.n * product.batch
+            else:
+                assert macs == einsum.macs
+            assert 0 < product.unique <= 1
+
+
+def test_product_of__refuses_what_is_no_product():
+    copy = (Tensor("A", ((("M", 1),),)), Tensor("Z", ((("M", 1),),), output=True))
+    with pytest.raises(AccelsimError, match="copy: 1 operands; a kernel of matrix products has two"):
+        product_of(Einsum("copy", {"M": 2}, copy))
+
+
+def test_map__on_a_gpu_shows_one_layer_or_all(capsys, tmp_path):
+    assert cli.main(["map", "arch/gpu/h100_sxm.yaml", "gemm"]) == 0
+    out = capsys.readouterr().out
+    assert "uncalibrated" in out
+    assert "bottleneck" in out
+    assert cli.main(["map", "a100", "bert_base", "--calibration", "shipped", "--json", "-o", str(tmp_path / "o")]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["mode"].startswith("calibrated")
+    assert json.loads((tmp_path / "o" / "kernels.json").read_text()) == document
+    total = sum(row["time_us"] * row["repeat"] for row in document["kernels"])
+    assert document["total"]["time_us"] == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["h100", "gemm", "--top", "3"], "--top: not for a GPU"),
+        (["h100", "gemm", "--dtype", "fp9"], "did you mean 'fp8'?"),
+        (["h100", "gemm", "--mig", "9g"], "no MIG profile '9g'"),
+        (["l4", "gemm", "--calibration", "shipped"], "no calibration of l4"),
+        (["h100", "gemm", "--calibration", "nowhere.json"], "nowhere.json:1:1: no such file"),
+        (["h100", "bert_base", "--layer", "x"], "no layer 'x'"),
+        (["h100", "gemm", "--set", "bits=12"], "say which number format: --dtype"),
+    ],
+)
+def test_map__on_a_gpu_names_mistakes(arguments, said, capsys):
+    assert cli.main(["map", *arguments]) == 2
+    assert said in capsys.readouterr().err
