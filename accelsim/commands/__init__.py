@@ -1,6 +1,7 @@
 """What each command does with its arguments: read the files, call the library, print."""
 
 from accelsim.commands.evaluating import eval_command, explain_command
+from accelsim.commands.gpu_advice import gpu_advise_command, gpu_compare_command, roofline_command
 from accelsim.commands.gpus import calibrate_command, gpus_command
 from accelsim.commands.inspecting import (
     check_command,
@@ -20,10 +21,13 @@ __all__ = [
     "energy_command",
     "eval_command",
     "explain_command",
+    "gpu_advise_command",
+    "gpu_compare_command",
     "gpus_command",
     "list_command",
     "map_command",
     "plot_command",
+    "roofline_command",
     "schema_command",
     "spread_command",
     "validate_command",

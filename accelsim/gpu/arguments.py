@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from accelsim import argument_types
+
 L2_STATES = ("rotating", "cold", "warm")
 """What L2 holds when a kernel starts: `rotating`, activations but not the weights, of which several copies are used in
 turn, as in the layers of a network; `cold`, nothing; `warm`, what the same product left there."""
@@ -26,6 +28,52 @@ def add_commands(command: AddCommand) -> None:
     made.add_argument("--source", metavar="TEXT", help="where the measurements come from, to be kept in the file")
     made.add_argument("-o", "--output", metavar="FILE", help="write the calibration there")
     _add_json(made)
+
+    add_roofline(command("roofline", "show which layers math limits and which memory, on a GPU"))
+    made = command("gpu", "advise on the sizes of a matrix product, or compare a profile with predictions")
+    tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
+    advise = "show what tiles and waves cost a matrix product, and what rounding its sizes up would bring"
+    compare = "hold a profile of kernels against what is predicted for them"
+    for name, about, add in (("advise", advise, add_advise), ("compare", compare, add_compare)):
+        task = tasks.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
+        task.set_defaults(command=f"gpu_{name}_command", parser=task)
+        add(task)
+
+
+def add_roofline(made: argparse.ArgumentParser) -> None:
+    """Add the arguments of `roofline`."""
+    made.add_argument("gpu", metavar="GPU")
+    made.add_argument("workloads", metavar="WORKLOAD", nargs="+", help="files, or names that `accelsim list` shows")
+    _add_prediction(made)
+    made.add_argument("-o", "--output", metavar="FILE", help="draw it there: FILE.png or FILE.svg")
+    _add_json(made)
+
+
+def add_advise(made: argparse.ArgumentParser) -> None:
+    """Add the arguments of `gpu advise`."""
+    for name in ("M", "N", "K"):
+        made.add_argument(name.lower(), metavar=name, type=argument_types.positive_int)
+    made.add_argument("--gpu", required=True, metavar="GPU")
+    _add_prediction(made)
+    made.add_argument("--sweep", choices=("m", "n", "k"), help="the dimension that the chart varies (default: n)")
+    made.add_argument("-o", "--output", metavar="FILE", help="draw throughput over one dimension: FILE.png or FILE.svg")
+    _add_json(made)
+
+
+def add_compare(made: argparse.ArgumentParser) -> None:
+    """Add the arguments of `gpu compare`."""
+    made.add_argument("profile", metavar="PROFILE", help="CSV of Nsight Systems or Compute, or with M, N, K, time")
+    made.add_argument("--gpu", required=True, metavar="GPU")
+    made.add_argument("--workload", metavar="WORKLOAD", help="layers that NVTX ranges name")
+    _add_prediction(made)
+    _add_json(made)
+
+
+def _add_prediction(made: argparse.ArgumentParser) -> None:
+    _add_mig(made)
+    add_calibration(made)
+    made.add_argument("--dtype", metavar="FORMAT", default="fp16", help="number format (default: fp16)")
+    made.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
 
 
 def add_map(made: argparse.ArgumentParser) -> None:

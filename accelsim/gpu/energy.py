@@ -6,7 +6,7 @@ import numpy as np
 
 from accelsim.gpu.constants import Constants
 from accelsim.gpu.fit import Floats
-from accelsim.gpu.gemm import IDLE
+from accelsim.gpu.gemm import IDLE, pj_per_flop
 from accelsim.gpu.machine import Gpu
 
 DRAM_PJ_PER_BYTE = {"HBM": 46.0, "GDDR": 112.0, "LPDDR": 40.0}
@@ -19,7 +19,9 @@ def dram_pj_per_byte(gpu: Gpu) -> float:
     return next(value for name, value in DRAM_PJ_PER_BYTE.items() if gpu.memory_type.startswith(name))
 
 
-def board_power_w(gpu: Gpu, constants: Constants, flops: Floats, dram_bytes: Floats, time_us: Floats) -> Floats:
+def board_power_w(
+    gpu: Gpu, number_format: str, constants: Constants, flops: Floats, dram_bytes: Floats, time_us: Floats
+) -> Floats:
     """Board power [W] while a kernel repeats without pause.
 
     What the board takes when idle, the energy of the operations and of the DRAM bytes over the time; no more than the
@@ -28,6 +30,7 @@ def board_power_w(gpu: Gpu, constants: Constants, flops: Floats, dram_bytes: Flo
     Parameters
     ----------
     gpu : Gpu
+    number_format : str
     constants : Constants
         Energy of an operation.
     flops : float[P]
@@ -35,5 +38,5 @@ def board_power_w(gpu: Gpu, constants: Constants, flops: Floats, dram_bytes: Flo
     dram_bytes : float[P]
     time_us : float[P]
     """
-    dynamic_pj = flops * constants.pj_per_flop + dram_bytes * dram_pj_per_byte(gpu)
+    dynamic_pj = flops * pj_per_flop(number_format, constants) + dram_bytes * dram_pj_per_byte(gpu)
     return np.minimum(gpu.tdp_w, gpu.tdp_w * IDLE + dynamic_pj / time_us * 1e-6)

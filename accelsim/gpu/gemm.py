@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from accelsim.errors import AccelsimError
 from accelsim.gpu.arguments import L2_STATES
 from accelsim.gpu.constants import Constants
-from accelsim.gpu.machine import BYTES, Gpu
+from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
 from accelsim.gpu.tiling import SPLITS, TileSet, tile_set
 
 Floats = NDArray[np.float64]
@@ -29,6 +29,7 @@ _L2_PORT = 64.0
 _FULL_VECTOR = 16
 """Bytes of the widest load of a thread; a row whose start is aligned to fewer is filled in more, narrower loads."""
 _GEMV_SLICE = 4096
+_ENERGY_OF_WIDTH = 0.68
 IDLE = 0.15
 """Share of its power limit that a board takes when no SM works: 148 of 700 W on an H200, 312 of 1000 W on a B200 (both
 a fit to NVML readings in aiconfigurator), 32 of 250 W on a V100 (AccelWattch); the fits hold active SMs too."""
@@ -177,9 +178,20 @@ def time_gemms(
     )
 
 
+def pj_per_flop(number_format: str, constants: Constants) -> float:
+    """Energy [pJ] of an operation in a number format.
+
+    The constants have that of FP16, or of FP32 without tensor cores. Narrower operands take less, by a power of their
+    width: boards take 0.62 times as much for an operation in FP8 as in BF16 (H200) and 0.39 times in FP4 (B200), total
+    power over throughput of large products (aiconfigurator, NVML).
+    """
+    width = BYTES[number_format] / (4.0 if number_format in VECTOR_FORMATS else 2.0)
+    return float(constants.pj_per_flop * width**_ENERGY_OF_WIDTH)
+
+
 def clock_under_power_limit(gpu: Gpu, number_format: str, constants: Constants) -> float:
     """Share of the boost clock that the board's power allows when every multiply-add unit is busy."""
-    busy_w = gpu.sms * gpu.boost_hz * gpu.operations(number_format) * constants.pj_per_flop * 1e-12
+    busy_w = gpu.sms * gpu.boost_hz * gpu.operations(number_format) * pj_per_flop(number_format, constants) * 1e-12
     return min(1.0, gpu.tdp_w * (1 - IDLE) / busy_w)
 
 
@@ -239,8 +251,9 @@ class _Model:
 
         partial = m * n * batch * (8 / l2_rate * c.reduction_traffic)
         reduction = np.where(splits > 1, c.reduction_us + partial * splits, 0.0)
-        store = traffic.results / (l2_rate * c.store_efficiency)
-        total = main + c.round_us * rounds + reduction + np.where(splits > 1, 0.0, store)
+        narrow = _narrowness(n * self.output_bytes)
+        store = traffic.results / (l2_rate * c.store_efficiency) * np.where(splits > 1, narrow - 1, narrow)
+        total = main + c.round_us * rounds + reduction + store
         slow = clock_under_power_limit(gpu, self.number_format, c)
         if slow < 1:
             total *= 1 + (1 / slow - 1) * tensor / (tensor + c.throttle_us)
@@ -268,7 +281,7 @@ class _Model:
             "latency": np.full(len(gemms), c.latency_us),
             "rounds": chosen(c.round_us * rounds),
             "reduction": chosen(reduction),
-            "store": chosen(np.where(splits > 1, 0.0, store)),
+            "store": chosen(store),
         }
         return Times(
             np.where(is_vector, vector, least),

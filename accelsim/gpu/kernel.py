@@ -11,7 +11,7 @@ import numpy as np
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.energy import board_power_w
 from accelsim.gpu.gemm import Gemms, Times, time_gemms
-from accelsim.gpu.machine import Gpu
+from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.tiling import SPLITS, TileSet, tile_set
 
 LONGEST = ("tensor", "stream", "l2", "dram")
@@ -43,7 +43,8 @@ class Kernel:
     bottleneck : str
     time_us, low_us, high_us : float
         Predicted, and the interval that four fifths of kernels are expected in.
-    flops, dram_bytes, l2_bytes : float
+    flops, dram_bytes, l2_bytes, least_bytes : float
+        Wanted operations; traffic; and bytes of all tensors, each once.
     energy_j, power_w : float
         Of one run, and of the board while it repeats.
     tilings : int
@@ -75,6 +76,7 @@ class Kernel:
     flops: float
     dram_bytes: float
     l2_bytes: float
+    least_bytes: float
     energy_j: float
     power_w: float
     tilings: int
@@ -153,7 +155,7 @@ def _kernel(
         added = sum(parts[key] for key in ("launch", "latency", "rounds", "reduction"))
         bottleneck = "launch and latency" if added > parts[longest] else _NAMES[longest]
     power = float(
-        board_power_w(gpu, mode.constants, np.array(padded), times.dram_bytes[i], np.array(time_us)),
+        board_power_w(gpu, number_format, mode.constants, np.array(padded), times.dram_bytes[i], np.array(time_us)),
     )
     low, high = mode.interval
     return Kernel(
@@ -180,6 +182,7 @@ def _kernel(
         flops=flops,
         dram_bytes=float(times.dram_bytes[i]),
         l2_bytes=float(times.l2_bytes[i]),
+        least_bytes=(m * k * float(gemms.unique[i]) + k * n + m * n) * batch * BYTES[number_format],
         energy_j=power * time_us * 1e-6,
         power_w=power,
         tilings=int(np.isfinite(times.by_tiling_us[i]).sum()) + (min(m, n) == 1),

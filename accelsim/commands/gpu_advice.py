@@ -1,0 +1,122 @@
+"""The commands `roofline`, `gpu advise` and `gpu compare`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim.commands.printing import DONE, print_json, print_report, print_written
+from accelsim.errors import AccelsimError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.console import Console
+
+_SWEPT = 1200
+_ALIGNED = 8
+"""A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
+
+
+def roofline_command(arguments: argparse.Namespace) -> int:
+    """Show where the layers of workloads stand under the roofline of a GPU."""
+    from accelsim import library
+    from accelsim.gpu.calibration import mode_of
+    from accelsim.gpu.catalogue import load_gpu
+    from accelsim.gpu.kernel import best_kernels
+    from accelsim.gpu.layers import gemms_of, product_of
+    from accelsim.gpu.roofline import points, ridges
+    from accelsim.report.gpu_advice import point_row, print_roofline
+    from accelsim.workload import load_workload
+
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    workloads = [load_workload(library.resolve(name, "workloads")) for name in arguments.workloads]
+    layers = [einsum for workload in workloads for einsum in workload.layers]
+    mode = mode_of(gpu, arguments.dtype, arguments.calibration)
+    gemms = gemms_of([product_of(einsum) for einsum in layers])
+    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, arguments.dtype, mode, l2=arguments.l2)
+    levels, found = ridges(gpu, arguments.dtype), points(gpu, kernels)
+    if arguments.output:
+        from accelsim.plots.gpu import plot_roofline
+
+        _write_figure(arguments.output, plot_roofline(gpu, arguments.dtype, levels, found))
+    if arguments.json:
+        print_json({"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]})
+        return DONE
+
+    def show(console: Console) -> None:
+        print_roofline(console, gpu, arguments.dtype, levels, found, mode.text)
+        print_written(console, arguments.output)
+
+    print_report(show)
+    return DONE
+
+
+def gpu_advise_command(arguments: argparse.Namespace) -> int:
+    """Advise on the sizes of a matrix product."""
+    from accelsim.gpu.advice import advise, sweep
+    from accelsim.gpu.calibration import mode_of
+    from accelsim.gpu.catalogue import load_gpu
+    from accelsim.report.gpu_advice import advice_json, print_advice
+
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    sizes = (arguments.m, arguments.n, arguments.k)
+    advice = advise(gpu, *sizes, arguments.dtype, arguments.calibration, arguments.l2)
+    if arguments.output:
+        from accelsim.plots.gpu import plot_sweep
+
+        name = arguments.sweep or "n"
+        size = sizes["mnk".index(name)]
+        first, last = max(1, size - size // 4), size + size // 4
+        step = -(-(last - first) // _SWEPT)
+        step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
+        values = list(range(-(-first // step) * step, last + 1, step))
+        mode = mode_of(gpu, arguments.dtype, arguments.calibration)
+        tflops = sweep(gpu, name, values, *sizes, arguments.dtype, mode)
+        others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
+        head = f"{gpu.name}, {arguments.dtype}, {others}"
+        _write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
+    if arguments.json:
+        print_json(advice_json(advice))
+        return DONE
+
+    def show(console: Console) -> None:
+        print_advice(console, advice)
+        print_written(console, arguments.output)
+
+    print_report(show)
+    return DONE
+
+
+def _write_figure(path: str, ax: Axes) -> None:
+    """Write a figure as PNG or SVG, by the ending of its name."""
+    from accelsim.plots.style import figure_bytes
+
+    kind = Path(path).suffix.lower().lstrip(".")
+    if kind not in ("png", "svg"):
+        raise AccelsimError(f"-o {path}: name a file that ends in .png or .svg")
+    Path(path).write_bytes(figure_bytes(ax)[kind])
+
+
+def gpu_compare_command(arguments: argparse.Namespace) -> int:
+    """Hold a profile of kernels against what is predicted for them."""
+    from accelsim import library
+    from accelsim.gpu.calibration import mode_of
+    from accelsim.gpu.catalogue import load_gpu
+    from accelsim.gpu.compare import compare_profile
+    from accelsim.gpu.profile import read_profile
+    from accelsim.report.gpu_compare import compared_row, print_compared
+    from accelsim.workload import load_workload
+
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    profile = read_profile(arguments.profile)
+    workload = arguments.workload and load_workload(library.resolve(arguments.workload, "workloads"))
+    mode = mode_of(gpu, arguments.dtype, arguments.calibration)
+    layers = workload.layers if workload else ()
+    found, unmatched = compare_profile(gpu, profile, layers, arguments.dtype, mode, l2=arguments.l2)
+    if arguments.json:
+        rows = [compared_row(case) for case in found]
+        print_json({"gpu": gpu.name, "mode": mode.text, "layers": rows, "unmatched": [k.name for k in unmatched]})
+    else:
+        print_report(lambda console: print_compared(console, gpu.name, mode.text, found, unmatched))
+    return DONE

@@ -1,0 +1,162 @@
+"""What a matrix product loses to tiles and waves on a GPU, and what other sizes or formats would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.gpu.calibration import Mode, mode_of
+from accelsim.gpu.fit import Floats
+from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.kernel import Kernel, best_kernels
+from accelsim.gpu.machine import BYTES, Gpu
+from accelsim.gpu.tiling import compute_class
+
+MULTIPLES = (8, 16, 64, 128, 256)
+_FASTER = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Another size or format and the time of it."""
+
+    what: str
+    m: int
+    n: int
+    k: int
+    number_format: str
+    time_us: float
+    tflops: float
+    speedup: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A product, what rounding its sizes up would bring, and what other formats would."""
+
+    kernel: Kernel
+    roundings: tuple[Change, ...]
+    formats: tuple[Change, ...]
+    notes: tuple[str, ...]
+
+
+def wave_efficiency(blocks: int, slots: int) -> float:
+    """Share of the slots that work, on average over the waves of a grid.
+
+    Examples
+    --------
+    NVIDIA's guide: 12 blocks on a GPU of 8 SMs, one block on each at a time, use 75 % of it.
+
+    >>> wave_efficiency(12, 8)
+    0.75
+    """
+    return blocks / (slots * -(-blocks // slots))
+
+
+def tile_efficiency(m: int, n: int, rows: int, columns: int) -> float:
+    """Share of the tiles' area that is wanted.
+
+    Examples
+    --------
+    NVIDIA's guide: a matrix of 27 x 32 tiles of 128 x 128 with one row more has 28 x 32 tiles.
+
+    >>> round(tile_efficiency(27 * 128 + 1, 32 * 128, 128, 128), 3)
+    0.965
+    """
+    return m * n / (-(-m // rows) * rows * -(-n // columns) * columns)
+
+
+def advise(
+    gpu: Gpu, m: int, n: int, k: int, number_format: str, calibration: str | None = None, l2: str = "rotating"
+) -> Advice:
+    """Find what a product loses and what would help.
+
+    Parameters
+    ----------
+    gpu : Gpu
+    m, n, k : int
+    number_format : str
+    calibration : str, optional
+        As in `mode_of`.
+    l2 : str
+
+    Returns
+    -------
+    Advice
+        Roundings that are faster, or as fast, for each operation that is wanted, best first.
+    """
+    mode = mode_of(gpu, number_format, calibration)
+    (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, l2=l2)
+    sizes: dict[tuple[int, int, int], str] = {}
+    for name, size, at in (("M", m, 0), ("N", n, 1), ("K", k, 2)):
+        for multiple in MULTIPLES:
+            rounded = -(-size // multiple) * multiple
+            if size < rounded <= 1.25 * size:
+                changed = tuple(rounded if i == at else value for i, value in enumerate((m, n, k)))
+                sizes.setdefault((changed[0], changed[1], changed[2]), f"{name} = {rounded} (multiple of {multiple})")
+    times = _times(gpu, list(sizes), number_format, mode, l2)
+    roundings = [
+        Change(what, *size, number_format, time_us, _tflops(m, n, k, time_us), kernel.time_us / time_us)
+        for (size, what), time_us in zip(sizes.items(), times, strict=True)
+    ]
+    better = [change for change in roundings if change.time_us < kernel.time_us * _FASTER]
+    better.sort(key=lambda change: change.time_us)
+    return Advice(kernel, tuple(better), tuple(_formats(gpu, kernel, calibration, l2)), tuple(_notes(gpu, kernel)))
+
+
+def sweep(
+    gpu: Gpu, dimension: str, values: Sequence[int], m: int, n: int, k: int, number_format: str, mode: Mode
+) -> Floats:
+    """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
+    sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
+    gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
+    found: Floats = gemms.flops / time_gemms(gpu, gemms, number_format, mode.constants).time_us * 1e-6
+    return found
+
+
+def _times(gpu: Gpu, sizes: Sequence[tuple[int, int, int]], number_format: str, mode: Mode, l2: str) -> list[float]:
+    if not sizes:
+        return []
+    gemms = Gemms.of(*zip(*sizes, strict=True))
+    found: list[float] = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2).time_us.tolist()
+    return found
+
+
+def _tflops(m: int, n: int, k: int, time_us: float) -> float:
+    """Wanted operations over the time [TFLOPS]."""
+    return 2.0 * m * n * k / time_us * 1e-6
+
+
+def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list[Change]:
+    """The product in the other formats; where a calibration is of another kind of kernels, without it."""
+    found = []
+    own = compute_class(gpu, kernel.number_format)
+    for name in gpu.operations_per_sm_cycle:
+        if name == kernel.number_format or name == "fp16_vector":
+            continue
+        mode = mode_of(gpu, name, calibration if compute_class(gpu, name) == own else None)
+        (time_us,) = _times(gpu, [(kernel.m, kernel.n, kernel.k)], name, mode, l2)
+        tflops = _tflops(kernel.m, kernel.n, kernel.k, time_us)
+        size = (kernel.m, kernel.n, kernel.k)
+        found.append(Change(name, *size, name, time_us, tflops, kernel.time_us / time_us))
+    return sorted(found, key=lambda change: change.time_us)
+
+
+def _notes(gpu: Gpu, kernel: Kernel) -> list[str]:
+    """What a reader should know of the sizes."""
+    notes = []
+    multiple = max(1, int(16 / BYTES[kernel.number_format]))
+    for name, size in (("K", kernel.k), ("N", kernel.n)):
+        if size % multiple:
+            notes.append(
+                f"{name} = {size} is no multiple of {multiple}: rows of {kernel.number_format} do not begin at "
+                f"multiples of 16 B, so {'loads' if name == 'K' else 'stores'} are narrower"
+            )
+    if kernel.blocks and kernel.blocks < gpu.sms:
+        notes.append(f"{kernel.blocks} blocks leave {gpu.sms - kernel.blocks} of {gpu.sms} SMs without work")
+    if kernel.number_format in gpu.peak_tflops_sparse:
+        gain = gpu.peak_tflops_sparse[kernel.number_format] / gpu.peak_tflops[kernel.number_format]
+        notes.append(f"2:4 sparse weights have {gain:g} times the peak, which helps only what math limits")
+    return notes

@@ -1,0 +1,161 @@
+"""Advice, rooflines, operators and profiles: worked examples, sample exports, and bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from accelsim import cli
+from accelsim.errors import AccelsimError, SpecError
+from accelsim.gpu.advice import advise, sweep, tile_efficiency, wave_efficiency
+from accelsim.gpu.calibration import mode_of
+from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.constants import COMMON
+from accelsim.gpu.links import all_reduce_us, tensor_parallel_us
+from accelsim.gpu.operators import OPERATORS, operator_intensity, time_operators
+from accelsim.gpu.profile import read_profile
+
+SAMPLES = Path(__file__).parent / "golden" / "gpu"
+A100 = load_gpu("a100")
+
+
+def test_efficiencies__by_counting():
+    for blocks in range(1, 40):
+        waves = [min(8, blocks - at) for at in range(0, blocks, 8)]
+        assert wave_efficiency(blocks, 8) == sum(waves) / (8 * len(waves))
+    wanted = sum(1 for row in range(4) for column in range(6) if row < 3 and column < 5)
+    assert tile_efficiency(3, 5, 2, 2) == wanted / 24
+
+
+def test_advise__pads_a_vocabulary():
+    advice = advise(A100, 2048, 50257, 768, "fp16")
+    assert advice.roundings[0].what.startswith("N = 50264")
+    assert advice.roundings[0].speedup > 1.1
+    assert all(change.time_us < advice.kernel.time_us for change in advice.roundings)
+    assert any("no multiple of 8" in note for note in advice.notes)
+    by_name = {change.number_format: change for change in advice.formats}
+    assert by_name["int8"].time_us < advice.kernel.time_us < by_name["fp32"].time_us
+
+
+def test_sweep__shows_the_steps_of_waves():
+    tflops = sweep(A100, "m", range(1024, 4097, 16), 1, 4096, 4096, "fp16", mode_of(A100, "fp16"))
+    falls = np.diff(tflops) < -0.01 * tflops.max()
+    assert 2 <= falls.sum() < len(tflops) / 4
+
+
+@pytest.mark.parametrize("name", ["softmax", "ln", "relu", "add", "mul", "div", "gelu", "tanh"])
+def test_time_operators__near_measured_vector_kernels(shared, name):
+    """NeuSight's FP32 vectors, columns B x H, on an A100 (MIT); large ones, which DRAM bounds."""
+    path = shared / "data" / "gpu" / "vector_fp32_measured.csv"
+    if not path.is_file():
+        pytest.skip(f"{path} is absent")
+    with path.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["op"] == name and "A100" in row["device"]]
+    elements = np.array([float(row["B"]) * float(row["H"]) for row in rows])
+    measured = np.array([float(row["time_us"]) for row in rows])
+    gpu = load_gpu(rows[0]["device"])
+    predicted = time_operators(gpu, "layer_norm" if name == "ln" else name, elements, 4.0, COMMON["vector"])
+    large = elements * 4 > 2 * gpu.l2_bytes
+    assert large.sum() >= 5
+    assert np.median(np.abs(predicted[large] / measured[large] - 1)) < 0.25
+
+
+def test_operators__all_are_below_the_ridge():
+    ridge = A100.flops("fp16") / A100.dram_bytes_per_s
+    assert all(operator_intensity(name) < ridge / 10 for name in OPERATORS)
+    with pytest.raises(AccelsimError, match="no operator 'rely'"):
+        operator_intensity("rely")
+
+
+def test_all_reduce__ring_and_tree():
+    """Of 8 GPUs a ring sends 14/8 of the data, a tree 2; of small data a tree needs fewer steps."""
+    h100 = load_gpu("h100")
+    ring, tree = (all_reduce_us(h100, 8, 1e9, name) for name in ("ring", "tree"))
+    assert ring / tree == pytest.approx(14 / 16, rel=0.01)
+    assert all_reduce_us(h100, 64, 8, "tree") < all_reduce_us(h100, 64, 8, "ring")
+    assert all_reduce_us(h100, 1, 1e9) == 0
+    with pytest.raises(AccelsimError, match="l4 has no NVLink"):
+        all_reduce_us(load_gpu("l4"), 2, 1e9)
+
+
+def test_tensor_parallel__shares_the_work():
+    h100 = load_gpu("h100")
+    mode = mode_of(h100, "bf16")
+    alone, _ = tensor_parallel_us(h100, 1, 4096, 8192, 28672, "bf16", mode)
+    for cut in ("n", "k"):
+        kernel, link = tensor_parallel_us(h100, 8, 4096, 8192, 28672, "bf16", mode, cut)
+        assert 0.9 * alone / 8 < kernel < alone / 4  # a long kernel runs at a lower clock
+        assert (link > 0) == (cut == "k")
+
+
+def test_read_profile__nsight_systems_and_compute():
+    systems = read_profile(SAMPLES / "nvtx_kern_sum.csv")
+    assert [kernel.range for kernel in systems][:2] == ["feed_forward_1", "feed_forward_1"]
+    assert (systems[0].time_us, systems[0].runs) == (10.048, 12)
+    assert systems[-1].shape == (128, 30528, 768)
+    (compute,) = read_profile(SAMPLES / "ncu.csv")
+    assert (compute.time_us, compute.dram_bytes, compute.shape) == (612.4, 141.2e6, (4096, 4096, 4096))
+    assert read_profile(SAMPLES / "gpukernsum.csv")[1].time_us == 4.288
+
+
+def test_read_profile__plain_tables_and_raw_pages(tmp_path):
+    plain = tmp_path / "plain.csv"
+    plain.write_text("M,N,K,dtype,time_us\n8,16,32,fp16,3\n8,16,32,fp16,4\n")
+    assert [(k.range, k.time_us) for k in read_profile(plain)] == [("8x16x32", 3.0), ("8x16x32 (2)", 4.0)]
+    raw = tmp_path / "raw.csv"
+    head = '"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum","dram__bytes_write.sum"\n'
+    raw.write_text(head + '"","","us","Mbyte","Kbyte"\n"0","gemm","12.5","3","500"\n')
+    (kernel,) = read_profile(raw)
+    assert (kernel.time_us, kernel.dram_bytes) == (12.5, 3.5e6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("hello\n", "no head line of a profile"),
+        ("M,N,K,time_us\n", "no kernels below the head line"),
+        ("M,N,K,time_us\n1,2,x,4\n", ":2:1: k: expected a number, got 'x'"),
+    ],
+)
+def test_read_profile__names_mistakes(tmp_path, text, message):
+    path = tmp_path / "profile.csv"
+    path.write_text(text)
+    with pytest.raises(SpecError) as error:
+        read_profile(path)
+    assert message in str(error.value)
+
+
+def test_compare_command__matches_layers_and_shapes(capsys):
+    arguments = ["--gpu", "a100", "--workload", "bert_base", "--calibration", "shipped"]
+    assert cli.main(["gpu", "compare", str(SAMPLES / "nvtx_kern_sum.csv"), *arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    layers = {row["name"]: row for row in document["layers"]}
+    assert set(layers) == {"feed_forward_1", "feed_forward_2", "head M=128 N=30528 K=768"}
+    assert layers["feed_forward_2"]["measured_us"] == pytest.approx(8.608 + 3.488)
+    assert len(document["unmatched"]) == 1
+    assert cli.main(["gpu", "compare", str(SAMPLES / "ncu.csv"), "--gpu", "a100"]) == 0
+    assert "141 MB" in capsys.readouterr().out
+
+
+def test_roofline_command__draws_and_prints(capsys, tmp_path):
+    picture = tmp_path / "roofline.png"
+    arguments = ["roofline", "a100", "bert_base", "--mig", "1g.10gb", "-o", str(picture)]
+    assert cli.main(arguments) == 0
+    first = picture.read_bytes()
+    assert cli.main(arguments) == 0
+    assert picture.read_bytes() == first
+    assert "memory" in capsys.readouterr().out
+    assert cli.main(["roofline", "a100", "gemm", "-o", "x.pdf"]) == 2
+
+
+def test_advise_command__draws_and_prints(capsys, tmp_path):
+    picture = tmp_path / "sweep.svg"
+    arguments = ["2048", "50257", "768", "--gpu", "a100", "-o", str(picture)]
+    assert cli.main(["gpu", "advise", *arguments]) == 0
+    assert "N = 50264" in capsys.readouterr().out
+    assert picture.read_text().startswith("<?xml")
+    assert cli.main(["gpu", "advise", "0", "1", "1", "--gpu", "a100"]) == 2
