@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,15 +11,16 @@ import numpy as np
 from accelsim.errors import AccelsimError
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
-from accelsim.gpu.constants import BOUNDS, CALIBRATED, COMMON
+from accelsim.gpu.common_fit import constants_of, family, fit_common
 from accelsim.gpu.errors import Errors, errors_of
-from accelsim.gpu.fit import Floats, fit_positive
+from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, read_measured, split_rows
 from accelsim.gpu.tiling import compute_class
 
-_LEFT_OUT_ROWS = 300
+KINDS = ("async", "mma")
+"""Kinds of kernels whose common constants are fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _validated(gpu: Gpu, measured: Measured, mode: Mode, name: str | None = None
     inside = float(np.mean((held >= low) & (held <= high))) if len(held) else float("nan")
     pairs, correlation = _steps(measured, predicted)
     if name:
-        about = f"8 constants fitted to other families of GPUs, none to {gpu.generation}"
+        about = f"common constants fitted to other families of GPUs, not to {family(gpu)}"
     else:
         name, about = ("calibrated" if mode.calibration else "uncalibrated"), mode.text
     return GemmValidation(gpu, measured, name, about, errors, inside, predicted, pairs, correlation)
@@ -154,43 +154,10 @@ def _steps(measured: Measured, predicted: Floats) -> tuple[int, float]:
 
 
 def _without_family(gpu: Gpu, number_format: str, known: Sequence[tuple[Gpu, Measured]]) -> Mode | None:
-    """Mode whose eight constants are fitted to the GPUs of other families that have kernels of the same kind."""
+    """Mode whose common constants are fitted to the GPUs of other families; None without one of the same kind."""
     kind = compute_class(gpu, number_format)
-    others = [
-        (other, _sample(table))
-        for other, table in known
-        if _family(other) != _family(gpu) and compute_class(other, table.number_format) == kind
-    ]
-    if not others:
+    others = [(other, table) for other, table in known if family(other) != family(gpu)]
+    others = [(other, table) for other, table in others if compute_class(other, table.number_format) in KINDS]
+    if kind not in {compute_class(other, table.number_format) for other, table in others}:
         return None
-    common = COMMON[kind]
-    sizes = {
-        name: sum(_family(other) == name for other, _ in others) for name in {_family(other) for other, _ in others}
-    }
-
-    def residuals(values: object) -> Floats:
-        constants = common.with_values(values)  # type: ignore[arg-type]
-        found = []
-        for other, table in others:
-            times = time_gemms(other, table.gemms, table.number_format, constants).time_us
-            found.append(np.log(times / table.time_us) / np.sqrt(sizes[_family(other)]))
-        return np.concatenate(found)
-
-    values = fit_positive(residuals, {name: getattr(common, name) for name in CALIBRATED}, BOUNDS, iterations=12)
-    return Mode(common.with_values(values), mode_of(gpu, number_format).interval)
-
-
-def _family(gpu: Gpu) -> str:
-    """Family of a GPU: its generation, and within it those whose tensor cores work alike."""
-    return f"{gpu.generation} {gpu.compute_capability[0]}"
-
-
-def _sample(table: Measured) -> Measured:
-    """Some of the rows that may be fitted, chosen by a hash."""
-    fit = np.flatnonzero(split_rows(table.gemms).fit)
-    order = sorted(
-        fit.tolist(), key=lambda i: zlib.crc32(f"{table.gemms.m[i]}{table.gemms.n[i]}{table.gemms.k[i]}".encode())
-    )
-    chosen = np.zeros(len(table), dtype=bool)
-    chosen[order[:_LEFT_OUT_ROWS]] = True
-    return table.rows(chosen)
+    return Mode(constants_of(fit_common(others), kind), mode_of(gpu, number_format).interval)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 
 from accelsim.gpu.fit import Floats
 from accelsim.gpu.machine import Gpu
@@ -68,7 +69,7 @@ def plot_measured(title: str, measured_us: Floats, predicted_us: Floats, ax: Axe
         axes.scatter(measured_us, predicted_us, s=2, color=_BLUE, linewidths=0, alpha=0.4, rasterized=True)
         axes.set(xscale="log", yscale="log", xlabel="measured [us]", ylabel="predicted [us]")
         for axis in (axes.xaxis, axes.yaxis):
-            plain_log_ticks(axis, low, high)
+            axis.set_major_locator(LogLocator(numticks=5))
         put_title(axes, title)
 
     return styled(draw, ax)
