@@ -67,7 +67,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
 
         name = arguments.sweep or "n"
         size = sizes["mnk".index(name)]
-        first, last = max(1, size - size // 4), size + size // 4
+        first, last = max(1, size // 2), 2 * size
         step = -(-(last - first) // _SWEPT)
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))

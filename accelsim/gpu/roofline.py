@@ -11,12 +11,12 @@ from accelsim.gpu.machine import Gpu
 HIGH = 0.7
 """Utilization from which a resource counts as well used (NVIDIA's guide to profiling kernels)."""
 QUADRANTS = {
-    (True, True): "both busy: near the best",
-    (True, False): "math limited",
-    (False, True): "memory limited",
-    (False, False): "neither busy: latency, launch or too few blocks",
+    (True, True): "both",
+    (True, False): "math",
+    (False, True): "memory",
+    (False, False): "neither",
 }
-"""By whether math and DRAM are well used."""
+"""What is busy, by whether math and DRAM are well used; neither: latency, launch or too few blocks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ def print_roofline(
         made.add_row(ridge.level, format_si(ridge.bytes_per_s, "B/s", 4), f"{ridge.intensity:.4g} FLOP/B")
     print_table(console, made)
     title(console, "Layers", f"shares of the peak and of DRAM bandwidth as predicted; busy: from {percent(HIGH)}")
-    made = table("layer", "FLOP/B", "limit", "math", "DRAM", "time", "verdict", left=(0, 6), fold=(6,))
+    made = table("layer", "FLOP/B", "limit", "math", "DRAM", "time", "busy", left=(0, 6))
     for point in points:
         made.add_row(
             point.kernel.name,
@@ -78,6 +78,9 @@ def print_roofline(
             point.quadrant,
         )
     print_table(console, made)
+    console.print(
+        "neither busy: latency, launch, or too few blocks; DRAM's share is low where L2 holds the activations"
+    )
 
 
 def point_row(point: Point) -> dict[str, Any]:
