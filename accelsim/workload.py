@@ -1,4 +1,4 @@
-"""Workloads: Einsums over named dimensions, and lists of layers."""
+"""Workloads: Einsums over named dimensions, and networks of layers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 
 from accelsim import library
+from accelsim.edges import Edge, Feed, Sources, check_edges, read_from
 from accelsim.spec import fields, forms
 from accelsim.spec.einsum import Operand, einsum_forms, read_conv, read_einsum, read_gemm
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
@@ -141,19 +142,30 @@ def shared_rank(einsum: Einsum, dim: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Named layers, each an Einsum."""
+    """Named layers, each an Einsum.
+
+    Attributes
+    ----------
+    edges : tuple of Edge
+        Which layer's output feeds which input, where the file says so; producers stand before their consumers.
+    yields : mapping of str to int
+        What one run of all layers gives, such as `{"frames": 8}`.
+    """
 
     name: str
     layers: tuple[Einsum, ...] = field(default_factory=tuple)
+    edges: tuple[Edge, ...] = ()
+    yields: Mapping[str, int] = field(default_factory=dict)
 
 
 _FORMS: Keys = {name: Key(node_of(form)) for name, form in einsum_forms(ROLES).items()}
 _NAME = Key(fields.name, required=True)
 _MORE: Keys = {"repeat": Key(fields.positive_int), "bits": Key(fields.mapping_of(fields.positive_int))}
-_LAYER: Keys = {"name": _NAME, **_FORMS, **_MORE}
+_LAYER: Keys = {"name": _NAME, "from": Key(read_from), **_FORMS, **_MORE}
+_YIELDS: Keys = {"yields": Key(fields.mapping_of(fields.positive_int))}
 _ONE_FORM = [{"required": [name]} for name in _FORMS]
 _LAYERS = forms.sequence({**keys_form(_LAYER), "oneOf": _ONE_FORM}, least=1)
-_TOP: Keys = {"name": _NAME, **_FORMS, "layers": Key(node_of(_LAYERS)), **_MORE}
+_TOP: Keys = {"name": _NAME, **_FORMS, "layers": Key(node_of(_LAYERS)), **_MORE, **_YIELDS}
 WORKLOAD_FORM: Form = {**keys_form(_TOP), "oneOf": [*_ONE_FORM, {"required": ["layers"]}]}
 """What may stand under `workload`, as JSON Schema."""
 _DEFAULT_BITS = 16
@@ -191,24 +203,35 @@ def read_workload(body: Node, problems: Problems) -> Workload | None:
     top = Fields(body, problems, _TOP)
     title = top.value("name", "")
     bits: dict[str, int] = top.value("bits", {})
-    layers = _layers(top, bits) if "layers" in top else [_layer(top, title, bits, {})]
+    yields: dict[str, int] = top.value("yields", {})
+    _check_yields(top, yields)
+    layers, feeds = _layers(top, bits) if "layers" in top else ([_layer(top, title, bits, {})], [])
     _check_bits(top, layers)
-    return Workload(title, tuple(filter(None, layers))) if len(problems) == before and top.readable else None
+    found = tuple(filter(None, layers))
+    edges = check_edges(feeds, found, problems) if len(problems) == before else ()
+    return Workload(title, found, edges, yields) if len(problems) == before and top.readable else None
 
 
-def _layers(top: Fields, bits: Mapping[str, int]) -> list[Einsum | None]:
-    """Read the layers of a workload."""
+def _check_yields(top: Fields, yields: Mapping[str, int]) -> None:
+    """Report more than one thing that a run gives: a rate is of one."""
+    if len(yields) > 1:
+        top.problems.add(top.entries["yields"], f"a run yields one thing, got {listed(yields)}", "keep one of them")
+
+
+def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], list[Feed]]:
+    """Read the layers of a workload, and what feeds those that say so."""
     problems = top.problems
     for key in (*_FORMS, "repeat"):
         if key in top:
             problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
     node = top.entries["layers"]
     if isinstance(node, BadNode):
-        return []
+        return [], []
     if not isinstance(node, ListNode) or not node.items:
         problems.add(node, f"expected a list of layers, got {describe(node)}")
-        return []
+        return [], []
     layers: list[Einsum | None] = []
+    feeds: list[Feed] = []
     lines: dict[str, int] = {}
     for item in node.items:
         layer = Fields(item, problems, _LAYER)
@@ -220,7 +243,10 @@ def _layers(top: Fields, bits: Mapping[str, int]) -> list[Einsum | None]:
         own_bits: dict[str, int] = layer.value("bits", {})
         layers.append(_layer(layer, title, own_bits, bits))
         _check_bits(layer, layers[-1:])
-    return layers
+        sources: Sources = layer.value("from", {})
+        if sources:
+            feeds.append((title, layer.entries["from"], sources))
+    return layers, feeds
 
 
 def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Einsum | None:

@@ -52,7 +52,8 @@ def test_workloads__no_layer_stands_twice(path):
         (tuple(layer.dims.items()), tuple((tensor.name, tensor.ranks) for tensor in layer.tensors))
         for layer in load_workload(path).layers
     ]
-    attention = path.stem in ("bert_base", "gpt2", "gpt2_decode")  # there, equal shapes have different names on purpose
+    transformers = ("bert_base", "gpt2", "gpt2_decode", "vit", "llama", "llama_decode")
+    attention = path.stem in transformers  # there, equal shapes have different names on purpose
 
     assert attention or len(set(shapes)) == len(shapes)
 
@@ -178,6 +179,32 @@ def test_gpt2__a_token_needs_one_mac_a_weight_and_attention():
     assert macs("gpt2", seq=256) == 256 * weights + 12 * 2 * 768 * 256**2
     assert macs("gpt2_decode", kv=256) == weights + 12 * 2 * 768 * 256
     assert macs("gpt2", seq=1) == macs("gpt2_decode", kv=1)
+
+
+def test_vit__has_the_published_macs():
+    """17.56 GMAC (torchvision vit_b_16: 17.56); 86.6 M parameters less class token, positions, norms and biases.
+
+    A token: 4 x 768^2 + 2 x 768 x 3072 = 7 077 888 in each of 12 layers, and 2 x 768 for each token that it looks at.
+    """
+    learnt = [layer for layer in layers("vit") if layer.name not in ("attention_scores", "attention_context")]
+    weights = sum(t.words(each.dims) * each.repeat for each in learnt for t in each.tensors if t.role == "Weights")
+    biases = 768 + 12 * (4 * 768 + 3072 + 768) + 1000
+
+    assert macs("vit") == 768 * 3 * 196 * 256 + 12 * (197 * 7_077_888 + 2 * 768 * 197**2) + 768_000 == 17_563_828_224
+    assert weights + biases + 768 + 197 * 768 + 25 * 2 * 768 == 86_567_656  # torchvision's vit_b_16
+
+
+def test_llama__has_the_published_weights():
+    """8 030 261 248 parameters (Llama 3 8B) less the input embedding and 65 norms of 4096: one MAC a token each.
+
+    A layer: 2 x 4096^2 + 2 x 4096 x 1024 + 3 x 4096 x 14336 = 218 103 808.
+    """
+    weights = 8_030_261_248 - 128_256 * 4096 - 65 * 4096
+
+    assert weights == 32 * 218_103_808 + 4096 * 128_256
+    assert macs("llama", seq=64) == 64 * weights + 32 * 2 * 4096 * 64**2
+    assert macs("llama_decode", kv=64) == weights + 32 * 2 * 4096 * 64
+    assert macs("llama", seq=1) == macs("llama_decode", kv=1)
 
 
 def test_deepbench_gemm__holds_the_measured_shapes(shared):
