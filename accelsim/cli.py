@@ -18,7 +18,7 @@ from accelsim.gpu import arguments as gpu_arguments
 DONE, NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 70, 130, 141
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
-    *("histogram", "density", "within", "stacks", "compare"),
+    *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 STUDIES = ("timeloop", "sram", "area", "nvdla", "eyeriss", "eyeriss_isca", "scalesim", "tpu")
 
@@ -181,6 +181,10 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("files", nargs="+", metavar="FILE")
     _add_overrides(made)
 
+    made = command("cache", "show where results are kept and how many there are, or remove them")
+    made.add_argument("--clear", action="store_true", help="remove all of them")
+    made.add_argument("--json", action="store_true", help="print JSON")
+
     made = command("energy", "show the energy of each action of each component, with its source")
     _add_machine(made)
     made.add_argument("--json", action="store_true", help="print JSON")
@@ -218,6 +222,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_map(made: argparse.ArgumentParser) -> None:
     _add_machine(made, "WORKLOAD")
     made.add_argument("--layer", metavar="NAME", help="map this layer only")
+    _add_sizes(made)
     made.add_argument("--constraints", metavar="FILE", help="what the mapping must look like besides being valid")
     made.add_argument(
         "--objective", metavar="WHAT",
@@ -263,6 +268,7 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     gpu_arguments.add_map(made)
     _add_output(made)
     _add_html(made)
+    _add_no_cache(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
 
 
@@ -281,6 +287,8 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--over", choices=("cycles", "outer_words", "utilization"), help="density: what the energy is drawn over"
     )
+    _add_sizes(made)
+    _add_no_cache(made)
     _add_census(made)
     made.add_argument(
         "--width", type=argument_types.inches, default=6.4, metavar="INCHES",
@@ -366,6 +374,22 @@ def _add_overrides(parser: argparse.ArgumentParser) -> None:
 
 def _add_html(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--html", metavar="FILE", help="write one page to open in a browser and explore (of one layer)")
+
+
+def _add_sizes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--batch", type=argument_types.positive_int, metavar="N", help="set the workload's parameter `batch`"
+    )
+    parser.add_argument(
+        "--sequence", type=argument_types.positive_int, metavar="N",
+        help="set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`",
+    )  # fmt: skip
+
+
+def _add_no_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-cache", action="store_true", help="search anew, and keep nothing (`accelsim cache` says where)"
+    )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.architecture import Architecture
+from accelsim.errors import AccelsimError
+from accelsim.mapping import LevelMapping, Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult
 from accelsim.workload import ROLES
@@ -143,6 +145,26 @@ def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
         }
         for level in mapping.levels
     ]
+
+
+def read_mapping_json(levels: Any, imperfect: Any = (), padded: Any = ()) -> LoopNest:
+    """Mapping that `mapping_json` wrote, with the dimensions that may leave remainders, or are padded.
+
+    Raises
+    ------
+    AccelsimError
+        If it is none.
+    """
+    try:
+        loops = tuple(Loop(dim, bound) for dim, bound in dict(padded).items())
+        return LoopNest(tuple(_read_level(level) for level in levels), frozenset(imperfect), loops)
+    except (KeyError, TypeError, ValueError) as error:
+        raise AccelsimError(f"the mapping in the file cannot be read: {error}") from None
+
+
+def _read_level(level: Mapping[str, Any]) -> LevelMapping:
+    temporal, x, y = (tuple(Loop(dim, bound) for dim, bound in level[block]) for block in ("temporal", "x", "y"))
+    return LevelMapping(level["level"], temporal, x=x, y=y, keep=frozenset(level["keep"]))
 
 
 def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
@@ -329,6 +351,7 @@ def network_json(
     names: tuple[str, str],
     layers: Sequence[tuple[str, int, SearchResult | None, str]],
     totals: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
     provenance: Provenance,
     energies: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
@@ -342,17 +365,22 @@ def network_json(
         Each layer with what was found, or None and why nothing was.
     totals : mapping
         Of `accelsim.report.network_totals`.
+    rows : sequence of mapping
+        Of `accelsim.report.network.layer_rows`: one for each mapped layer.
     provenance : Provenance
     energies : sequence of mapping
         The `energy_rows` of the machine.
     """
     found: list[dict[str, Any]] = []
+    shares = iter(rows)
     for name, repeat, search, why in layers:
         layer: dict[str, Any] = {"layer": name, "repeat": repeat}
         if search is None:
             found.append({**layer, "no_valid_mapping": why})
         else:
-            found.append({**layer, "result": result_json(search.best), "search": search_json(search, provenance)})
+            row = {key: value for key, value in next(shares).items() if key != "layer"}
+            mapped = {"result": result_json(search.best), "search": search_json(search, provenance)}
+            found.append({**layer, "in_network": row, **mapped})
     return {
         **provenance_json(provenance),
         "workload": names[0],

@@ -201,10 +201,26 @@ _TOTAL = _record(
     energy_pj=_NUMBER,
     pj_per_mac=_or_null(_NUMBER),
     cycles=_COUNT,
+    run_time_s=_or_null(_NUMBER),
     utilization=_or_null(_NUMBER),
+    outermost=_or_null(_TEXT),
+    outer_words=_COUNT,
+    outer_bytes=_COUNT,
+    yields=_or_null(_TEXT),
+    yields_per_run=_or_null(_SOME),
+    yields_per_s=_or_null(_NUMBER),
+    energy_pj_per_yield=_or_null(_NUMBER),
     certificate=_or_null(_record(value=_NUMBER, bound=_NUMBER, gap=_or_null(_NUMBER), proved=_TRUTH)),
 )
-_MAPPED = _record(layer=_TEXT, repeat=_SOME, result=_to("result"), search=_to("search"))
+_IN_NETWORK = _record(
+    energy_share=_SHARE,
+    cycles_share=_SHARE,
+    energy_limit_pj=_or_null(_NUMBER),
+    cycles_limit=_or_null(_COUNT),
+    energy_above_limit=_or_null(_SHARE),
+    cycles_above_limit=_or_null(_SHARE),
+)
+_MAPPED = _record(layer=_TEXT, repeat=_SOME, in_network=_IN_NETWORK, result=_to("result"), search=_to("search"))
 _UNMAPPED = _record(layer=_TEXT, repeat=_SOME, no_valid_mapping=_TEXT)
 _NETWORK = _record(
     **_PROVENANCE,

@@ -13,12 +13,11 @@ from typing import Any
 
 from accelsim.architecture import Architecture
 from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.errors import NoValidMapping
 from accelsim.explain import LARGEST_WALK, same_as_walked
-from accelsim.mapping import LevelMapping, Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.model.evaluate import evaluate
-from accelsim.output import result_json
+from accelsim.output import read_mapping_json, result_json
 from accelsim.result import Certificate, FrontResult, Result, SearchResult
 from accelsim.search.strategy import Budget, Objective, OnProgress
 from accelsim.workload import Einsum
@@ -102,26 +101,6 @@ class _Task:
 def _mapping(recorded: Any) -> LoopNest:
     """The mapping of a result or a point."""
     return read_mapping_json(recorded["mapping"], recorded["imperfect"], recorded["padded"])
-
-
-def read_mapping_json(levels: Any, imperfect: Any = (), padded: Any = ()) -> LoopNest:
-    """Mapping that `accelsim.output.mapping_json` wrote, with the dimensions that may leave remainders, or are padded.
-
-    Raises
-    ------
-    AccelsimError
-        If it is none.
-    """
-    try:
-        loops = tuple(Loop(dim, bound) for dim, bound in dict(padded).items())
-        return LoopNest(tuple(_level(level) for level in levels), frozenset(imperfect), loops)
-    except (KeyError, TypeError, ValueError) as error:
-        raise AccelsimError(f"the mapping in the file cannot be read: {error}") from None
-
-
-def _level(level: Mapping[str, Any]) -> LevelMapping:
-    temporal, x, y = (tuple(Loop(dim, bound) for dim, bound in level[block]) for block in ("temporal", "x", "y"))
-    return LevelMapping(level["level"], temporal, x=x, y=y, keep=frozenset(level["keep"]))
 
 
 def _check_result(task: _Task, recorded: Mapping[str, Any]) -> Iterator[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from accelsim import cli
+from accelsim.cache import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+_CACHES = itertools.count()
 EXAMPLES = {"quick": 10, "ci": 100, "deep": 2000}
 
 
@@ -41,6 +44,12 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("reference data ../shared is absent")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path_factory):
+    """Keep results of one test from the next, and from the user's cache."""
+    monkeypatch.setenv(FOLDER, str(tmp_path_factory.getbasetemp() / f"cache{next(_CACHES)}"))
 
 
 @pytest.fixture

@@ -112,8 +112,11 @@ def test_evaluation_json__has_the_same_result_as_map():
 
 def test_network_json__keeps_layers_without_a_mapping():
     found = [("a", 2, a_search(row_stationary()[2]), ""), ("b", 1, None, "0 of 3 valid")]
-    document = network_json(("net", "eyeriss"), found, {"macs": 1}, PROVENANCE, [])
+    document = network_json(
+        ("net", "eyeriss"), found, {"macs": 1}, [{"layer": "a", "energy_share": 1.0}], PROVENANCE, []
+    )
     assert [layer["layer"] for layer in document["layers"]] == ["a", "b"]
+    assert document["layers"][0]["in_network"] == {"energy_share": 1.0}
     assert document["layers"][1]["no_valid_mapping"] == "0 of 3 valid"
     assert list(document["overrides"]) == ["a", "b"]
 

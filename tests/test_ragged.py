@@ -22,10 +22,9 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import OracleCounts, execute
 from accelsim.model.ragged import Parts, evaluate_ragged, ragged_parts
 from accelsim.nodes import arrange_for, first_nodes, fold
-from accelsim.output import mapping_json, result_json
+from accelsim.output import mapping_json, read_mapping_json, result_json
 from accelsim.report.nest import nest_line, print_nest
 from accelsim.result import Result
-from accelsim.verifying import read_mapping_json
 from accelsim.workload import ROLES, Einsum
 from tests.strategies import cases, ragged_case, ragged_cases
 from tests.test_nodes import cycles_by_hand

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from accelsim.architecture import load_architecture
 from accelsim.library import shipped
+from accelsim.limits import Limits
 from accelsim.output import energy_rows
 from accelsim.report import (
     LayerOutcome,
@@ -29,6 +30,7 @@ from accelsim.report import (
     print_search,
 )
 from accelsim.report.certificate import gap_text
+from accelsim.report.network import layer_rows
 from accelsim.report.progress import done, search_progress
 from accelsim.report.text import count, letters, percent, share, split_bar, tensor_colours
 from accelsim.report.validation import print_comparisons
@@ -156,7 +158,8 @@ def test_network__golden_proved_and_not():
     total = network_totals(found)["certificate"]
     assert (total["proved"], total["value"]) == (False, pytest.approx(4 * result.energy_pj))
     assert total["bound"] == pytest.approx((3 + 1 / 1.1) * result.energy_pj)
-    text = printed(lambda console: print_network(console, "net", "eyeriss", found))
+    found = [replace(each, limits=Limits(0.75 * result.energy_pj, result.cycles // 2)) for each in found]
+    text = printed(lambda console: print_network(console, "net", "eyeriss", found, {"frames": 2}))
     check_golden("network_exact", text)
     proved = printed(lambda console: print_network(console, "net", "eyeriss", found[:1]))
     assert "all 1 mapped layers are optimal (proved)" in proved
@@ -258,11 +261,31 @@ def test_network_totals__count_each_layer_as_often_as_it_occurs():
     """4 runs of the same mapping: four times its MACs, energy and cycles, the same energy a MAC and utilization."""
     result = row_stationary()[2]
     totals = network_totals(outcomes())
-    assert (totals["layers"], totals["distinct_layers"], totals["unmapped"]) == (4, 2, ["too_large"])
+    assert (totals["layers"], totals["distinct_layers"], totals["unmapped"]) == (4, 1, ["too_large"])
     assert (totals["macs"], totals["cycles"]) == (4 * result.macs, 4 * result.cycles)
     assert totals["energy_pj"] == pytest.approx(4 * result.energy_pj, rel=1e-12)
     assert totals["pj_per_mac"] == pytest.approx(result.pj_per_mac, rel=1e-12)
     assert totals["utilization"] == pytest.approx(result.utilization, rel=1e-12)
+
+
+def test_network_totals__rates_are_those_of_a_run():
+    """4 runs of a layer on a machine of 200 MHz, for 8 frames; words of 16 bits are 2 bytes."""
+    result = row_stationary()[2]
+    totals = network_totals(outcomes()[:2], {"frames": 8})
+    assert totals["run_time_s"] == pytest.approx(4 * result.cycles / 200e6)
+    assert totals["yields_per_s"] == pytest.approx(8 * 200e6 / (4 * result.cycles))
+    assert totals["energy_pj_per_yield"] == pytest.approx(4 * result.energy_pj / 8)
+    assert (totals["outermost"], totals["outer_bytes"]) == ("DRAM", 8 * result.outer_words)
+    assert network_totals(outcomes(), {"frames": 8})["yields_per_s"] is None
+
+
+def test_layer_rows__shares_add_up_and_limits_count_as_often_as_the_layer():
+    result = row_stationary()[2]
+    found = [replace(each, limits=Limits(0.25 * result.energy_pj, result.cycles)) for each in outcomes()]
+    rows = layer_rows(found)
+    assert [row["energy_share"] for row in rows] == [0.75, 0.25]
+    assert [row["energy_above_limit"] for row in rows] == pytest.approx([0.75 * 0.75, 0.25 * 0.75])
+    assert [row["cycles_above_limit"] for row in rows] == [0.0, 0.0]
 
 
 def test_network_totals__nothing_mapped():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from reports import a_search, an_exact_search, row_stationary
 
 from accelsim import cli, library
 from accelsim.check import check_files
+from accelsim.limits import Limits
 from accelsim.output import Provenance, network_json, to_json
+from accelsim.report.network import LayerOutcome, layer_rows, network_totals
 from accelsim.schema import KINDS, json_schema
 
 BROKEN = Path(__file__).parent / "broken"
@@ -274,13 +277,17 @@ def test_results__fit_the_schema(arguments, capsys):
 
 
 def test_results__a_layer_without_a_mapping_fits_too():
-    totals = dict.fromkeys(("layers", "distinct_layers", "macs", "energy_pj", "cycles"), 1)
-    totals |= {"unmapped": ["b"], "pj_per_mac": 1.5, "utilization": None}
-    result = row_stationary()[2]
-    found = [("a", 2, a_search(result), ""), ("b", 1, None, "0 of 3 valid"), ("c", 1, an_exact_search(result), "")]
-    totals["certificate"] = None
-    document = network_json(("net", "eyeriss"), found, totals, Provenance("map", (), {"a": "1"}, 5000, None), [])
-    assert wrong("result", document) == []
+    _, einsum, result = row_stationary()
+    found = [
+        LayerOutcome(replace(einsum, name="a", repeat=2), a_search(result)),
+        LayerOutcome(replace(einsum, name="b"), None, "0 of 3 valid"),
+        LayerOutcome(replace(einsum, name="c"), an_exact_search(result), limits=Limits(1.0, 1)),
+    ]
+    for outcomes, yields in ((found, {}), (found[2:], {"frames": 1}), (found[1:2], {"frames": 1})):
+        layers = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
+        provenance = Provenance("map", (), {"a": "1"}, 5000, None)
+        totals, rows = network_totals(outcomes, yields), layer_rows(outcomes)
+        assert wrong("result", network_json(("net", "eyeriss"), layers, totals, rows, provenance, [])) == []
 
 
 def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):

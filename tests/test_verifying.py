@@ -10,9 +10,9 @@ import pytest
 from accelsim.architecture import load_architecture
 from accelsim.errors import AccelsimError
 from accelsim.model.evaluate import evaluate
-from accelsim.output import Provenance, map_json, mapping_json
+from accelsim.output import Provenance, map_json, mapping_json, read_mapping_json
 from accelsim.search import Budget, map_einsum
-from accelsim.verifying import read_mapping_json, verify
+from accelsim.verifying import verify
 from accelsim.workload import load_workload
 from tests.test_space import gemm
 

@@ -1,5 +1,6 @@
 """What each command does with its arguments: read the files, call the library, print."""
 
+from accelsim.commands.caching import cache_command
 from accelsim.commands.evaluating import eval_command, explain_command
 from accelsim.commands.gpu_advice import gpu_advise_command, gpu_compare_command, roofline_command
 from accelsim.commands.gpus import calibrate_command, gpus_command
@@ -17,6 +18,7 @@ from accelsim.commands.verifying import verify_command
 
 __all__ = [
     "calibrate_command",
+    "cache_command",
     "check_command",
     "energy_command",
     "eval_command",

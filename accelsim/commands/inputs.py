@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from accelsim import library
 from accelsim.architecture import Architecture, load_architecture
 from accelsim.errors import AccelsimError, Problem, SpecError
-from accelsim.spec.params import check_overrides, unknown_overrides
+from accelsim.spec.params import check_overrides, parameter_names, unknown_overrides
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, Workload, load_workload
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from accelsim.constraints import Constraints
     from accelsim.output import Provenance
 
+SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
+"""Parameters that the options for sizes set, the first of them that a workload has."""
 KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
 
 
@@ -39,7 +42,29 @@ def read_overrides(arguments: argparse.Namespace) -> dict[str, str]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise AccelsimError(f"--set {twice} is given twice")
-    return dict(arguments.overrides)
+    return dict(arguments.overrides) | _sizes(arguments, names)
+
+
+def _sizes(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str]:
+    """Parameters of the workload that `--batch` and `--sequence` set."""
+    asked = {option: getattr(arguments, option, None) for option in SIZES}
+    if not any(asked.values()):
+        return {}
+    known = parameter_names(library.resolve(arguments.workload, "workloads"))
+    found = {}
+    for option, size in asked.items():
+        if size is None:
+            continue
+        parameter = next((name for name in SIZES[option] if name in known), None)
+        if parameter is None:
+            has = f"its parameters are {listed(sorted(known))}" if known else "it has no parameters"
+            raise AccelsimError(
+                f"--{option}: {arguments.workload} has no parameter {' or '.join(SIZES[option])}; {has}"
+            )
+        if parameter in names:
+            raise AccelsimError(f"--{option} and --set {parameter} both set {parameter}; leave one of them out")
+        found[parameter] = str(size)
+    return found
 
 
 def read_inputs(arguments: argparse.Namespace) -> Inputs:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accelsim.commands.caching import open_cache
 from accelsim.commands.inputs import (
     Inputs,
     check_constraints,
@@ -31,6 +32,7 @@ from accelsim.workload import Einsum
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from accelsim.cache import MapOptions
     from accelsim.report import LayerOutcome
     from accelsim.result import FrontResult, SearchResult
     from accelsim.search import Budget
@@ -56,7 +58,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     layer = inputs.layer
     if layer is None:
         return _map_network(inputs, arguments)
-    search = _search(inputs, layer, arguments, layer.name)
+    search = _search(inputs, layer, arguments, map_options(arguments), layer.name)
     provenance = make_provenance("map", inputs, arguments)
     document = map_json(search, provenance, energy_rows(inputs.architecture))
     if arguments.output:
@@ -124,38 +126,29 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.folder import layer_files, write_directory
     from accelsim.output import energy_rows, map_json, network_json, to_json
-    from accelsim.report import LayerOutcome, network_totals, print_network
+    from accelsim.report.network import layer_rows, network_totals, print_network
 
-    outcomes: list[LayerOutcome] = []
-    layers = inputs.workload.layers
+    layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
     provenance = make_provenance("map", inputs, arguments)
     energies, folders = energy_rows(inputs.architecture), layer_folders(layers)
-    interrupted = False
-    for number, einsum in enumerate(layers, 1):
-        try:
-            search = _search(inputs, einsum, arguments, f"{einsum.name} ({number}/{len(layers)})")
-        except NoValidMapping as error:
-            outcomes.append(LayerOutcome(einsum, None, str(error)))
-            continue
-        except KeyboardInterrupt:
-            interrupted = True
-            break
-        outcomes.append(LayerOutcome(einsum, search))
-        if arguments.output:
+    outcomes: list[LayerOutcome] = []
+    for outcome in map_layers(inputs, arguments, map_options(arguments)):
+        outcomes.append(outcome)
+        search = outcome.search
+        if arguments.output and search is not None:
             files = layer_files(search.best, search, provenance, map_json(search, provenance, energies))
-            write_directory(Path(arguments.output) / folders[einsum.name], files)
-        if search.stop == "interrupted":
-            interrupted = True
-            break
+            write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
+    interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
     layers_found = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
-    document = network_json(names, layers_found, network_totals(outcomes), provenance, energies)
+    totals = network_totals(outcomes, yields)
+    document = network_json(names, layers_found, totals, layer_rows(outcomes), provenance, energies)
     if arguments.output:
         write_directory(arguments.output, {"result.json": to_json(document).encode()})
 
     def show(console: Console) -> None:
-        print_network(console, *names, outcomes)
+        print_network(console, *names, outcomes, yields)
         if interrupted:
             console.print(
                 f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
@@ -174,32 +167,69 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     return NO_VALID_MAPPING if any(outcome.search is None for outcome in outcomes) else DONE
 
 
-def _search(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, what: str) -> SearchResult:
+def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> Iterator[LayerOutcome]:
+    """Map each layer of a network, equal ones once; ends early where the user interrupts it."""
+    from accelsim.cache import carry_over, content_key
+    from accelsim.limits import layer_limits
+    from accelsim.report.network import LayerOutcome
+
+    machine, layers = inputs.architecture, inputs.workload.layers
+    known: dict[str, tuple[Einsum, SearchResult]] = {}
+    for number, einsum in enumerate(layers, 1):
+        key = content_key(machine, einsum, options, read_layer_constraints(inputs, einsum))
+        try:
+            if key in known:
+                search = carry_over(known[key][1], machine, known[key][0], einsum)
+            else:
+                search = _search(inputs, einsum, arguments, options, f"{einsum.name} ({number}/{len(layers)})")
+                known[key] = einsum, search
+        except NoValidMapping as error:
+            yield LayerOutcome(einsum, None, str(error))
+            continue
+        except KeyboardInterrupt:
+            return
+        yield LayerOutcome(einsum, search, limits=layer_limits(machine, einsum))
+        if search.stop == "interrupted":
+            return
+
+
+def _search(
+    inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, options: MapOptions, what: str
+) -> SearchResult:
     """Search the map space of one layer, with progress where a terminal shows it."""
+    from accelsim.cache import map_with_cache
     from accelsim.report.progress import search_progress
-    from accelsim.search import map_einsum
 
     constraints = read_layer_constraints(inputs, einsum)
     console = make_console(stderr=True)
     console.quiet = arguments.quiet
-    objective = arguments.objective or "energy"
-    with search_progress(console, what, objective) as on_progress:
-        return map_einsum(
+    with search_progress(console, what, options.objective) as on_progress:
+        return map_with_cache(
             inputs.architecture,
             einsum,
+            options,
+            open_cache(arguments),
             constraints=constraints,
-            objective=objective,
-            method=arguments.search,
-            top=arguments.top or 1,
-            within=arguments.within,
-            uneven=arguments.uneven,
-            imperfect=arguments.imperfect or (),
-            pad=arguments.pad or (),
-            budget=_budget(arguments),
-            seed=arguments.seed or 0,
+            budget=_budget(arguments) if arguments.command == "map_command" else None,
             workers=arguments.workers,
             on_progress=on_progress,
         )
+
+
+def map_options(arguments: argparse.Namespace) -> MapOptions:
+    """Options of `map` that change its answer."""
+    from accelsim.cache import MapOptions
+
+    return MapOptions(
+        objective=arguments.objective or "energy",
+        method=arguments.search,
+        top=arguments.top or 1,
+        within=arguments.within,
+        uneven=arguments.uneven,
+        imperfect=arguments.imperfect or (),
+        pad=arguments.pad or (),
+        seed=arguments.seed or 0,
+    )
 
 
 def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> FrontResult:
@@ -223,9 +253,11 @@ def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace)
 
 
 def _budget(arguments: argparse.Namespace) -> Budget | None:
+    if not arguments.mappings and not arguments.seconds:
+        return None
     from accelsim.search import Budget
 
-    return Budget(arguments.mappings, arguments.seconds) if arguments.mappings or arguments.seconds else None
+    return Budget(arguments.mappings, arguments.seconds)
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:

@@ -249,6 +249,25 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
     return Picture(name, compare_table(censuses), lambda ax: plot_compare(censuses, ax))
 
 
+def _plot_network(arguments: argparse.Namespace) -> Picture:
+    """Draw energy and cycles of each layer of a network, mapped for the lowest energy."""
+    from accelsim.cache import MapOptions
+    from accelsim.commands.mapping import map_layers
+    from accelsim.plots import network_table, plot_network
+
+    inputs = read_inputs(arguments)
+    outcomes = list(map_layers(inputs, arguments, MapOptions()))
+    for outcome in outcomes:
+        if outcome.search is None:
+            raise NoValidMapping(f"{outcome.einsum.name}: {outcome.why_not}")
+    if len(outcomes) < len(inputs.workload.layers):
+        raise KeyboardInterrupt
+    names = inputs.workload.name, inputs.architecture.name
+    results = [(outcome.einsum.repeat, outcome.search.best) for outcome in outcomes if outcome.search is not None]
+    name = _name(arguments.kind, names[1], names[0])
+    return Picture(name, network_table(results), lambda ax: plot_network(*names, results, ax))
+
+
 def _one_or_count(names: list[str], what: str) -> str:
     different = list(dict.fromkeys(names))
     return different[0] if len(different) == 1 else f"{len(different)}_{what}"
@@ -262,4 +281,5 @@ _MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
     "curve": _plot_curve,
     **dict.fromkeys(_OF_A_CENSUS, _plot_census),
     "compare": _plot_compare,
+    "network": _plot_network,
 }

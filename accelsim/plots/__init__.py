@@ -17,6 +17,7 @@ from accelsim.plots.census import (
 from accelsim.plots.density import density_table, front_over_table, plot_density
 from accelsim.plots.diagram import architecture_table, mapping_table, plot_architecture, plot_mapping
 from accelsim.plots.front import front_table, plot_front
+from accelsim.plots.network import network_table, plot_network
 from accelsim.plots.result import energy_table, plot_energy, plot_stacks, stacks_table
 from accelsim.plots.reuse import plot_reuse, reuse_table
 from accelsim.plots.search import curve_table, plot_curve, plot_spread, spread_table
@@ -37,6 +38,7 @@ __all__ = [
     "histogram_table",
     "mapping_table",
     "marks_table",
+    "network_table",
     "new_axes",
     "plot_architecture",
     "plot_compare",
@@ -46,6 +48,7 @@ __all__ = [
     "plot_front",
     "plot_histogram",
     "plot_mapping",
+    "plot_network",
     "plot_reuse",
     "plot_spread",
     "plot_stacks",

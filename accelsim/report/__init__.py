@@ -5,14 +5,9 @@ Every function prints to the console that it is given; colour only repeats what 
 
 from accelsim.report.front import print_front
 from accelsim.report.mapping import print_headline, print_result
+from accelsim.report.network import LayerOutcome, network_totals, print_network
 from accelsim.report.search import print_population, print_ranked, print_search
-from accelsim.report.tables import (
-    LayerOutcome,
-    network_totals,
-    print_energies,
-    print_network,
-    print_shipped,
-)
+from accelsim.report.tables import print_energies, print_shipped
 
 __all__ = [
     "LayerOutcome",

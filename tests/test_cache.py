@@ -1,0 +1,249 @@
+"""The cache: a hit is what a search would find, and nothing that stands in a file can make it something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import accelsim.cache
+import accelsim.search
+from accelsim.architecture import load_architecture
+from accelsim.cache import MapOptions, ResultCache, carry_over, content_key, default_folder, map_with_cache, rename
+from accelsim.constraints import load_constraints
+from accelsim.output import result_json
+from accelsim.workload import load_workload
+from tests.conftest import REPOSITORY
+
+MACHINE = load_architecture("eyeriss")
+NETWORK = """
+workload:
+  name: net
+  yields: {frames: 1}
+  layers:
+    - {name: a, gemm: {M: 4, N: 6, K: 8}}
+    - {name: b, repeat: 2, from: a, gemm: {M: 4, N: 8, K: 6}}
+    - {name: c, from: b, gemm: {M: 4, N: 6, K: 8}}
+"""
+
+
+def gemm(**dims: int):
+    (layer,) = load_workload("gemm").layers
+    return replace(layer, dims={**dict(zip("MNK", (4, 6, 8), strict=True)), **dims})
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """Names of the layers that are searched."""
+    names = []
+    search = accelsim.search.map_einsum
+
+    def map_einsum(architecture, einsum, **options):
+        names.append(einsum.name)
+        return search(architecture, einsum, **options)
+
+    monkeypatch.setattr(accelsim.search, "map_einsum", map_einsum)
+    return names
+
+
+@pytest.fixture
+def trouble():
+    return []
+
+
+@pytest.fixture
+def cache(tmp_path, trouble):
+    return ResultCache(tmp_path / "cache", trouble.append)
+
+
+def same(a, b) -> bool:
+    return replace(a, seconds=0.0) == replace(b, seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        MapOptions(),
+        MapOptions(objective="edp"),
+        MapOptions(objective="cycles", top=3),
+        MapOptions(within=0.05),
+        MapOptions(uneven=True, imperfect="all", pad="all"),
+    ],
+    ids=str,
+)
+def test_hit__is_what_the_search_finds(options, cache, searched, trouble):
+    layer = gemm(M=7)
+    first = map_with_cache(MACHINE, layer, options, cache)
+    again = map_with_cache(MACHINE, layer, options, cache)
+    assert (searched, trouble) == ([layer.name], [])
+    assert same(first, again)
+    assert [json.dumps(result_json(r)) for r in first.ranked] == [json.dumps(result_json(r)) for r in again.ranked]
+
+
+def test_key__counts_what_matters_and_nothing_else(tmp_path):
+    layer, options = gemm(), MapOptions()
+    base = content_key(MACHINE, layer, options)
+    renamed = replace(layer, name="other", repeat=7)
+    text = (REPOSITORY / "arch" / "eyeriss.yaml").read_text().replace("name: eyeriss\n", "name: other\n", 1)
+    (tmp_path / "m.yaml").write_text("# comment\n" + text)
+    assert content_key(MACHINE, renamed, options) == base
+    assert content_key(load_architecture(tmp_path / "m.yaml"), layer, options) == base
+    tensors = tuple(replace(tensor, bits=8) for tensor in layer.tensors)
+    others = [
+        content_key(MACHINE, gemm(M=5), options),
+        content_key(MACHINE, replace(layer, tensors=tensors), options),
+        content_key(MACHINE, layer, replace(options, objective="edp")),
+        content_key(MACHINE, layer, replace(options, within=0.1)),
+        content_key(load_architecture("eyeriss", {"pe.x": "13"}), layer, options),
+        content_key(load_architecture("eyeriss", {"bandwidth": "1 GB/s"}), layer, options),
+        content_key(replace(MACHINE, energy=load_architecture("nvdla").energy), layer, options),
+    ]
+    assert len({base, *others}) == len(others) + 1
+
+
+def test_key__dimensions_count_by_their_place_unless_something_names_them():
+    """Z[a, b] = X[a, c] x Y[c, b] is the GEMM, and its mapping is that of the GEMM with other names."""
+    layer = gemm()
+    names, tensors = dict(zip("MNK", "abc", strict=True)), {"Inputs": "X", "Weights": "Y", "Outputs": "Z"}
+    other = replace(
+        layer,
+        dims={names[dim]: bound for dim, bound in layer.dims.items()},
+        tensors=tuple(
+            replace(t, name=tensors[t.name], ranks=tuple(((names[dim], 1),) for ((dim, _),) in t.ranks))
+            for t in layer.tensors
+        ),
+    )
+    options = MapOptions()
+    assert content_key(MACHINE, layer, options) == content_key(MACHINE, other, options)
+    found, expected = (map_with_cache(MACHINE, each, options, None) for each in (layer, other))
+    assert rename(found.best.mapping, layer, other) == expected.best.mapping
+    assert same(carry_over(found, MACHINE, layer, other), expected)
+    uneven = MapOptions(uneven=True)
+    assert content_key(MACHINE, layer, uneven) != content_key(MACHINE, other, uneven)
+
+
+def test_constraints__are_part_of_the_key_and_hold_for_a_hit(tmp_path, cache, searched):
+    path = tmp_path / "c.yaml"
+    path.write_text("constraints: {levels: [{level: DRAM, temporal: {factors: [M=4, N=6, K=8]}}]}")
+    constraints = load_constraints(path, MACHINE, gemm())
+    free = map_with_cache(MACHINE, gemm(), MapOptions(), cache)
+    bound = map_with_cache(MACHINE, gemm(), MapOptions(), cache, constraints=constraints)
+    again = map_with_cache(MACHINE, gemm(), MapOptions(), cache, constraints=constraints)
+    assert len(searched) == 2
+    assert same(bound, again)
+    assert bound.best.energy_pj > free.best.energy_pj
+
+
+REWRITTEN = ("its mapping costs", "it proves nothing about what is asked", "IndexError", "KeyError", "ValueError")
+"""Harm that comes with a right hash."""
+
+
+def _cheaper(document):
+    document["body"]["mappings"][0]["energy_pj"] *= 0.5
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda path: path.write_bytes(b""), "Expecting value"),
+        (lambda path: path.write_bytes(path.read_bytes()[:100]), "damaged entry of the cache, ignored and made anew"),
+        (lambda path: path.write_bytes(b"\xff\x00" * 50), "damaged entry"),
+        (lambda path: path.write_text("[]"), "damaged entry"),
+        (lambda path: path.write_text('{"format": 1}'), "damaged entry"),
+        (lambda path: path.write_text(path.read_text().replace('"cycles": ', '"cycles": 1', 1)), "hash is another one"),
+        (_cheaper, "its mapping costs"),
+        (lambda document: document["body"]["certificate"].update(bound=0.0), "it proves nothing about what is asked"),
+        (lambda document: document["body"]["mappings"].clear(), "IndexError"),
+        (lambda document: document["body"].pop("mappings"), "KeyError"),
+        (lambda document: document["body"]["mappings"][0].update(levels=[]), "ValueError"),
+    ],
+    ids=str,
+)
+def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trouble):
+    first = map_with_cache(MACHINE, gemm(), MapOptions(), cache)
+    (path,) = cache.files()
+    good = path.read_bytes()
+    if said in REWRITTEN:
+        document = json.loads(good)
+        harm(document)
+        document["sha256"] = accelsim.cache._hash(document["body"])
+        path.write_text(json.dumps(document))
+    else:
+        harm(path)
+    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
+    assert len(searched) == 2
+    assert len(trouble) == 1
+    assert said in trouble[0]
+    assert str(path) in trouble[0]
+    assert path.read_bytes() == good
+
+
+def test_only_proved_results__are_kept(cache):
+    map_with_cache(MACHINE, gemm(), MapOptions(method="random"), cache, budget=accelsim.search.Budget(50))
+    map_with_cache(MACHINE, gemm(M=2, N=2, K=2), MapOptions(method="exhaustive"), cache)
+    assert list(cache.files()) == []
+
+
+def test_folder__that_cannot_be_written_is_said_and_does_no_harm(tmp_path, trouble):
+    (tmp_path / "file").write_text("")
+    cache = ResultCache(tmp_path / "file" / "cache", trouble.append)
+    assert map_with_cache(MACHINE, gemm(), MapOptions(), cache).stop == "exhausted"
+    assert any("the result is not kept" in line for line in trouble)
+
+
+def test_default_folder__is_the_users_or_the_one_that_is_named(monkeypatch):
+    monkeypatch.setenv("ACCELSIM_CACHE", "/tmp/x")
+    assert default_folder() == Path("/tmp/x")
+    monkeypatch.setenv("ACCELSIM_CACHE", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/tmp/y")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert default_folder() == Path("/tmp/y/accelsim")
+
+
+def test_network__maps_equal_layers_once_and_a_hit_gives_the_same_bytes(run, tmp_path, searched):
+    path = tmp_path / "net.yaml"
+    path.write_text(NETWORK)
+    first, second = (run("map", "eyeriss", path, "--json") for _ in range(2))
+    assert searched == ["a", "b"]
+    assert (first[0], first[1]) == (0, second[1])
+    assert run("map", "eyeriss", path)[1] == run("map", "eyeriss", path, "--no-cache")[1]
+    assert searched == ["a", "b", "a", "b"]
+    document = json.loads(first[1])
+    total = sum(layer["repeat"] * layer["result"]["energy_pj"] for layer in document["layers"])
+    assert document["total"]["energy_pj"] == pytest.approx(total, rel=1e-12)
+    one = json.loads(run("map", "eyeriss", path, "--layer", "c", "--json", "--no-cache")[1])
+    assert one["result"] == document["layers"][2]["result"]
+    assert "a and 1 alike" in run("map", "eyeriss", path)[1]
+    assert run("plot", "network", "eyeriss", path, "-o", tmp_path / "n.png")[0] == 0
+    assert searched == ["a", "b", "a", "b", "c"]
+
+
+def test_cache_command__shows_and_clears(run, tmp_path):
+    run("map", "eyeriss", "conv1d", "--quiet")
+    folder = os.environ["ACCELSIM_CACHE"]
+    code, out, _ = run("cache")
+    assert (code, out.startswith(f"{folder}: 1 result, ")) == (0, True)
+    assert json.loads(run("cache", "--json")[1])["entries"] == 1
+    assert run("cache", "--clear") == (0, f"{folder}: 1 result removed\n", "")
+    assert json.loads(run("cache", "--json")[1]) == {"folder": folder, "entries": 0, "bytes": 0}
+
+
+def test_processes__share_a_folder(cache):
+    """Writers of the same entry at the same time: readers see a whole one, and nothing else is left behind."""
+    code = (
+        "import sys; from pathlib import Path; from accelsim.cache import ResultCache\n"
+        "cache = ResultCache(Path(sys.argv[1]), lambda line: sys.exit(line))\n"
+        "for i in range(200):\n"
+        "    cache.write('ab' * 32, {'n': [i] * 3000})\n"
+        "    body = cache.read('ab' * 32)\n"
+        "    assert body and len(set(body['n'])) == 1\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", code, cache.folder]) for _ in range(3)]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    assert [path.name for path in cache.folder.rglob("*") if path.is_file()] == [f"{'ab' * 32}.json"]
+    assert cache.clear() == 1

@@ -1,0 +1,50 @@
+"""Lower limits of a layer: no mapping falls below them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from accelsim.architecture import load_architecture
+from accelsim.limits import layer_limits, touched_words
+from accelsim.model.evaluate import evaluate
+from accelsim.workload import Einsum, Tensor, load_workload
+from tests.strategies import cases
+
+
+@given(cases())
+def test_limits__no_mapping_falls_below(case):
+    """Mappings keep whatever they like, valid or not; those that the machine forbids are not looked at."""
+    machine, einsum, mapping = case
+    roles = {tensor.name: tensor.role for tensor in einsum.tensors}
+    for level, found in zip(machine.levels, mapping.levels, strict=True):
+        kept = {roles[name] for name in found.keep}
+        if kept & level.bypass or (level.keep & set(roles.values())) - kept:
+            return
+    result, limits = evaluate(machine, einsum, mapping), layer_limits(machine, einsum)
+    if result.compute_used <= result.compute_instances:
+        assert limits.energy_pj <= result.energy_pj * (1 + 1e-12)
+        assert limits.cycles <= result.cycles
+
+
+def test_limits__by_hand_for_a_matrix_vector_product_on_eyeriss():
+    """fc8 of VGG-16, 1 x 1000 x 4096: 4 096 000 weights + 4096 + 1000 words of 200 pJ, and 1 pJ for each MAC.
+
+    The MACs ask the SPAD (1 pJ a word) for inputs, weights and partial sums, one for each MAC. 4 101 096 words
+    at 1.8 words a cycle (0.72 GB/s, 200 MHz) take 2 278 387 cycles.
+    """
+    machine = load_architecture("eyeriss")
+    (layer,) = [each for each in load_workload("vgg16").layers if each.name == "fc8"]
+    limits = layer_limits(machine, layer)
+    dram, spad, mac = (
+        machine.energy.energy_pj(name, "Weights" if name != "MAC" else "*", action)
+        for name, action in (("DRAM", "read"), ("SPAD", "read"), ("MAC", "compute"))
+    )
+    assert limits.energy_pj == 4_101_096 * dram + 4_096_000 * (3 * spad + mac)
+    assert limits.cycles == 2_278_387
+
+
+def test_touched_words__leave_out_what_a_stride_does():
+    """P = 4 with stride 3 and R = 2 touches 0 1 3 4 6 7 9 10: 8 of the 11 in the box."""
+    inputs = Tensor("Inputs", ((("P", 3), ("R", 1)),))
+    einsum = Einsum("e", {"P": 4, "R": 2}, (inputs, Tensor("Z", ((("P", 1),),), "Outputs", output=True)))
+    assert (touched_words(einsum, inputs), inputs.words(einsum.dims)) == (8, 11)
