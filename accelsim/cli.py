@@ -181,6 +181,12 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("files", nargs="+", metavar="FILE")
     _add_overrides(made)
 
+    made = command("import", "turn an ONNX model into a workload file, and name what is not counted as it is")
+    made.add_argument("workload", metavar="MODEL.onnx")
+    _add_overrides(made)
+    _add_sizes(made)
+    made.add_argument("-o", "--output", metavar="FILE", help="write the workload there (default: print it)")
+
     made = command("cache", "show where results are kept and how many there are, or remove them")
     made.add_argument("--clear", action="store_true", help="remove all of them")
     made.add_argument("--json", action="store_true", help="print JSON")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from accelsim import library
 from accelsim.edges import Edge, Feed, Sources, check_edges, read_from
@@ -15,6 +16,9 @@ from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
 from accelsim.units import listed, near_miss, quoted
+
+if TYPE_CHECKING:
+    from accelsim.importers.onnx import Note
 
 ROLES = ("Weights", "Inputs", "Outputs")
 
@@ -150,12 +154,15 @@ class Workload:
         Which layer's output feeds which input, where the file says so; producers stand before their consumers.
     yields : mapping of str to int
         What one run of all layers gives, such as `{"frames": 8}`.
+    notes : tuple of Note
+        Nodes of an imported model that are not counted as they are, and why.
     """
 
     name: str
     layers: tuple[Einsum, ...] = field(default_factory=tuple)
     edges: tuple[Edge, ...] = ()
     yields: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
 
 
 _FORMS: Keys = {name: Key(node_of(form)) for name, form in einsum_forms(ROLES).items()}
@@ -177,7 +184,7 @@ def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None
     Parameters
     ----------
     path : str or path
-        YAML file with a top-level key `workload`, or the name of one that ships.
+        YAML file with a top-level key `workload`, the name of one that ships, or an ONNX model (`*.onnx`).
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -193,8 +200,20 @@ def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None
     """
     problems = Problems()
     path = library.find(path, "workloads") or path
+    if str(path).endswith(".onnx"):
+        return _load_onnx(path, overrides or {})
     document = fields.open_document(path, "workload", overrides, problems)
     return problems.result(read_workload(document.body, problems) if document else None)
+
+
+def _load_onnx(path: str | PathLike[str], overrides: Mapping[str, str]) -> Workload:
+    """Import an ONNX model; what it leaves open and `bits` can be overridden."""
+    from accelsim.importers.onnx import import_onnx
+
+    imported, problems = import_onnx(path, overrides), Problems()
+    document = fields.open_document(path, "workload", overrides, problems, imported.text)
+    found = problems.result(read_workload(document.body, problems) if document else None)
+    return replace(found, notes=tuple(imported.notes))
 
 
 def read_workload(body: Node, problems: Problems) -> Workload | None:

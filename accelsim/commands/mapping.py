@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.commands.caching import open_cache
+from accelsim.commands.importing import print_notes
 from accelsim.commands.inputs import (
     Inputs,
     check_constraints,
@@ -49,6 +50,8 @@ def map_command(arguments: argparse.Namespace) -> int:
 
         return map_on_gpu(arguments)
     inputs = read_inputs(arguments)
+    if not arguments.quiet:
+        print_notes(inputs.workload.notes)
     if arguments.output:
         refuse_directory(arguments.output)
     if arguments.html:

@@ -136,7 +136,7 @@ def _alike(outcomes: Sequence[LayerOutcome]) -> list[LayerOutcome]:
     groups = []
     for several in found.values():
         einsum, more = several[0].einsum, len(several) - 1
-        name = einsum.name + (f" and {more} alike" if more else "")
+        name = einsum.name + (f" +{more}" if more else "")
         repeat = sum(outcome.einsum.repeat for outcome in several)
         groups.append(replace(several[0], einsum=replace(einsum, name=name, repeat=repeat)))
     return groups
@@ -176,7 +176,8 @@ def print_network(
     for line in _total_lines(totals):
         console.print(Text(line))
     console.print(Text(_total_verdict(outcomes, totals["certificate"]), style="bold"))
-    console.print(Text("Rows are one run of a layer; shares and total count it 'rep.' times.", style="dim"))
+    more = "; +n: and n more that are alike" if len(groups) < len(outcomes) else ""
+    console.print(Text(f"Rows are one run of a layer; shares and total count it 'rep.' times{more}.", style="dim"))
     console.print(Text("gap: by how much the best possible may be lower; proved: by nothing; -: unknown.", style="dim"))
     for outcome in outcomes:
         if outcome.search is None:

@@ -17,7 +17,17 @@ from accelsim import units
 from accelsim.spec import forms
 from accelsim.spec.forms import Form
 from accelsim.spec.params import substitute
-from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file, describe
+from accelsim.spec.source import (
+    BadNode,
+    ListNode,
+    MapNode,
+    Node,
+    Problems,
+    ScalarNode,
+    compose_file,
+    compose_text,
+    describe,
+)
 from accelsim.units import LARGEST, QuantityError, listed, near_miss, printable, quoted
 
 T = TypeVar("T")
@@ -83,10 +93,14 @@ class Document:
 
 
 def open_document(
-    path: str | PathLike[str], kind: str | None, overrides: Mapping[str, str] | None, problems: Problems
+    path: str | PathLike[str],
+    kind: str | None,
+    overrides: Mapping[str, str] | None,
+    problems: Problems,
+    text: str | None = None,
 ) -> Document | None:
-    """Read a file of a kind (None: of any kind), with its parameters replaced."""
-    root = compose_file(path, problems)
+    """Read a file of a kind (None: of any kind), with its parameters replaced; `text` stands in for what it holds."""
+    root = compose_file(path, problems) if text is None else compose_text(text, str(path), problems)
     if root is None or isinstance(root, BadNode):
         return None
     if not isinstance(root, MapNode):

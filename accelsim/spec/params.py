@@ -233,6 +233,10 @@ def _override(node: Node, text: str) -> Node:
 
 def parameter_names(path: str | PathLike[str]) -> frozenset[str]:
     """Names that `--set` can override in a file; none if the file cannot be read."""
+    if str(path).endswith(".onnx"):
+        from accelsim.importers.onnx_shapes import parameters
+
+        return parameters(path)
     unreported = Problems()
     root = compose_file(path, unreported)
     return frozenset(_definitions(root, unreported)[0]) if isinstance(root, MapNode) else frozenset()

@@ -1,0 +1,58 @@
+"""The command `import`: an ONNX model as a workload file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim.commands.inputs import read_overrides
+from accelsim.commands.printing import DONE
+from accelsim.errors import AccelsimError
+from accelsim.spec.params import check_overrides
+
+if TYPE_CHECKING:
+    from accelsim.importers.onnx import Note
+
+_NAMED = 3
+"""Nodes of a kind that are named where all of them would be too many lines."""
+
+
+def import_command(arguments: argparse.Namespace) -> int:
+    """Write a model as a workload file, and say what is not in it as it is in the model."""
+    from accelsim.folder import refuse_directory, write_page
+    from accelsim.importers.onnx import import_onnx
+
+    path = Path(arguments.workload)
+    if path.suffix != ".onnx":
+        raise AccelsimError(f"{path}: expected an ONNX model, a file that ends in .onnx")
+    if arguments.output:
+        refuse_directory(Path(arguments.output).absolute().parent)
+        if Path(arguments.output).is_dir():
+            raise AccelsimError(f"{arguments.output}: this is a folder; name a file, such as {path.stem}.yaml")
+    overrides = read_overrides(arguments)
+    check_overrides(overrides, [path])
+    imported = import_onnx(path, overrides)
+    text = imported.text.replace("params: {bits: 16}", f"params: {{bits: {overrides.get('bits', '16')}}}", 1)
+    for note in imported.notes:
+        sys.stderr.write(f"{note}\n")
+    if not arguments.output:
+        sys.stdout.write(text)
+        return DONE
+    write_page(arguments.output, text)
+    sys.stdout.write(f"Written to {arguments.output}\n")
+    return DONE
+
+
+def print_notes(notes: Iterable[Note]) -> None:
+    """Say on stderr what of a model is not counted as it is, nodes of a kind together."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for note in notes:
+        groups.setdefault((note.operator, note.done, note.why), []).append(note.node)
+    for (operator, done, why), nodes in groups.items():
+        more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+        sys.stderr.write(f"{operator} {done}: {why}: {', '.join(nodes[:_NAMED])}{more}\n")
+    if any(len(nodes) > _NAMED for nodes in groups.values()):
+        sys.stderr.write("`accelsim import` names every node\n")

@@ -1,0 +1,428 @@
+"""Import of ONNX models: nodes become layers, tensors between them edges, and all else is named with the reason.
+
+Convolutions and matrix products become what `conv` and `gemm` describe; pooling, normalisation and element-wise
+operators that read several tensors become Einsums without weights. Operators on one tensor (activations, biases) are
+folded into the layer before them, whose output they change on its way out. A ConvTranspose adds each input point, times
+the kernel, into its output, which is one Einsum whose output has ranks `stride*P + dilation*R`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from accelsim.errors import AccelsimError
+from accelsim.importers.onnx_shapes import Shapes, read_model
+from accelsim.units import printable
+
+_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
+_FOLDED = (
+    *(
+        "Relu",
+        "LeakyRelu",
+        "PRelu",
+        "Clip",
+        "Sigmoid",
+        "HardSigmoid",
+        "HardSwish",
+        "Swish",
+        "Mish",
+        "Elu",
+        "Selu",
+        "Celu",
+    ),
+    *("Softplus", "Softsign", "Tanh", "Erf", "Gelu", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Sin", "Cos"),
+    *("Floor", "Ceil", "Round", "Sign", "QuantizeLinear", "DequantizeLinear", "ThresholdedRelu", "Not", "IsNaN"),
+)
+_ELEMENTWISE = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean", "Where", "Mod", "And", "Or", "Xor"),
+    *("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "BitShift"),
+)
+_ONE_PASS = (
+    *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "GroupNormalization"),
+    *("InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN", "BatchNormalization"),
+    *("Softmax", "LogSoftmax", "RotaryEmbedding", "CumSum"),
+)
+_POOLS = ("MaxPool", "AveragePool", "LpPool")
+_WINDOWS = ("Conv", "ConvTranspose", *_POOLS)
+_REDUCTIONS = (
+    *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"),
+    *("ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp", "ArgMax", "ArgMin"),
+)
+_PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
+_ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A node that is not counted as it is: its name, its operator, what was done with it, and why."""
+
+    node: str
+    operator: str
+    done: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.node} ({self.operator}): {self.done}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A model as a workload file, and what is not in it as it is in the model."""
+
+    text: str
+    notes: tuple[Note, ...]
+
+
+@dataclass(slots=True)
+class _Import:
+    """A model on its way to a workload: layers so far, and which of them compute each tensor of the model."""
+
+    shapes: Shapes
+    layers: list[tuple[str, str, dict[str, Any], dict[str, list[str]]]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    made: dict[str, list[str]] = field(default_factory=dict)
+    active: set[str] = field(default_factory=set)
+    outputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def note(self, node: Any, done: str, why: str) -> None:
+        """Say what was done with a node."""
+        self.notes.append(Note(printable(node.name or node.output[0]), node.op_type, done, why))
+
+    def add(self, node: Any, form: str, keys: dict[str, Any], inputs: Mapping[str, str], part: str = "") -> None:
+        """Add a layer; `inputs` says which tensor of the model each input of the layer is."""
+        raw = re.sub(r"[^A-Za-z0-9_.+-]+", "_", (node.name or node.output[0]).strip("/")).strip("_.+-") or node.op_type
+        name, number = raw + part, 2
+        while name in self.outputs:
+            name, number = f"{raw}{part}_{number}", number + 1
+        window = node.op_type in _WINDOWS
+        sources = {tensor: self.made[source] for tensor, source in inputs.items() if self._feeds(source, window)}
+        self.layers.append((name, form, keys, sources))
+        self.made[node.output[0]] = [name]
+        self.outputs[name] = self.shapes.of(node.output[0]) or ()
+
+    def _feeds(self, tensor: str, window: bool) -> bool:
+        """Whether some layers make a tensor, all of it and nothing else; for a window, also in this shape."""
+        made = [self.outputs[name] for name in self.made.get(tensor, ())]
+        if not made or sum(map(math.prod, made)) != self.shapes.words(tensor):
+            return False
+        return not window or all(shape[2:] == self.shapes.get(tensor)[2:] for shape in made)
+
+    def pass_on(self, node: Any, source: str) -> None:
+        """Let what computes a tensor also stand for what a node makes of it."""
+        if source in self.made:
+            for output in node.output:
+                self.made[output] = self.made[source]
+
+
+def import_onnx(path: str | PathLike[str], sizes: Mapping[str, str] | None = None) -> Imported:
+    """Read an ONNX model as a workload.
+
+    Parameters
+    ----------
+    path : str or path
+        The model; its weights need not be there.
+    sizes : mapping of str to str, optional
+        Sizes of dimensions that the model leaves open, by name; `batch` and `seq` also stand for the usual names.
+
+    Returns
+    -------
+    Imported
+        A workload file with a parameter `bits`, the width of all tensors.
+
+    Raises
+    ------
+    AccelsimError
+        If onnx is missing, the file is no model, a size is missing, or nothing in it can be counted.
+    """
+    shapes = read_model(path, sizes or {})
+    work = _Import(shapes)
+    work.active.update(shapes.inputs)
+    for node in shapes.nodes:
+        inputs = [name for name in node.input if name]
+        if node.op_type in ("Shape", "Size", "Constant") or not any(name in work.active for name in inputs):
+            continue  # constants and arithmetic on shapes
+        work.active.update(output for output in node.output if output)
+        _import_node(work, node)
+    if not work.layers:
+        raise AccelsimError(f"{path}: no node of the model is a layer that can be counted")
+    return Imported(_write(Path(path), work), tuple(work.notes))
+
+
+def _import_node(work: _Import, node: Any) -> None:
+    """Turn one node into a layer, or say why not."""
+    kind = node.op_type
+    data = next(name for name in node.input if name in work.active)
+    known = [name for name in (*node.input, node.output[0]) if name]
+    if kind in _VIEWS:
+        work.pass_on(node, data)
+        if kind == "Transpose":
+            work.note(node, "skipped", "another order of the same words, which moves none here")
+    elif kind == "Concat":
+        several = [work.made.get(name, []) for name in node.input]
+        if all(several):
+            work.made[node.output[0]] = [name for each in several for name in each]
+        work.note(node, "skipped", "its inputs stand side by side, which moves no words here")
+    elif kind in _PARTS:
+        work.note(
+            node, "skipped", "it selects, repeats or pads words, which moves none here; what reads it has no edge"
+        )
+    elif any(work.shapes.of(name) is None for name in known if kind in _MAKERS):
+        work.note(node, "skipped", "its shapes are not known, even after shape inference")
+    elif kind in _FOLDED or (kind in _ELEMENTWISE and _operands(work, node) == [data]):
+        work.pass_on(node, data)
+        done = "folded" if work.made.get(data) else "skipped"
+        why = (
+            "it changes words on their way out of the layer before" if done == "folded" else "no layer makes its input"
+        )
+        work.note(node, done, why)
+    elif kind == "BatchNormalization" and _after(work, data, ("Conv", "ConvTranspose", "Gemm")):
+        work.pass_on(node, data)
+        work.note(node, "folded", "scale and shift become part of the weights before it")
+    elif kind in _MAKERS:
+        _MAKERS[kind](work, node)
+    else:
+        work.note(node, "skipped", "this operator is not known")
+
+
+def _after(work: _Import, tensor: str, kinds: Sequence[str]) -> bool:
+    maker = work.shapes.maker(tensor)
+    return maker is not None and maker.op_type in kinds
+
+
+def _operands(work: _Import, node: Any) -> list[str]:
+    """Inputs of an element-wise node that are as large as its output; smaller ones are biases, scales and masks."""
+    words = work.shapes.words(node.output[0])
+    return [n for n in dict.fromkeys(node.input) if n in work.active and work.shapes.words(n) == words] or [
+        next(name for name in node.input if name in work.active)
+    ]
+
+
+def _conv(work: _Import, node: Any) -> None:
+    shapes, attributes = work.shapes, work.shapes.attributes(node)
+    x, w, y = (_as_image(shapes.get(name)) for name in (node.input[0], node.input[1], node.output[0]))
+    if x is None or w is None or y is None:
+        work.note(node, "skipped", "only convolutions over one or two axes are counted")
+        return
+    stride, dilation = (_pair(attributes.get(key), len(shapes.get(node.input[0]))) for key in ("strides", "dilations"))
+    keys: dict[str, Any] = {"N": y[0], "K": y[1], "C": x[1], "P": y[2], "Q": y[3], "R": w[2], "S": w[3]}
+    keys |= {key: list(pair) for key, pair in (("stride", stride), ("dilation", dilation)) if pair != (1, 1)}
+    groups = attributes.get("group", 1)
+    fed = _unless_far_padded(attributes, node, (w[2], w[3]), dilation)
+    work.add(node, "conv", keys | ({"groups": groups} if groups > 1 else {}), fed)
+
+
+def _conv_transpose(work: _Import, node: Any) -> None:
+    shapes, attributes = work.shapes, work.shapes.attributes(node)
+    x, w = (_as_image(shapes.get(name)) for name in node.input[:2])
+    if x is None or w is None:
+        work.note(node, "skipped", "only convolutions over one or two axes are counted")
+        return
+    (sh, sw), (dh, dw) = (
+        _pair(attributes.get(key), len(shapes.get(node.input[0]))) for key in ("strides", "dilations")
+    )
+    groups = attributes.get("group", 1)
+    dims = {"N": x[0], "G": groups, "K": w[1], "C": x[1] // groups, "P": x[2], "Q": x[3], "R": w[2], "S": w[3]}
+    tensors = {
+        "Weights": ["G", "C", "K", "R", "S"],
+        "Inputs": ["N", "G", "C", "P", "Q"],
+        "Outputs": ["N", "G", "K", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"],
+    }
+    work.add(node, "einsum", _einsum(dims, tensors), {"Inputs": node.input[0]})
+    size = [sh * (x[2] - 1) + dh * (w[2] - 1) + 1, sw * (x[3] - 1) + dw * (w[3] - 1) + 1]
+    if size != (_as_image(shapes.get(node.output[0])) or [])[2:]:
+        work.made.pop(node.output[0])
+        work.note(node, "approximated", "its output is counted before padding is cut off; what reads it has no edge")
+
+
+def _gemm(work: _Import, node: Any) -> None:
+    attributes, a, b = work.shapes.attributes(node), *(work.shapes.get(name) for name in node.input[:2])
+    m, k = a[::-1] if attributes.get("transA") else a
+    n = b[0] if attributes.get("transB") else b[1]
+    _product(work, node, node.input[:2], {"M": m, "N": n, "K": k})
+
+
+def _matmul(work: _Import, node: Any) -> None:
+    a, b = (list(work.shapes.get(name)) for name in node.input[:2])
+    a, b = a if len(a) > 1 else [1, *a], b if len(b) > 1 else [*b, 1]
+    m, k, n = a[-2], a[-1], b[-1]
+    left, right = a[:-2], b[:-2]
+    names = list(node.input[:2])
+    if math.prod(right) == 1:
+        _product(work, node, names, {"M": math.prod(left) * m, "N": n, "K": k})
+    elif math.prod(left) == 1 and names[0] not in work.active:  # constant weights on the left of a batch
+        _product(work, node, names[::-1], {"M": math.prod(right) * n, "N": m, "K": k})
+    else:
+        batch = [max(x, y) for x, y in zip(_fill(left, right), _fill(right, left), strict=True)]
+        group, source = _shared_heads(work.shapes, names[1], batch)
+        if group > 1:
+            keys = {"B": math.prod(batch[:-1]), "H": batch[-1] // group, "M": group * m, "N": n, "K": k}
+            work.add(node, "gemm", keys, {"Inputs": names[0], "Weights": source})
+            why = f"the {group} query heads that share keys or values are rows of one product, which reads those once"
+            work.note(node, "counted", why)
+            return
+        outer = {"B": math.prod(batch[:-1])} if len(batch) > 1 else {}
+        work.add(
+            node,
+            "gemm",
+            outer | {"H": batch[-1], "M": m, "N": n, "K": k},
+            dict(zip(("Inputs", "Weights"), names, strict=True)),
+        )
+        if math.prod(left) < math.prod(batch) or math.prod(right) < math.prod(batch):
+            work.note(node, "approximated", "an operand that all of the batch share is counted once for each of it")
+
+
+def _fill(own: Sequence[int], other: Sequence[int]) -> list[int]:
+    return [1] * max(0, len(other) - len(own)) + list(own)
+
+
+def _product(work: _Import, node: Any, names: Sequence[str], dims: dict[str, int]) -> None:
+    inputs = dict(zip(("Inputs", "Weights"), names, strict=True))
+    work.add(node, "gemm", dims, {tensor: name for tensor, name in inputs.items() if name in work.active})
+
+
+def _shared_heads(shapes: Shapes, name: str, batch: Sequence[int]) -> tuple[int, str]:
+    """How many heads share each head of an operand that was repeated for them, and the operand before that.
+
+    The pattern is [b, h, s, d] to [b, h, 1, s, d], expanded to [b, h, r, s, d], reshaped to [b, h*r, s, d].
+    """
+    node = shapes.maker(name)
+    while node is not None and node.op_type in ("Reshape", "Transpose", "Cast", "Identity"):
+        node = shapes.maker(node.input[0])
+    if node is None or node.op_type != "Expand":
+        return 1, name
+    before, after = shapes.of(node.input[0]), shapes.of(node.output[0])
+    if before is None or after is None or len(before) != 5 or len(after) != 5:
+        return 1, name
+    same = all(x == y for axis, (x, y) in enumerate(zip(before, after, strict=True)) if axis != 2)
+    if not same or before[2] != 1 or after[1] * after[2] != batch[-1]:
+        return 1, name
+    return after[2], node.input[0]
+
+
+def _attention(work: _Import, node: Any) -> None:
+    """The two products of the operator Attention; the soft-max between them is left out."""
+    attributes, (q, k, v) = work.shapes.attributes(node), (work.shapes.get(name) for name in node.input[:3])
+    past = work.shapes.of(node.input[4]) if len(node.input) > 4 and node.input[4] else None
+    if len(q) == 3:
+        heads, shared = attributes["q_num_heads"], attributes["kv_num_heads"]
+        tokens, width, wide, keys = q[1], q[2] // heads, v[2] // shared, k[1]
+    else:
+        heads, shared, tokens, width, wide, keys = q[1], k[1], q[2], q[3], v[3], k[2]
+    keys += past[2] if past else 0
+    rows = heads // shared * tokens
+    outer = {"B": q[0], "H": shared, "M": rows}
+    from_cache = {} if past else {"Weights": node.input[1]}
+    work.add(node, "gemm", outer | {"N": keys, "K": width}, {"Inputs": node.input[0], **from_cache}, "_scores")
+    from_cache = {} if past else {"Weights": node.input[2]}
+    work.add(node, "gemm", outer | {"N": wide, "K": keys}, from_cache, "_context")
+    work.layers[-1][3]["Inputs"] = [work.layers[-2][0]]
+    work.note(node, "approximated", "two products, in full; soft-max, mask and scaling between them are left out")
+
+
+def _pool(work: _Import, node: Any) -> None:
+    shapes, attributes = work.shapes, work.shapes.attributes(node)
+    y = _as_image(shapes.get(node.output[0]))
+    if y is None:
+        work.note(node, "skipped", "only pooling over one or two axes is counted")
+        return
+    axes = len(shapes.get(node.input[0]))
+    (r, s), (sh, sw), (dh, dw) = (_pair(attributes.get(k), axes) for k in ("kernel_shape", "strides", "dilations"))
+    dims = {"N": y[0], "C": y[1], "P": y[2], "Q": y[3], "R": r, "S": s}
+    inputs = ["N", "C", f"{sh}*P + {dh}*R", f"{sw}*Q + {dw}*S"]
+    tensors = {"Inputs": inputs, "Outputs": ["N", "C", "P", "Q"]}
+    work.add(node, "einsum", _einsum(dims, tensors), _unless_far_padded(attributes, node, (r, s), (dh, dw)))
+
+
+def _unless_far_padded(
+    attributes: Mapping[str, Any], node: Any, kernel: tuple[int, int], dilation: tuple[int, int]
+) -> dict[str, str]:
+    """Input of a layer with a window, unless the padding is wider than the window, which no edge allows."""
+    pads = list(attributes.get("pads", ()))
+    reach = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)][-len(pads) // 2 or 2 :]
+    far = any(pad > reach[axis % len(reach)] for axis, pad in enumerate(pads))
+    return {} if far else {"Inputs": node.input[0]}
+
+
+def _reduce(work: _Import, node: Any) -> None:
+    outputs, inputs = work.shapes.words(node.output[0]), work.shapes.words(node.input[0])
+    dims = {"M": outputs, "K": inputs // outputs}
+    work.add(node, "einsum", _einsum(dims, {"Inputs": ["M", "K"], "Outputs": ["M"]}), {"Inputs": node.input[0]})
+
+
+def _one_pass(work: _Import, node: Any) -> None:
+    _each_word(work, node, [node.input[0]])
+    work.note(node, "approximated", _ONE_PASS_WHY)
+
+
+def _elementwise(work: _Import, node: Any) -> None:
+    _each_word(work, node, _operands(work, node))
+
+
+def _each_word(work: _Import, node: Any, operands: Sequence[str]) -> None:
+    """Add a layer that reads a word of each operand for each word of its output."""
+    shape = work.shapes.get(node.output[0])
+    dims = dict(zip("NCPQ", shape, strict=True)) if len(shape) == 4 else {"M": math.prod(shape)}
+    names = ["Inputs"] if len(operands) == 1 else [f"Inputs{i}" for i in range(1, len(operands) + 1)]
+    tensors = {name: list(dims) for name in [*names, "Outputs"]}
+    work.add(node, "einsum", _einsum(dims, tensors), dict(zip(names, operands, strict=True)))
+
+
+def _einsum(dims: Mapping[str, int], tensors: Mapping[str, Any]) -> dict[str, Any]:
+    return {"dims": dict(dims), "tensors": dict(tensors), "output": "Outputs"}
+
+
+def _as_image(shape: Sequence[int]) -> list[int] | None:
+    """Shape with two axes beside batch and channels; one axis is the columns of one row."""
+    return {4: [*shape], 3: [*shape[:2], 1, *shape[2:]]}.get(len(shape))
+
+
+def _pair(values: Sequence[int] | None, axes: int) -> tuple[int, int]:
+    """Values for rows and columns; 1 where none is given, and for the rows where there is one axis."""
+    given = list(values or [1] * (axes - 2))
+    return (1, given[0]) if len(given) == 1 else (given[0], given[1])
+
+
+_MAKERS = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "Attention": _attention,
+    **dict.fromkeys(_POOLS, _pool),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(_ONE_PASS, _one_pass),
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+}
+
+
+def _write(path: Path, work: _Import) -> str:
+    """Workload file with all layers, and a comment for each node that is not counted as it is."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", path.stem).strip("_") or "model"
+    lines = [
+        f"# Imported from {printable(path.name)}. Every tensor has words of $bits bits, whatever the model stores."
+    ]
+    lines += [f"# {printable(str(note))}" for note in work.notes]
+    lines += ["params: {bits: 16}", "workload:", f"  name: {name}"]
+    lines += ["  bits: {Weights: $bits, Inputs: $bits, Outputs: $bits}"]
+    lines += [f"  yields: {{{what}: {many}}}" for what, many in work.shapes.yields.items()]
+    lines.append("  layers:")
+    for layer, form, keys, sources in work.layers:
+        fed = {tensor: names[0] if len(names) == 1 else names for tensor, names in sources.items()}
+        origin = "" if not fed else f"from: {_flow(fed)}, "
+        lines.append(f"    - {{name: {_flow(layer)}, {origin}{form}: {_flow(keys)}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _flow(value: Any) -> str:
+    """Write a value as YAML on one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_flow(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return str(value)

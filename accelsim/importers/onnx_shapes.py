@@ -1,0 +1,145 @@
+"""ONNX models with all shapes: open dimensions set, and shapes inferred."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from accelsim.errors import AccelsimError
+from accelsim.units import listed
+
+NO_ONNX = "onnx is not installed, and reading ONNX models needs it; `pip install 'accelsim[onnx]'`"
+USUAL = {
+    "batch": ("batch", "batch_size", "batchsize", "bs", "n", "b"),
+    "seq": ("seq", "sequence", "seq_len", "seqlen", "seq_length", "sequence_length", "max_seq_len", "tokens", "s", "t"),
+    "kv": ("kv", "past", "past_seq", "past_len", "past_sequence_length", "total_sequence_length", "cache_len"),
+}
+"""Names that models give to the dimensions that `--batch` and `--sequence` set, in small letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """A model's nodes in the order in which they run, and the shape of each tensor that is known."""
+
+    nodes: tuple[Any, ...]
+    inputs: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+    makers: Mapping[str, Any]
+    yields: Mapping[str, int]
+
+    def of(self, name: str) -> tuple[int, ...] | None:
+        """Shape of a tensor, or None if it is not known."""
+        return self.shapes.get(name)
+
+    def get(self, name: str) -> tuple[int, ...]:
+        """Shape of a tensor that is known."""
+        return self.shapes[name]
+
+    def words(self, name: str) -> int:
+        """Words of a tensor; 0 if they are not known."""
+        return math.prod(self.shapes[name]) if name in self.shapes else 0
+
+    def maker(self, name: str) -> Any | None:
+        """Node that makes a tensor; None for inputs and constants."""
+        return self.makers.get(name)
+
+    def attributes(self, node: Any) -> dict[str, Any]:
+        """Attributes of a node as plain values."""
+        import onnx
+
+        return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+
+
+def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
+    """Read a model and infer its shapes.
+
+    Raises
+    ------
+    AccelsimError
+        If onnx is missing, the file is no model, or open dimensions have no size.
+    """
+    model, onnx = _load(path)
+    graph = model.graph
+    constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants]
+    _set_sizes(path, inputs, sizes)
+    del graph.output[:]  # what a model says of its outputs may still name what is open
+    del graph.value_info[:]
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except Exception as error:  # the library has no one base of what it raises
+        raise AccelsimError(f"{path}: the shapes do not agree: {' '.join(str(error).split())[:300]}") from None
+    found = dict(constants)
+    for value in (*graph.input, *graph.value_info):
+        dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if value.type.tensor_type.HasField("shape") and all(size > 0 for size in dims):
+            found[value.name] = tuple(dims)
+    makers = {output: node for node in graph.node for output in node.output if output}
+    return Shapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found))
+
+
+def parameters(path: str | PathLike[str]) -> frozenset[str]:
+    """Parameters of a model: the dimensions that it leaves open, also by the usual names, and `bits`."""
+    model, _ = _load(path)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    names = {name for value in model.graph.input if value.name not in constants for name, _ in _open(value)}
+    usual = {key for key, several in USUAL.items() if any(name.lower() in several for name in names)}
+    return frozenset(names | usual | {"bits"})
+
+
+def _load(path: str | PathLike[str]) -> tuple[Any, Any]:
+    """Read a file without the weights that stand beside it."""
+    try:
+        import onnx
+        import onnx.shape_inference
+    except ImportError:
+        raise AccelsimError(NO_ONNX) from None
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except FileNotFoundError:
+        raise AccelsimError(f"{path}: no such file") from None
+    except OSError as error:
+        raise AccelsimError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # protobuf's errors differ from version to version
+        raise AccelsimError(f"{path}: not an ONNX model: {' '.join(str(error).split())[:200]}") from None
+    if not model.graph.node:
+        raise AccelsimError(f"{path}: not an ONNX model: it has no nodes")
+    return model, onnx
+
+
+def _open(value: Any) -> list[tuple[str, Any]]:
+    """Open dimensions of an input, each with its name: the model's, or the input's with the number of the axis."""
+    dims = enumerate(value.type.tensor_type.shape.dim)
+    return [(dim.dim_param or f"{value.name}_{axis}", dim) for axis, dim in dims if dim.dim_value < 1]
+
+
+def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str, str]) -> None:
+    """Give each open dimension the size that is asked for, or say which ones have none."""
+    missing = []
+    for value in inputs:
+        for name, dim in _open(value):
+            usual = (sizes[key] for key, names in USUAL.items() if key in sizes and name.lower() in names)
+            size = sizes.get(name) or next(usual, "")
+            if not size:
+                missing.append(name)
+            elif not size.isdecimal() or not 0 < int(size) < 2**31:
+                raise AccelsimError(f"{path}: {name}={size}: expected a whole number from 1")
+            else:
+                dim.dim_value = int(size)
+    if missing:
+        names = list(dict.fromkeys(missing))
+        raise AccelsimError(
+            f"{path}: the model leaves open how large {listed(names)} {'is' if len(names) == 1 else 'are'}; "
+            f"write {' '.join(f'--set {name}=N' for name in names)} (or --batch N, --sequence N)"
+        )
+
+
+def _yields(inputs: list[Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """What a run gives: frames where the first input is images, tokens where it is words or their vectors."""
+    shape = shapes.get(inputs[0].name, ()) if inputs else ()
+    if len(shape) == 4:
+        return {"frames": shape[0]}
+    return {"tokens": shape[0] * shape[1]} if len(shape) in (2, 3) else {}

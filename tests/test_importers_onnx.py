@@ -1,0 +1,194 @@
+"""ONNX models become workloads: the layers that papers count, and every other node named."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_attention, mobilenet_v2, resnet50
+
+import accelsim.importers.onnx_shapes
+from accelsim.errors import AccelsimError
+from accelsim.workload import load_workload
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Save a model and load it as a workload."""
+
+    def load(model, **sizes: int):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model.SerializeToString())
+        return load_workload(path, {name: str(size) for name, size in sizes.items()})
+
+    return load
+
+
+def shapes(layers) -> dict[str, int]:
+    """How often each product of matrices or convolution occurs, by bounds above 1."""
+    found: dict[str, int] = {}
+    for layer in layers:
+        if any(tensor.role == "Weights" for tensor in layer.tensors):
+            key = " ".join(f"{dim}{bound}" for dim, bound in layer.dims.items() if bound > 1)
+            found[key] = found.get(key, 0) + layer.repeat
+    return found
+
+
+def weighted_macs(network) -> int:
+    return sum(layer.macs for layer in network.layers if any(t.role == "Weights" for t in layer.tensors))
+
+
+@pytest.mark.parametrize(("name", "make", "adds"), [("resnet50", resnet50, 16), ("mobilenet_v2", mobilenet_v2, 10)])
+def test_networks__have_the_layers_of_those_that_ship(load, name, make, adds):
+    network = load(make(batch=2))
+    shipped = load_workload(name, {"batch": "2"}).layers
+    assert shapes(network.layers) == shapes(shipped)
+    assert weighted_macs(network) == sum(layer.repeat * layer.macs for layer in shipped)
+    assert sum("Inputs2" in {t.name for t in layer.tensors} for layer in network.layers) == adds
+    assert network.yields == {"frames": 2}
+    fed = {edge.consumer for edge in network.edges}
+    assert [layer.name for layer in network.layers if layer.name not in fed] == ["conv_0"]
+    assert {(note.operator, note.done) for note in network.notes} == {
+        ("BatchNormalization", "folded"),
+        ("Relu", "folded"),
+    }
+
+
+def test_bert__is_a_layer_of_the_one_that_ships(load):
+    network = load(bert_block(), batch=3, seq=20)
+    shipped = load_workload("bert_base", {"batch": "3", "seq": "20"}).layers
+    assert weighted_macs(network) * 12 == sum(layer.repeat * layer.macs for layer in shipped)
+    edges = {(edge.producer, edge.consumer, edge.tensor) for edge in network.edges}
+    assert {
+        ("matmul_0", "scores", "Inputs"),
+        ("matmul_2", "scores", "Weights"),
+        ("softmax_12", "context", "Inputs"),
+    } <= edges
+    assert network.yields == {"tokens": 60}
+
+
+def test_gpt2_decode__attends_to_the_cache_and_the_new_token(load):
+    network = load(gpt2_decode_block(), batch=2, past=99)
+    shipped = [
+        layer for layer in load_workload("gpt2_decode", {"batch": "2", "kv": "100"}).layers if layer.repeat == 12
+    ]
+    assert weighted_macs(network) == sum(layer.macs for layer in shipped)
+    assert [edge.tensor for edge in network.edges if edge.consumer == "scores"] == []
+    split = next(note for note in network.notes if note.operator == "Split")
+    assert str(split).startswith("split (Split): skipped: it selects, repeats or pads words")
+
+
+@pytest.mark.parametrize("operator", [False, True], ids=["expand", "attention"])
+def test_grouped_query_attention__reads_keys_once_for_a_group(load, operator):
+    """Four query heads share a head of keys: 8 x (4 seq) x seq x 128, and 8 x seq x 128 words of keys, not 32."""
+    network = load(grouped_query_attention(operator), batch=2, seq=16)
+    by_name = {layer.name.removeprefix("attention_"): layer for layer in network.layers}
+    for name, dims in (("scores", {"N": 16, "K": 128}), ("context", {"N": 128, "K": 16})):
+        assert by_name[name].dims == {"B": 2, "H": 8, "M": 64, **dims}
+        keys = next(tensor for tensor in by_name[name].tensors if tensor.role == "Weights")
+        assert keys.words(by_name[name].dims) == 2 * 8 * 16 * 128
+    consumers = {(edge.producer, edge.consumer.removeprefix("attention_"), edge.tensor) for edge in network.edges}
+    assert {("q", "scores", "Inputs"), ("k", "scores", "Weights"), ("v", "context", "Weights")} <= consumers
+
+
+def test_convolutions__of_every_kind(load):
+    """Grouped, dilated with uneven padding, transposed, over one axis; pooling that leaves rows over."""
+    g = Graph()
+    x = g.input("x", 1, 8, 20, 20)
+    x = g.add("Conv", x, g.weight(12, 4, 3, 3), name="grouped", group=2, dilations=[2, 2], pads=[1, 2, 3, 4])
+    x = g.add("AveragePool", x, name="pool", kernel_shape=[3, 3], strides=[2, 2])
+    x = g.add("ConvTranspose", x, g.weight(12, 5, 4, 4), name="up", strides=[2, 2])
+    x = g.add("Conv", x, g.weight(3, 5, 1, 1), name="last")
+    x = g.add("Reshape", x, g.numbers(1, 3, -1))
+    network = load(g.model(g.add("Conv", x, g.weight(2, 3, 5), name="row", pads=[2, 2])))
+    dims = {layer.name: layer.dims for layer in network.layers}
+    assert dims["grouped"] == {"N": 1, "G": 2, "K": 6, "C": 4, "P": 20, "Q": 22, "R": 3, "S": 3}
+    assert dims["pool"] == {"N": 1, "C": 12, "P": 9, "Q": 10, "R": 3, "S": 3}
+    assert dims["up"] == {"N": 1, "G": 1, "K": 5, "C": 12, "P": 9, "Q": 10, "R": 4, "S": 4}
+    up = next(layer for layer in network.layers if layer.name == "up")
+    assert up.output.box(up.dims) == (1, 1, 5, 2 * 8 + 4, 2 * 9 + 4)
+    assert dims["last"] == {"N": 1, "K": 3, "C": 5, "P": 20, "Q": 22, "R": 1, "S": 1}
+    assert dims["row"] == {"N": 1, "K": 2, "C": 3, "P": 1, "Q": 440, "R": 1, "S": 5}
+    assert [(e.producer, e.consumer) for e in network.edges] == [
+        *(("grouped", "pool"), ("pool", "up"), ("up", "last"))
+    ]  # the last one reads an image as one row, which is another shape for a window
+
+
+def test_transposed_convolution__that_is_cropped_says_so_and_feeds_nobody(load):
+    g = Graph()
+    x = g.add("ConvTranspose", g.input("x", 1, 4, 6, 6), g.weight(4, 4, 4, 4), name="up", strides=[2, 2], pads=[1] * 4)
+    network = load(g.model(g.add("Conv", x, g.weight(2, 4, 1, 1), name="last")))
+    assert (len(network.layers), network.edges) == (2, ())
+    assert str(network.notes[0]).startswith("up (ConvTranspose): approximated: its output is counted before padding")
+
+
+def test_nodes__that_are_not_counted_are_named(load):
+    g = Graph()
+    x = g.input("x", 1, 4, 6, 6, 6)
+    y = g.add("Conv", x, g.weight(4, 4, 3, 3, 3), name="volume")
+    z = g.add("NonZero", x, name="odd")
+    w = g.add("MatMul", g.add("Flatten", x), g.weight(4 * 216, 3), name="linear")
+    network = load(g.model(g.add("Tile", g.add("Tanh", w, name="act"), g.numbers(2, 2), name="tile")))
+    assert [layer.name for layer in network.layers] == ["linear"]
+    assert [(note.node, note.done) for note in network.notes] == [
+        *(("volume", "skipped"), ("odd", "skipped"), ("act", "folded"), ("tile", "skipped"))
+    ]
+    assert y != z
+
+
+def test_sizes__are_asked_for_by_the_names_of_the_model(run, tmp_path):
+    path = tmp_path / "bert.onnx"
+    path.write_bytes(bert_block().SerializeToString())
+    code, out, err = run("map", "eyeriss", path)
+    assert (code, out) == (2, "")
+    assert "bert.onnx: the model leaves open how large batch, seq are; write --set batch=N --set seq=N" in err
+    assert "did you mean 'seq'?" in run("map", "eyeriss", path, "--set", "sec=4")[2]
+    assert "expected a whole number from 1" in run("map", "eyeriss", path, "--set", "seq=x", "--batch", 1)[2]
+    code, out, err = run("import", path, "--batch", 2, "--sequence", 8, "--set", "bits=8", "-o", tmp_path / "net.yaml")
+    assert (code, out) == (0, f"Written to {tmp_path / 'net.yaml'}\n")
+    assert "layernormalization_21 (LayerNormalization): approximated: counted as one pass" in err
+    assert load_workload(tmp_path / "net.yaml").layers[0].tensors[0].bits == 8
+    again = load_workload(path, {"batch": "2", "seq": "8", "bits": "8"})
+    assert load_workload(tmp_path / "net.yaml").layers == again.layers
+    assert run("check", tmp_path / "net.yaml")[0] == 0
+
+
+def test_map__takes_a_model_and_names_what_is_not_counted(run, tmp_path):
+    g = Graph()
+    x = g.add("MatMul", g.input("x", "batch", 4), g.weight(4, 6), name="one")
+    x = g.add("MatMul", g.add("Relu", x, name="act"), g.weight(6, 4), name="two")
+    path = tmp_path / "small.onnx"
+    path.write_bytes(g.model(x).SerializeToString())
+    code, out, err = run("map", "eyeriss", path, "--batch", 2)
+    assert (code, err) == (0, "Relu folded: it changes words on their way out of the layer before: act\n")
+    assert out.startswith("small on eyeriss, each layer mapped for the lowest energy\n")
+    assert run("map", "eyeriss", path, "--batch", 2, "--quiet")[1:] == (out, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"", "it has no nodes"), (b"workload: {}\n" * 9, "not an ONNX model"), (None, "no such file")],
+)
+def test_files__that_are_no_model(run, tmp_path, content, said):
+    path = tmp_path / "m.onnx"
+    if content is not None:
+        path.write_bytes(content)
+    for command in (("map", "eyeriss", path), ("import", path)):
+        code, out, err = run(*command)
+        assert (code, out) == (2, "")
+        assert said in err
+
+
+def test_onnx__missing_is_said_with_what_to_install(monkeypatch, load):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    monkeypatch.setitem(sys.modules, "onnx.shape_inference", None)
+    with pytest.raises(AccelsimError, match=r"pip install 'accelsim\[onnx\]'"):
+        accelsim.importers.onnx_shapes.read_model("x.onnx", {})
+
+
+def test_import__takes_models_only(run, tmp_path):
+    assert "expected an ONNX model, a file that ends in .onnx" in run("import", tmp_path / "x.yaml")[2]
+    (tmp_path / "m.onnx").write_bytes(mobilenet_v2().SerializeToString())
+    assert "this is a folder; name a file" in run("import", tmp_path / "m.onnx", "-o", tmp_path)[2]
+    code, out, _ = run("import", tmp_path / "m.onnx")
+    assert (code, out.splitlines()[0].startswith("# Imported from m.onnx.")) == (0, True)
