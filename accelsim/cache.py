@@ -40,6 +40,8 @@ FOLDER = "ACCELSIM_CACHE"
 _FORMAT = 1
 _CODE = ("model", "mapspace", "search", "cache.py", "nodes.py", "padding.py")
 """Parts of the package on which an answer depends; another release may have the same version while it is made."""
+_NO_MATTER = ("name", "technology", "clock_hz", "areas", "energy_notes")
+"""What of a machine changes no mapping: rates are in words a cycle, energies in pJ."""
 _SAME = 1e-12
 """Relative difference that a value read back may have from one that is evaluated anew."""
 OnTrouble = Callable[[str], None]
@@ -212,7 +214,7 @@ def content_key(
     content = {
         "accelsim": __version__,
         "code": _code(),
-        "machine": {key: value for key, value in machine.items() if key not in ("name", "technology", "clock_hz")},
+        "machine": {key: value for key, value in machine.items() if key not in _NO_MATTER},
         "einsum": _einsum(einsum),
         "names": [list(einsum.dims), [tensor.name for tensor in einsum.tensors]] if named else [],
         "constraints": _plain(constraints),
@@ -239,9 +241,10 @@ def _einsum(einsum: Einsum) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it, equal for equal values; sources of energies are no part of an answer."""
+    """A value as JSON can hold it, equal for equal values; where an energy comes from is no part of an answer."""
     if is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if each.name != "source"}
+        names = [each.name for each in fields(value) if each.name not in ("source", "formula")]
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return sorted([[_plain(key), _plain(entry)] for key, entry in value.items()], key=repr)
     if isinstance(value, frozenset):

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from accelsim.report.text import count, print_table, table, title
+from accelsim.report.text import count, print_table, share, table, title
 
 
 def print_energies(
