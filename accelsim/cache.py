@@ -87,7 +87,7 @@ class ResultCache:
             if document["format"] != _FORMAT or document["sha256"] != _hash(document["body"]):
                 raise ValueError("its hash is another one")
             return dict(document["body"])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             self.on_trouble(f"{path}: cannot be read: {error.strerror or error}")

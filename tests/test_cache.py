@@ -162,7 +162,7 @@ def _cheaper(document):
         (lambda document: document["body"].pop("mappings"), "KeyError"),
         (lambda document: document["body"]["mappings"][0].update(levels=[]), "ValueError"),
     ],
-    ids=str,
+    ids=["empty", "short", "binary", "list", "keys", "digit", "cheaper", "bound", "none", "left_out", "levels"],
 )
 def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trouble):
     first = map_with_cache(MACHINE, gemm(), MapOptions(), cache)

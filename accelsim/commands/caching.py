@@ -18,11 +18,14 @@ def open_cache(arguments: argparse.Namespace) -> ResultCache | None:
 
     if arguments.no_cache:
         return None
-    return ResultCache(default_folder(), _complain)
+    said: set[str] = set()
 
+    def complain(line: str) -> None:
+        if line not in said:
+            sys.stderr.write(f"accelsim: {line}\n")
+        said.add(line)
 
-def _complain(line: str) -> None:
-    sys.stderr.write(f"accelsim: {line}\n")
+    return ResultCache(default_folder(), complain)
 
 
 def cache_command(arguments: argparse.Namespace) -> int:

@@ -33,7 +33,7 @@ from accelsim.workload import Einsum
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelsim.cache import MapOptions
+    from accelsim.cache import MapOptions, ResultCache
     from accelsim.report import LayerOutcome
     from accelsim.result import FrontResult, SearchResult
     from accelsim.search import Budget
@@ -61,7 +61,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     layer = inputs.layer
     if layer is None:
         return _map_network(inputs, arguments)
-    search = _search(inputs, layer, arguments, map_options(arguments), layer.name)
+    search = _search(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
     provenance = make_provenance("map", inputs, arguments)
     document = map_json(search, provenance, energy_rows(inputs.architecture))
     if arguments.output:
@@ -178,13 +178,14 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
 
     machine, layers = inputs.architecture, inputs.workload.layers
     known: dict[str, tuple[Einsum, SearchResult]] = {}
+    cache = open_cache(arguments)
     for number, einsum in enumerate(layers, 1):
         key = content_key(machine, einsum, options, read_layer_constraints(inputs, einsum))
         try:
             if key in known:
                 search = carry_over(known[key][1], machine, known[key][0], einsum)
             else:
-                search = _search(inputs, einsum, arguments, options, f"{einsum.name} ({number}/{len(layers)})")
+                search = _search(inputs, einsum, arguments, options, cache, f"{einsum.name} ({number}/{len(layers)})")
                 known[key] = einsum, search
         except NoValidMapping as error:
             yield LayerOutcome(einsum, None, str(error))
@@ -197,7 +198,12 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
 
 
 def _search(
-    inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, options: MapOptions, what: str
+    inputs: Inputs,
+    einsum: Einsum,
+    arguments: argparse.Namespace,
+    options: MapOptions,
+    cache: ResultCache | None,
+    what: str,
 ) -> SearchResult:
     """Search the map space of one layer, with progress where a terminal shows it."""
     from accelsim.cache import map_with_cache
@@ -211,7 +217,7 @@ def _search(
             inputs.architecture,
             einsum,
             options,
-            open_cache(arguments),
+            cache,
             constraints=constraints,
             budget=_budget(arguments) if arguments.command == "map_command" else None,
             workers=arguments.workers,
