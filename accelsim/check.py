@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 
 from accelsim.architecture import Architecture, read_architecture
 from accelsim.constraints import read_constraints
@@ -52,8 +53,17 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
             read_gpu(document.body, problems)
         elif document.kind == "energy_table":
             read_energy_table(document.body, problems)
+        elif document.kind == "sweep":
+            _check_sweep(document, problems)
     _check_upon(documents, architectures, workloads, problems)
     return sorted(set(problems.found), key=lambda problem: (problem.mark, problem.what))
+
+
+def _check_sweep(document: Document, problems: Problems) -> None:
+    """Check a sweep and the files that it names."""
+    from accelsim.explore.sweep import File, read_sweep
+
+    read_sweep(document.body, File(document.path, Path(document.path)), problems)
 
 
 def _check_upon(

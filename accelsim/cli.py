@@ -197,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("list", "name the files that come with accelsim")
     made.add_argument(
-        "kind", nargs="?", choices=("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables")
+        "kind", nargs="?", choices=("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
     )
 
     gpu_arguments.add_commands(command)
@@ -205,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     made = command("schema", "write JSON Schemas of the input files, for editors, and of result.json")
     made.add_argument(
         "kind", nargs="?",
-        choices=("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "result"),
+        choices=("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep", "result"),
         help="print the schema of this kind of file",
     )  # fmt: skip
     made.add_argument(

@@ -8,7 +8,7 @@ from pathlib import Path
 from accelsim.errors import AccelsimError
 from accelsim.units import near_miss
 
-KINDS = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables")
+KINDS = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
 _PACKAGE = Path(__file__).resolve().parent
 
 

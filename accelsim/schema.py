@@ -12,6 +12,7 @@ from typing import Any
 from accelsim import constraints
 from accelsim.architecture import ARCHITECTURE_FORM
 from accelsim.energy import ENERGY_TABLE_FORM
+from accelsim.explore.sweep import SWEEP_FORM
 from accelsim.gpu.spec import GPU_FORM
 from accelsim.mapping import MAPPING_FORM
 from accelsim.output_schema import RESULT_FORM
@@ -50,6 +51,7 @@ _BODIES: dict[str, Form] = {
     "mapping": MAPPING_FORM,
     "constraints": _constraints_form(),
     "energy_table": ENERGY_TABLE_FORM,
+    "sweep": SWEEP_FORM,
 }
 KINDS = (*_BODIES, "result")
 
@@ -60,8 +62,8 @@ def json_schema(kind: str) -> dict[str, Any]:
     Parameters
     ----------
     kind : str
-        `architecture`, `gpu`, `workload`, `mapping`, `constraints`, `energy_table`, or `result`: the result.json that
-        `map` and `eval` write, and what they print with `--json`.
+        `architecture`, `gpu`, `workload`, `mapping`, `constraints`, `energy_table`, `sweep`, or `result`: the
+        result.json that `map` and `eval` write, and what they print with `--json`.
 
     Examples
     --------

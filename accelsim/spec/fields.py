@@ -32,7 +32,7 @@ from accelsim.units import LARGEST, QuantityError, listed, near_miss, printable,
 
 T = TypeVar("T")
 Reader = Callable[[Node, Problems], T | None]
-KINDS = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table")
+KINDS = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")

@@ -242,6 +242,16 @@ def parameter_names(path: str | PathLike[str]) -> frozenset[str]:
     return frozenset(_definitions(root, unreported)[0]) if isinstance(root, MapNode) else frozenset()
 
 
+def parameter_values(path: str | PathLike[str]) -> dict[str, str]:
+    """Parameters of a file that have one value each, as it is written; none if the file cannot be read."""
+    unreported = Problems()
+    root = compose_file(path, unreported)
+    found = _definitions(root, unreported)[0] if isinstance(root, MapNode) else {}
+    return {
+        name: node.text for name, node in found.items() if isinstance(node, ScalarNode) and not _USE.search(node.text)
+    }
+
+
 def unknown_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLike[str]]) -> list[Problem]:
     """Problems with overrides that no file of a command defines; line n is the n-th `--set`."""
     if not overrides:

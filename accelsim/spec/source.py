@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import TypeVar
@@ -133,6 +134,19 @@ def compose_file(path: str | PathLike[str], problems: Problems) -> Node | None:
 
 def compose_text(text: str, file: str, problems: Problems) -> Node | None:
     """Read YAML text into nodes, or None with the reason reported."""
+    root, found = _compose(text, file)
+    problems.found.extend(found)
+    return root
+
+
+@lru_cache(maxsize=64)
+def _compose(text: str, file: str) -> tuple[Node | None, tuple[Problem, ...]]:
+    """Nodes of a text, which nobody changes, and its mistakes; a file of many designs is composed once."""
+    problems = Problems()
+    return _composed(text, file, problems), tuple(problems.found)
+
+
+def _composed(text: str, file: str, problems: Problems) -> Node | None:
     start = Mark(file, 1, 1)
     try:
         root = yaml.compose(text, Loader=yaml.BaseLoader)

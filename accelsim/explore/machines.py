@@ -1,0 +1,234 @@
+"""The machine of each design: read from the architecture file, with its area, and what tells equal work from other work.
+
+Work is told apart by content: everything that the model and the mapper look at, no more. A clock changes no mapping
+where bandwidths are per cycle, and no bandwidth changes the mapping of least energy where nothing leaks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from accelsim import __version__
+from accelsim.architecture import Architecture, read_architecture
+from accelsim.errors import AccelsimError, SpecError
+from accelsim.explore import expression
+from accelsim.explore.expression import ExpressionError, Value
+from accelsim.explore.sweep import Mapper, Sweep
+from accelsim.search.strategy import Objective
+from accelsim.spec import fields
+from accelsim.spec.source import Problems
+from accelsim.workload import ROLES, Einsum
+
+_ACTIONS = ("read", "write", "update", "leak")
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """One combination of values: its number in the grid (the last parameter counts fastest), and the values."""
+
+    number: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What a design is: an architecture, its area [um2] where it is known, and the names of the work on it."""
+
+    architecture: Architecture
+    area_um2: float | None
+    mark: str
+    """Hash of what evaluation looks at."""
+    search_mark: str
+    """Hash of what the mapper looks at; equal to `mark` where it looks at everything."""
+
+
+def design_at(sweep: Sweep, number: int) -> Design:
+    """Design of a number in the grid."""
+    values, rest = [], number
+    for parameter in reversed(sweep.parameters):
+        rest, at = divmod(rest, len(parameter.values))
+        values.append(parameter.values[at])
+    return Design(number, tuple(reversed(values)))
+
+
+class Machines:
+    """Makes the machines of a sweep; the architecture file is read once.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.names = tuple(parameter.name for parameter in sweep.parameters)
+        self.constants = {name: expression.quantity(text)[0] for name, text in sweep.constants.items()}
+        self.numbers = {p.name: dict(zip(p.values, p.numbers, strict=True)) for p in sweep.parameters}
+
+    def values(self, design: Design) -> dict[str, Value]:
+        """Parameters of a design as numbers in base units, or texts."""
+        own = {name: self.numbers[name][text] for name, text in zip(self.names, design.values, strict=True)}
+        return {**self.constants, **own}
+
+    def wanted(self, design: Design) -> bool:
+        """Whether a design meets the conditions."""
+        values = self.values(design)
+        try:
+            return all(each.holds(values) for each in self.sweep.conditions)
+        except ExpressionError as error:
+            raise AccelsimError(f"{self.sweep.file.given}: a condition {error} for {self.said(design)}") from None
+
+    def said(self, design: Design) -> str:
+        """Parameters of a design in words."""
+        return ", ".join(f"{name} = {text}" for name, text in zip(self.names, design.values, strict=True))
+
+    def make(self, design: Design) -> Machine:
+        """Read the machine of a design.
+
+        Raises
+        ------
+        AccelsimError
+            If there is no such machine: values that do not suit each other.
+        """
+        problems = Problems()
+        path = self.sweep.architecture.path
+        overrides = {**self.sweep.fixed, **dict(zip(self.names, design.values, strict=True))}
+        document = fields.open_document(path, "architecture", overrides, problems)
+        read = read_architecture(document.body, path, problems) if document else None
+        if problems.found or read is None:
+            raise SpecError(problems.found)
+        mark = _mark(read, bandwidths=True)
+        alone = energy_alone(read, self.sweep.mapper)
+        return Machine(read, self._area(read, design), mark, _mark(read, bandwidths=False) if alone else mark)
+
+    def _area(self, architecture: Architecture, design: Design) -> float | None:
+        if self.sweep.area is None:
+            told: float | None = getattr(architecture, "area_um2", None)
+            return told
+        try:
+            value = self.sweep.area.value(self.values(design))
+        except ExpressionError as error:
+            raise AccelsimError(f"area: {error}") from None
+        if not isinstance(value, Fraction) or value <= 0:
+            raise AccelsimError("area: it is not above 0")
+        return float(value)
+
+
+def energy_alone(architecture: Architecture, mapper: Mapper) -> bool:
+    """Whether the best mapping follows from the energies alone, so that no bandwidth changes it."""
+    limited = mapper.constraints is not None and mapper.constraints.min_utilization > 0
+    leaks = any(architecture.energy.find(level.name, "*", "leak") for level in architecture.levels)
+    return Objective.parse(mapper.objective).cycles == 0.0 and mapper.seconds is None and not leaks and not limited
+
+
+def unlimited(architecture: Architecture) -> Architecture:
+    """The machine without limits of bandwidth."""
+    none = {"bandwidth": None, "read_bandwidth": None, "write_bandwidth": None}
+    return replace(architecture, levels=tuple(replace(level, **none) for level in architecture.levels))
+
+
+def _mark(architecture: Architecture, *, bandwidths: bool) -> str:
+    """Hash of all that model and mapper look at."""
+    table = architecture.energy
+    levels = []
+    for level in architecture.levels:
+        size = None if level.size_words is None else level.size_words // level.multiple_buffering
+        parts = level.partition_words
+        shares = parts and sorted((role, words // level.multiple_buffering) for role, words in parts.items())
+        rates = [str(r) for r in (level.bandwidth, level.read_bandwidth, level.write_bandwidth)] if bandwidths else []
+        energies = [_pj(architecture, level.name, role, action) for role in ROLES for action in _ACTIONS]
+        energies += [_pj(architecture, f"{level.name} network", "*", "transfer")]
+        axes = [(axis.size, axis.multicast, axis.spatial_reduction) for axis in (level.x, level.y)]
+        kept = sorted(level.keep), sorted(level.bypass)
+        levels.append((level.name, level.word_bits, level.block_size, size, shares, rates, kept, axes, level.drain_reads, energies))
+    compute = architecture.compute
+    whole = (levels, compute.name, compute.cycles_per_mac, table.energy_pj(compute.name, "*", "compute"))
+    return hashlib.sha256(repr(whole).encode()).hexdigest()
+
+
+def _pj(architecture: Architecture, component: str, role: str, action: str) -> float | None:
+    entry = architecture.energy.find(component, role, action)
+    return None if entry is None else entry.energy_pj
+
+
+def layer_mark(einsum: Einsum) -> str:
+    """Hash of a layer without its name and its repeats."""
+    tensors = [(t.name, t.ranks, t.role, t.bits, t.psum_bits, t.output) for t in einsum.tensors]
+    return hashlib.sha256(repr((list(einsum.dims.items()), tensors)).encode()).hexdigest()
+
+
+def mapper_mark(mapper: Mapper) -> str:
+    """Hash of what is asked of the mapper, and of the version that answers."""
+    asked = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, _plain(mapper.constraints))
+    return hashlib.sha256(repr((__version__, asked)).encode()).hexdigest()
+
+
+def _plain(value: object) -> object:
+    """Value whose text does not depend on the order of a set."""
+    if isinstance(value, frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    names = getattr(value, "__dataclass_fields__", None)
+    if names is not None:
+        return [(name, _plain(getattr(value, name))) for name in names]
+    if isinstance(value, Mapping):
+        return sorted((repr(key), repr(_plain(each))) for key, each in value.items())
+    return repr(value)
+
+
+def work_key(what: str, mark: str, layer: str, mapper: str) -> str:
+    """Name of a piece of work: equal names have equal results."""
+    return hashlib.sha256(f"{what} {mark} {layer} {mapper}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Energy [pJ] and cycles that no mapping of a layer falls below."""
+
+    energy_pj: float = 0.0
+    cycles: float = 0.0
+
+
+def least_words(einsum: Einsum) -> dict[str, int]:
+    """Different words of each tensor that the multiply-accumulates ask for.
+
+    Examples
+    --------
+    >>> from accelsim import load_workload
+    >>> sorted(least_words(load_workload("conv1d").layers[0]).items())
+    [('Inputs', 10), ('Outputs', 8), ('Weights', 3)]
+    """
+    found = {}
+    for tensor in einsum.tensors:
+        words = 1
+        for rank in tensor.ranks:
+            reached = {0}
+            for dim, factor in rank:
+                reached = {at + factor * step for at in reached for step in range(einsum.dims[dim])}
+            words *= len(reached)
+        found[tensor.name] = words
+    return found
+
+
+def quick_bound(architecture: Architecture, einsum: Einsum, words: Mapping[str, int]) -> Bound:
+    """Compulsory traffic and compute bound: each word once through the outermost level, all units always busy.
+
+    It holds for every mapping, also with remainders, padding or uneven nodes. `words` are `least_words`.
+    """
+    outer, energy = architecture.levels[0], architecture.energy
+    macs, compute = einsum.macs, architecture.compute
+    pj = macs * energy.energy_pj(compute.name, "*", "compute")
+    read = written = 0
+    for tensor in einsum.tensors:
+        moved = words[tensor.name] * -(-tensor.bits // outer.word_bits)
+        pj += moved / outer.block_size * energy.energy_pj(outer.name, tensor.role, "update" if tensor.output else "read")
+        read, written = read + (0 if tensor.output else moved), written + (moved if tensor.output else 0)
+    ports = ((outer.bandwidth, read + written), (outer.read_bandwidth, read), (outer.write_bandwidth, written))
+    slow = [math.ceil(count / rate) for rate, count in ports if rate is not None]
+    busy = math.ceil(Fraction(macs, architecture.macs)) * compute.cycles_per_mac
+    return Bound(pj * (1 - 1e-9), max([busy, *slow]))

@@ -1,0 +1,166 @@
+"""The folder of a sweep: finished work in parts that are written as a whole, and the tables made of it at the end.
+
+A part is a Parquet file whose name is the hash of its bytes, so that a damaged one is noticed. A row is a piece of work
+under the name of its content; what is in a part is never done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from accelsim import __version__
+from accelsim.errors import AccelsimError
+from accelsim.explore.work import Row
+from accelsim.folder import write_directory
+
+NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
+PARTS = "parts"
+_TEXTS = ("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "version")
+_FLOATS = ("energy_pj", "cycles", "utilization", "value", "bound", "seconds")
+_INTS = ("macs", "outer_words", "nodes", "evaluated")
+COLUMNS = (*_TEXTS, *_FLOATS, *_INTS, "proved")
+
+
+def refuse_without_pyarrow() -> None:
+    """Raise AccelsimError if no data set could be written, before time is spent."""
+    if find_spec("pyarrow") is None:
+        raise AccelsimError(NO_PYARROW)
+
+
+def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str] | Sequence[str]) -> bytes:
+    """Rows as a Parquet file; equal rows give equal bytes.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        What a row has not got is null.
+    columns : mapping of str to str
+        Type of each column: `text`, `float`, `int`, `bool`.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = {"text": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
+    kinds = columns if isinstance(columns, Mapping) else dict.fromkeys(columns, "text")
+    arrays = [pa.array([row.get(name) for row in rows], types[kind]) for name, kind in kinds.items()]
+    with io.BytesIO() as file:
+        parquet.write_table(pa.Table.from_arrays(arrays, names=list(kinds)), file, compression="zstd")
+        return file.getvalue()
+
+
+def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
+    """Rows of a Parquet file.
+
+    Raises
+    ------
+    AccelsimError
+        If the file cannot be read, or is none.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(io.BytesIO(path.read_bytes() if data is None else data))
+    except FileNotFoundError:
+        raise AccelsimError(f"{path}: no such file; run the sweep first") from None
+    except (pa.ArrowException, OSError) as error:
+        raise AccelsimError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from None
+    rows: list[Row] = table.to_pylist()
+    return rows
+
+
+def part_columns() -> dict[str, str]:
+    """Type of each column of a part."""
+    kinds = {**dict.fromkeys(_TEXTS, "text"), **dict.fromkeys(_FLOATS, "float"), **dict.fromkeys(_INTS, "int")}
+    return {**kinds, "proved": "bool"}
+
+
+class Store:
+    """Finished work of a sweep, in memory and in its folder.
+
+    Parameters
+    ----------
+    folder : str or path
+
+    Attributes
+    ----------
+    rows : dict of str to dict
+        Finished work by its key.
+    damaged : list of str
+        Parts that could not be read; what was in them is done again.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        refuse_without_pyarrow()
+        self.folder = Path(folder)
+        self.rows: dict[str, Row] = {}
+        self.damaged: list[str] = []
+        self._new: list[Row] = []
+        for path in sorted((self.folder / PARTS).glob("*.parquet")):
+            self._load(path)
+
+    def _load(self, path: Path) -> None:
+        try:
+            data = path.read_bytes()
+            whole = hashlib.sha256(data).hexdigest()[:32] == path.stem
+            rows = read_parquet(path, data) if whole else None
+        except (AccelsimError, OSError):
+            rows = None
+        if rows is None:
+            self.damaged.append(str(path))
+            return
+        for row in rows:
+            self.rows.setdefault(row["key"], row)
+
+    def add(self, row: Row) -> bool:
+        """Take a finished piece of work; whether it was new."""
+        if row["key"] in self.rows:
+            return False
+        self.rows[row["key"]] = {**dict.fromkeys(COLUMNS), **row, "version": __version__}
+        self._new.append(self.rows[row["key"]])
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """Finished pieces of work that no part holds yet."""
+        return len(self._new)
+
+    def flush(self) -> None:
+        """Write what is finished and not yet written as one more part.
+
+        Raises
+        ------
+        AccelsimError
+            If the part cannot be written, such as on a full disk; earlier parts are as they were.
+        """
+        if not self._new:
+            return
+        data = parquet_bytes(sorted(self._new, key=lambda row: str(row["key"])), part_columns())
+        self.write({f"{PARTS}/{hashlib.sha256(data).hexdigest()[:32]}.parquet": data})
+        self._new = []
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Write files of the folder, each as a whole or not at all."""
+        try:
+            write_directory(self.folder, files)
+        except OSError as error:
+            raise AccelsimError(
+                f"{error.filename or self.folder}: {error.strerror or error}; what was written before is kept: "
+                "make room and start the same command again"
+            ) from None
+
+    def drop_damaged(self) -> None:
+        """Remove parts that could not be read; their work is to be done again."""
+        for path in self.damaged:
+            Path(path).unlink(missing_ok=True)
+
+
+def unread(names: Iterable[str]) -> str:
+    """Say which parts could not be read."""
+    return "".join(f"{name}: this part is damaged; what it held is done again\n" for name in names)

@@ -1,0 +1,396 @@
+"""Sweep files: which machine, which networks, which parameters, what is wanted, and how designs are chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+
+from accelsim import library
+from accelsim.constraints import Constraints
+from accelsim.explore import expression
+from accelsim.explore.expression import AREA_UNITS, POWER_UNITS, Expression, ExpressionError, Value
+from accelsim.explore.ranges import VALUES_FORM, read_values
+from accelsim.spec import fields, forms
+from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.spec.forms import Form
+from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.units import listed, near_miss, quoted
+from accelsim.workload import Einsum
+
+OBJECTIVES = ("energy", "cycles", "time", "edp", "power", "area")
+"""What a design may be judged by; the smaller the better."""
+STRATEGIES = ("grid", "random", "optuna")
+COLUMNS = {
+    "energy": "energy_pj", "cycles": "cycles", "time": "time_s", "edp": "edp_pj_cycles", "power": "power_w",
+    "area": "area_um2",
+}  # fmt: skip
+"""Column of the table of designs for each objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as the sweep names it, and where it was found."""
+
+    given: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the architecture and the values that it takes, as they are written."""
+
+    name: str
+    values: tuple[str, ...]
+    kind: str
+
+    @property
+    def numbers(self) -> tuple[Value, ...]:
+        """The values in the base unit of their kind."""
+        return tuple(expression.quantity(text)[0] for text in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A workload with its weight: how often it counts in the totals of a design; `layers` are those that count."""
+
+    file: File
+    name: str
+    layers: tuple[Einsum, ...]
+    weight: float = 1.0
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapper:
+    """What is asked of the mapper for each layer."""
+
+    objective: str = "energy"
+    uneven: bool = False
+    imperfect: str | tuple[str, ...] = ()
+    pad: str | tuple[str, ...] = ()
+    seconds: float | None = None
+    constraints: Constraints | None = None
+    constraints_file: File | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What to explore.
+
+    Attributes
+    ----------
+    fixed : mapping of str to str
+        Parameters of the architecture that the sweep gives one value.
+    constants : mapping of str to str
+        These, and the parameters that the architecture file itself gives their value.
+    area : Expression or None
+        Area [um2] of a design as a formula of its parameters, where the architecture does not tell it.
+    most_area_um2, most_power_w : float
+        Budgets; infinite: none.
+    designs : int or None
+        How many designs random or multi-objective search look at.
+    wave : int
+        Designs that are decided together. Results do not depend on the number of workers, but they may on this.
+    """
+
+    name: str
+    file: File
+    architecture: File
+    fixed: Mapping[str, str]
+    constants: Mapping[str, str]
+    networks: tuple[Network, ...]
+    parameters: tuple[Parameter, ...]
+    conditions: tuple[Expression, ...]
+    area: Expression | None
+    most_area_um2: float
+    most_power_w: float
+    objectives: tuple[str, ...]
+    strategy: str
+    designs: int | None
+    seed: int
+    prune: bool
+    wave: int
+    mapper: Mapper
+
+    @property
+    def grid(self) -> int:
+        """Combinations of values, conditions apart."""
+        return math.prod(len(parameter.values) for parameter in self.parameters)
+
+
+_NAMES = Key(fields.list_of(fields.name))
+_SET = Key(node_of(forms.named(forms.text())))
+_NETWORK: Keys = {
+    "workload": Key(fields.text, required=True),
+    "weight": Key(node_of(forms.fraction(0, 1e9))),
+    "layers": _NAMES,
+    "set": _SET,
+}
+_DIMS = Key(node_of(forms.either(forms.text(), forms.sequence(forms.text()))))
+_MAPPER: Keys = {
+    "objective": Key(fields.text),
+    "uneven": Key(fields.boolean),
+    **{"imperfect": _DIMS, "pad": _DIMS},
+    "seconds": Key(node_of(forms.fraction(0, 1e9))),
+    "constraints": Key(fields.text),
+}
+_BUDGETS: Keys = {
+    "area": Key(node_of(forms.quantity(AREA_UNITS))),
+    "power": Key(node_of(forms.quantity(POWER_UNITS))),
+}
+_TOP: Keys = {
+    "name": Key(fields.name),
+    "architecture": Key(fields.text, required=True),
+    "set": _SET,
+    "workloads": Key(
+        node_of(forms.sequence(forms.either(fields.text.form, keys_form(_NETWORK)), least=1)), required=True
+    ),
+    "parameters": Key(node_of(forms.named(VALUES_FORM)), required=True),
+    "conditions": Key(node_of(forms.sequence(forms.text()))),
+    "area": Key(node_of(forms.text())),
+    "budgets": Key(node_of(keys_form(_BUDGETS))),
+    "objectives": Key(fields.set_of(fields.one_of(OBJECTIVES, "an objective"))),
+    "strategy": Key(fields.one_of(STRATEGIES, "a strategy")),
+    **{"designs": Key(fields.positive_int), "seed": Key(fields.count), "wave": Key(fields.positive_int)},
+    "prune": Key(fields.boolean),
+    "map": Key(node_of(keys_form(_MAPPER))),
+}
+SWEEP_FORM: Form = keys_form(_TOP)
+"""What may stand under `sweep`, as JSON Schema."""
+WAVE = 16
+
+
+def load_sweep(path: str | PathLike[str]) -> Sweep:
+    """Read a sweep file and the files that it names.
+
+    Raises
+    ------
+    SpecError
+        With every mistake and its place.
+    """
+    problems = Problems()
+    found = library.find(path, "sweeps")
+    document = fields.open_document(found or path, "sweep", None, problems)
+    return problems.result(read_sweep(document.body, File(str(path), Path(found or path)), problems) if document else None)
+
+
+def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
+    """Read what stands under `sweep`, or return None with every mistake reported."""
+    from accelsim.explore.checking import check_values, constant_values, find_file, read_networks
+
+    before = len(problems)
+    top = Fields(body, problems, _TOP)
+    named = top.value("name", file.path.stem)
+    given = top.value("architecture", "")
+    architecture = find_file(given, "arch", top.get("architecture"), file.path, problems) if given else None
+    networks = read_networks(top.get("workloads"), file.path, problems, _NETWORK) if "workloads" in top else []
+    if top.readable and "workloads" not in top:
+        problems.add(body, "'workloads' is missing")
+    parameters = _parameters(top)
+    fixed = _texts(top.get("set"), problems)
+    _refuse_unknown(top, architecture, parameters, fixed)
+    constants = {} if architecture is None else constant_values(architecture, fixed)
+    kinds = {name: expression.quantity(text)[1] for name, text in constants.items()}
+    kinds |= {parameter.name: parameter.kind for parameter in parameters}
+    sure = len(problems) == before  # a mistake in a name is reported once
+    conditions = _conditions(top.get("conditions"), kinds, problems) if sure else []
+    area = _expression(top.get("area"), kinds, problems, area=True) if sure else None
+    most_area, most_power = _budgets(top.get("budgets"), problems)
+    objectives: frozenset[str] = top.value("objectives", frozenset({"energy", "cycles"}))
+    node = top.get("objectives")
+    if isinstance(node, ListNode) and not node.items:
+        problems.add(node, "a sweep needs an objective", f"write some of {listed(OBJECTIVES)}")
+    strategy = top.value("strategy", "grid")
+    designs: int | None = top.value("designs", 0) or None
+    if strategy == "grid" and designs is not None:
+        problems.add(top.entries["designs"], "a grid has as many designs as its values make", "write `strategy: random`")
+    if strategy != "grid" and designs is None and "designs" not in top:
+        problems.add(top.get("strategy") or body, f"'designs' is missing beside 'strategy: {strategy}'", "say how many")
+    prune = top.value("prune", False)
+    if prune and "power" in objectives:
+        problems.add(top.entries["prune"], "no bound of the power is known before mapping", "leave `power` or `prune` out")
+    mapper = _mapper(top, objectives, file.path)
+    if len(problems) == before and architecture is not None:
+        check_values(architecture, top.entries["parameters"], parameters, fixed, problems)
+        if area is not None:
+            first = {name: expression.quantity(text)[0] for name, text in constants.items()}
+            first |= {parameter.name: parameter.numbers[0] for parameter in parameters}
+            _refuse_no_area(area, top.entries["area"], first, problems)
+    if len(problems) > before or architecture is None or not top.readable:
+        return None
+    return Sweep(
+        name=named, file=file, architecture=architecture, fixed=fixed, constants=constants, networks=tuple(networks),
+        parameters=tuple(parameters), conditions=tuple(conditions), area=area, most_area_um2=most_area,
+        most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), strategy=strategy,
+        designs=designs, seed=top.value("seed", 0), prune=prune, wave=top.value("wave", WAVE), mapper=mapper,
+    )  # fmt: skip
+
+
+def _parameters(top: Fields) -> list[Parameter]:
+    node = top.get("parameters")
+    if node is None:
+        if top.readable:
+            top.problems.add(top.node, "'parameters' is missing")
+        return []
+    if isinstance(node, BadNode):
+        return []
+    if not isinstance(node, MapNode) or not node.entries:
+        top.problems.add(node, f"expected parameters of the architecture with their values, got {describe(node)}")
+        return []
+    found = []
+    for name, entry in node.entries.items():
+        values = read_values(entry, top.problems)
+        if values:
+            kinds = {expression.quantity(text)[1] for text in values}
+            found.append(Parameter(name, tuple(values), kinds.pop() if len(kinds) == 1 else expression.TEXT))
+    return found
+
+
+def _refuse_unknown(
+    top: Fields, architecture: File | None, parameters: list[Parameter], fixed: Mapping[str, str]
+) -> None:
+    """Report parameters that the architecture does not define, or that are both swept and set."""
+    from accelsim.explore.checking import parameters_of
+
+    if architecture is None:
+        return
+    known = sorted(parameters_of(architecture))
+    for key, names in (("parameters", [parameter.name for parameter in parameters]), ("set", list(fixed))):
+        node = top.get(key)
+        for name in names:
+            if name not in known and isinstance(node, MapNode):
+                inner = [other for other in known if other.startswith(f"{name}.")]
+                hint = near_miss(name, known) or (f"parameters: {listed(known[:12])}" if known else "it has no `params`")
+                what = f"{key}: {quoted(name)} is no parameter of {architecture.given}"
+                top.problems.add(node.key_marks[name], what, f"one of {listed(inner)}" if inner else hint)
+            if key == "set" and name in [p.name for p in parameters] and isinstance(node, MapNode):
+                top.problems.add(node.key_marks[name], f"set: {quoted(name)} stands under 'parameters' too")
+
+
+def _texts(node: Node | None, problems: Problems) -> dict[str, str]:
+    """Parameters with one value each."""
+    if node is None or isinstance(node, BadNode):
+        return {}
+    if not isinstance(node, MapNode):
+        problems.add(node, f"expected parameters with a value each, got {describe(node)}")
+        return {}
+    found: dict[str, str] = {}
+    for name, entry in node.entries.items():
+        if isinstance(entry, ScalarNode) and not entry.empty:
+            found[name] = entry.text.strip()
+        elif not isinstance(entry, BadNode):
+            problems.add(entry, f"expected one value, got {describe(entry)}")
+    return found
+
+
+def _conditions(node: Node | None, kinds: Mapping[str, str], problems: Problems) -> list[Expression]:
+    if node is None or isinstance(node, BadNode):
+        return []
+    if not isinstance(node, ListNode):
+        problems.add(node, f"expected a list of conditions, got {describe(node)}")
+        return []
+    return [found for item in node.items if (found := _expression(item, kinds, problems)) is not None]
+
+
+def _expression(
+    node: Node | None, kinds: Mapping[str, str], problems: Problems, *, area: bool = False
+) -> Expression | None:
+    """Read a condition, or a formula of an area."""
+    if node is None or isinstance(node, BadNode):
+        return None
+    if not isinstance(node, ScalarNode) or node.empty:
+        problems.add(node, f"expected {'a formula' if area else 'a condition'}, got {describe(node)}")
+        return None
+    try:
+        found = expression.parse(node.text, kinds) if area else expression.condition(node.text, kinds)
+        if area and found.kind not in ("area", expression.MIXED):
+            raise ExpressionError(f"{quoted(node.text)} is a {found.kind}, not an area", 0, "such as pe.x * 0.02 mm2")
+    except ExpressionError as error:
+        mark = type(node.mark)(node.mark.file, node.mark.line, node.mark.column + error.at)
+        problems.add(mark, f"{node.path}: {error.what}", error.hint)
+        return None
+    return found
+
+
+def _refuse_no_area(area: Expression, node: Node, first: Mapping[str, Value], problems: Problems) -> None:
+    """Report a formula of the area that fails for the first values of all parameters."""
+    try:
+        value = area.value(first)
+    except ExpressionError as error:
+        problems.add(node, error.what)
+        return
+    if isinstance(value, Fraction) and value <= 0:
+        problems.add(node, "the area of the first design is not above 0")
+
+
+def _budgets(node: Node | None, problems: Problems) -> tuple[float, float]:
+    """Largest area [um2] and power [W]."""
+    if node is None or isinstance(node, BadNode):
+        return math.inf, math.inf
+    budgets = Fields(node, problems, _BUDGETS)
+    found = []
+    for key, example in (("area", "5 mm2"), ("power", "300 mW")):
+        entry, value = budgets.get(key), math.inf
+        if entry is not None and not isinstance(entry, BadNode):
+            number, kind = expression.quantity(entry.text) if isinstance(entry, ScalarNode) else ("", "")
+            if kind != key or not isinstance(number, Fraction) or number <= 0:
+                problems.add(entry, f"expected {'an area' if key == 'area' else 'a power'} above 0, got {describe(entry)}",
+                             f"write it like '{example}'")  # fmt: skip
+            else:
+                value = float(number)
+        found.append(value)
+    return found[0], found[1]
+
+
+def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
+    """Read what the mapper is asked; by default it makes small what the designs are judged by."""
+    from accelsim.errors import AccelsimError
+    from accelsim.explore.checking import find_file, read_sweep_constraints
+    from accelsim.search.strategy import Objective
+
+    fast = bool(objectives & {"cycles", "time"})
+    default = "edp" if "edp" in objectives or (fast and "energy" in objectives) else "cycles" if fast else "energy"
+    node = top.get("map")
+    if node is None or isinstance(node, BadNode):
+        return Mapper(default)
+    asked = Fields(node, top.problems, _MAPPER)
+    objective = asked.value("objective", default)
+    try:
+        Objective.parse(objective)
+    except AccelsimError as error:
+        top.problems.add(asked.entries["objective"], str(error))
+    seconds = read_number(asked.get("seconds"), top.problems)
+    given = asked.value("constraints", "")
+    file = find_file(given, "constraints", asked.get("constraints"), beside, top.problems) if given else None
+    constraints = read_sweep_constraints(file, top.problems) if file else None
+    dims = {key: _dims(asked.get(key), top.problems) for key in ("imperfect", "pad")}
+    return Mapper(
+        objective, asked.value("uneven", False), dims["imperfect"], dims["pad"], seconds, constraints, file
+    )
+
+
+def _dims(node: Node | None, problems: Problems) -> str | tuple[str, ...]:
+    """Dimensions in a list, or `all`."""
+    if isinstance(node, ScalarNode) and node.text == "all":
+        return "all"
+    if node is None or isinstance(node, BadNode):
+        return ()
+    if isinstance(node, ListNode) and all(isinstance(item, ScalarNode) for item in node.items):
+        return tuple(item.text for item in node.items if isinstance(item, ScalarNode))
+    problems.add(node, f"expected a list of dimensions, or all, got {describe(node)}")
+    return ()
+
+
+def read_number(node: Node | None, problems: Problems) -> float | None:
+    """A number above 0, or None where none is given."""
+    if node is None or isinstance(node, BadNode):
+        return None
+    number, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
+    if kind != expression.NUMBER or not isinstance(number, Fraction) or number <= 0:
+        problems.add(node, f"expected a number above 0, got {describe(node)}")
+        return None
+    return float(number)

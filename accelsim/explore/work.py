@@ -1,0 +1,157 @@
+"""What a worker does: map a layer onto a machine, evaluate a mapping, or find what no mapping falls below."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from accelsim import __version__
+from accelsim.architecture import Architecture
+from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.explore.machines import unlimited
+from accelsim.explore.sweep import Mapper
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.workload import Einsum
+
+MAP, MAP_FREE, EVALUATE, BOUND = "map", "map without bandwidths", "evaluate", "bound"
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What all pieces of work share: layers, and what is asked of the mapper. It travels to a worker once."""
+
+    einsums: tuple[Einsum, ...]
+    mapper: Mapper
+    version: str = __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A piece of work: its name, what is done, on which machine, with which layer, and with which mapping."""
+
+    key: str
+    what: str
+    architecture: Architecture
+    layer: int
+    mapping: str = ""
+
+
+def work(plan: Plan, items: Sequence[Item]) -> list[Row]:
+    """Do pieces of work one after the other, each in one thread.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Also where the mapper itself would have kept what it had found.
+    """
+    if plan.version != __version__:
+        raise AccelsimError(f"a worker has accelsim {__version__}, not {plan.version}; install the same version there")
+    rows = []
+    for item in items:
+        started = time.perf_counter()
+        row = _done(plan, item)
+        rows.append({"key": item.key, "what": item.what, **row, "seconds": time.perf_counter() - started})
+    return rows
+
+
+def _done(plan: Plan, item: Item) -> Row:
+    einsum = plan.einsums[item.layer]
+    try:
+        if item.what == EVALUATE:
+            return _evaluated(item.architecture, einsum, item.mapping)
+        if item.what == BOUND:
+            return _bounded(plan.mapper, item.architecture, einsum)
+        machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
+        return _mapped(plan.mapper, machine, einsum)
+    except NoValidMapping as error:
+        return {"status": "no_valid_mapping", "reason": str(error)}
+    except AccelsimError as error:
+        return {"status": "refused", "reason": str(error)}
+
+
+def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
+    from accelsim.search import Budget, map_einsum
+
+    found = map_einsum(
+        architecture,
+        einsum,
+        constraints=mapper.constraints,
+        objective=mapper.objective,
+        method="exact",
+        uneven=mapper.uneven,
+        imperfect=mapper.imperfect,
+        pad=mapper.pad,
+        budget=None if mapper.seconds is None else Budget(seconds=mapper.seconds),
+        workers=1,
+    )
+    if found.stop == "interrupted":
+        raise KeyboardInterrupt
+    proof = found.certificate
+    assert proof is not None  # the exact search proves something always
+    certificate = {"value": proof.value, "bound": proof.bound, "proved": proof.proved, "nodes": proof.nodes, "evaluated": proof.evaluated}  # fmt: skip
+    return {**_result_row(found.best), "mapping": mapping_text(found.best.mapping), "stop": found.stop, **certificate}
+
+
+def _evaluated(architecture: Architecture, einsum: Einsum, mapping: str) -> Row:
+    from accelsim.model.evaluate import evaluate
+
+    return _result_row(evaluate(architecture, einsum, read_mapping_text(mapping)))
+
+
+def _result_row(result: Any) -> Row:
+    parts: dict[str, float] = {}
+    for row in result.energy_rows():
+        parts[row["component"]] = parts.get(row["component"], 0.0) + row["energy_pj"]
+    return {
+        "status": "mapped",
+        "reason": "",
+        "macs": result.macs,
+        "energy_pj": result.energy_pj,
+        "cycles": result.cycles,
+        "utilization": result.utilization,
+        "bottleneck": result.bottleneck,
+        "outer_words": result.outer_words,
+        "energy_by_component": json.dumps(parts),
+    }
+
+
+def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
+    """Bounds of energy and cycles that the tables of the exact search prove before it looks at a mapping."""
+    from accelsim.mapspace.space import MapSpace
+    from accelsim.model.encode import encode
+    from accelsim.search.exact.solve import Solver
+
+    solver = Solver(MapSpace(encode(architecture, einsum), mapper.constraints), cycles=True)
+    energy, cycles = (solver.search(power=power, limit=0.0).root_bound for power in ((1.0, 0.0), (0.0, 1.0)))
+    return {"status": "bounded", "reason": "", "energy_pj": energy * (1 - 1e-9), "cycles": cycles * (1 - 1e-9)}
+
+
+def mapping_text(mapping: Mapping) -> str:
+    """One line of JSON that holds a mapping."""
+    levels = [
+        [node.level, sorted(node.keep), *([[loop.dim, loop.bound] for loop in block] for block in (node.temporal, node.x, node.y))]
+        for node in mapping.levels
+    ]  # fmt: skip
+    more = [sorted(mapping.imperfect), [[loop.dim, loop.bound] for loop in mapping.padded]]
+    return json.dumps([levels, *more], separators=(",", ":"))
+
+
+def read_mapping_text(text: str) -> Mapping:
+    """Mapping that `mapping_text` wrote.
+
+    Examples
+    --------
+    >>> mapping = Mapping((LevelMapping("DRAM", (Loop("M", 4),), keep=frozenset({"A"})),))
+    >>> read_mapping_text(mapping_text(mapping)) == mapping
+    True
+    """
+    levels, imperfect, padded = json.loads(text)
+    nodes = [
+        LevelMapping(level, *(tuple(Loop(*loop) for loop in block) for block in blocks), keep=frozenset(keep))
+        for level, keep, *blocks in levels
+    ]
+    return Mapping(tuple(nodes), imperfect=frozenset(imperfect), padded=tuple(Loop(*loop) for loop in padded))
