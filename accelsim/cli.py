@@ -21,6 +21,7 @@ PLOTS = (
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 STUDIES = ("timeloop", "sram", "area", "nvdla", "eyeriss", "eyeriss_isca", "scalesim", "tpu")
+SWEEP_PLOTS = ("front", "parallel", "sensitivity")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -166,6 +167,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_plot(command("plot", "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"))
 
+    _add_explore(command("explore", "map networks onto many designs of a machine, and find the best of them"))
+
     made = command("verify", "check a result.json that `map` wrote: its mapping, its numbers and its certificate")
     made.add_argument("result", metavar="RESULT", help="result.json, or the folder that holds it")
     made.add_argument("--force", action="store_true", help="go on although an input file has changed")
@@ -276,6 +279,25 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     _add_html(made)
     _add_no_cache(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
+
+
+def _add_explore(made: argparse.ArgumentParser) -> None:
+    made.add_argument("sweep", metavar="SWEEP", help="a sweep file, or the folder of one, to look at what is there")
+    made.add_argument(
+        "-o", "--output", metavar="DIR",
+        help="where results are kept, and taken up again (default: NAME_results)",
+    )  # fmt: skip
+    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="processes (default: all cores)")
+    made.add_argument("--scheduler", metavar="ADDRESS", help="let a Dask cluster do the work, such as tcp://host:8786")
+    made.add_argument(
+        "--where", metavar="EXPR", help='only designs that meet a condition, such as "pe.x >= 8 and cycles < 1e6"'
+    )
+    made.add_argument("--front", action="store_true", help="only designs that no other one beats")
+    made.add_argument("--plot", choices=SWEEP_PLOTS, metavar="KIND", help=f"draw {', '.join(SWEEP_PLOTS)}")
+    made.add_argument("--picture", metavar="FILE", help="FILE.png or FILE.svg of --plot (default: KIND_NAME.png)")
+    made.add_argument("--html", metavar="FILE", help="write one page to open in a browser and explore")
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    made.add_argument("--quiet", action="store_true", help="print the summary only, and no progress")
 
 
 def _add_plot(made: argparse.ArgumentParser) -> None:

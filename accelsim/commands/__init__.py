@@ -5,6 +5,7 @@ from accelsim.commands.evaluating import eval_command, explain_command
 from accelsim.commands.gpu_advice import gpu_advise_command, gpu_compare_command, roofline_command
 from accelsim.commands.gpus import calibrate_command, gpus_command
 from accelsim.commands.importing import import_command
+from accelsim.commands.exploring import explore_command
 from accelsim.commands.inspecting import (
     check_command,
     energy_command,
@@ -28,6 +29,7 @@ __all__ = [
     "gpu_compare_command",
     "gpus_command",
     "import_command",
+    "explore_command",
     "list_command",
     "map_command",
     "plot_command",

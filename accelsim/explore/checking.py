@@ -58,7 +58,8 @@ def read_networks(node: Node | None, beside: Path, problems: Problems, keys: Key
 
 def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Network | None:
     if isinstance(item, ScalarNode):
-        name, entry, overrides, weight, wanted = item.text, item, {}, 1.0, []
+        name, overrides, weight, wanted = item.text, dict[str, str](), 1.0, list[str]()
+        entry: Node = item
     else:
         given = Fields(item, problems, keys)
         name = given.value("workload", "")
@@ -108,7 +109,9 @@ def check_values(
         return
     for parameter in parameters:
         entry = node.entries[parameter.name]
-        values = parameter.values if isinstance(entry, ListNode) else parameter.values[:: max(1, len(parameter.values) - 1)]
+        values = (
+            parameter.values if isinstance(entry, ListNode) else parameter.values[:: max(1, len(parameter.values) - 1)]
+        )
         for number, value in enumerate(values):
             tried = _reading(architecture, {**fixed, parameter.name: value})
             told = [p for p in tried.found if p.what.endswith(f"(${parameter.name} from --set)")]

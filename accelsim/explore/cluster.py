@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Sequence
 from importlib.util import find_spec
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, cast
 
 from accelsim.errors import AccelsimError
 from accelsim.explore.pool import TRIES
@@ -25,8 +25,8 @@ _plans: dict[str, Plan] = {}
 class Cluster:
     """The workers of a Dask cluster.
 
-    The plan goes to each worker once, also to those that come later. A job whose worker dies is handed out again, by the
-    scheduler and, after that, from here; a result that comes twice is taken once.
+    The plan goes to each worker once, also to those that come later. A job whose worker dies is handed out again, by
+    the scheduler and, after that, from here; a result that comes twice is taken once.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ class Cluster:
     def __init__(self, plan: Plan, scheduler: str) -> None:
         if find_spec("distributed") is None:
             raise AccelsimError(NO_DASK)
-        import distributed
+        from distributed import Client
 
         try:
-            self.client = distributed.Client(scheduler, timeout=_TIMEOUT, set_as_default=False)
+            self.client: Any = cast(Any, Client)(scheduler, timeout=_TIMEOUT, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             why = " ".join(str(error).split())[:160]
             raise AccelsimError(f"--scheduler {scheduler}: no Dask scheduler answers there ({why})") from None
@@ -56,12 +56,13 @@ class Cluster:
         pickled = pickle.dumps(plan)
         self._mark = hashlib.sha256(pickled).hexdigest()[:16]
         self.client.register_plugin(_carrier(self._mark, pickled))
+        self.busy = 0
         self._done: Queue[tuple[Any, Sequence[Item], int]] = Queue()
 
     @property
     def many(self) -> int:
         """Threads of all workers."""
-        return max(1, sum(self.client.nthreads().values()))
+        return max(1, sum(map(int, self.client.nthreads().values())))
 
     @property
     def room(self) -> int:
@@ -70,6 +71,7 @@ class Cluster:
 
     def submit(self, items: Sequence[Item]) -> None:
         """Hand a job over."""
+        self.busy += 1
         self._hand_out(items, 0)
 
     def _hand_out(self, items: Sequence[Item], tries: int) -> None:
@@ -91,6 +93,7 @@ class Cluster:
             if future.status == "finished":
                 rows += future.result()
                 future.release()
+                self.busy -= 1
                 continue
             error = future.exception() if future.status == "error" else None
             if isinstance(error, AccelsimError):
@@ -109,7 +112,7 @@ def _carrier(mark: str, pickled: bytes) -> Any:
     """What Dask gives to each worker of the cluster, once."""
     from distributed import WorkerPlugin
 
-    class Carrier(WorkerPlugin):  # type: ignore[misc]
+    class Carrier(WorkerPlugin):
         """Brings the plan."""
 
         name = f"accelsim-{mark}"

@@ -22,7 +22,9 @@ POWER_UNITS = {"uW": Fraction(1, 10**6), "mW": Fraction(1, 1000), "W": Fraction(
 NUMBER, TEXT, TRUTH, MIXED = "number", "text", "condition", "product"
 _UNITS: dict[str, tuple[str, Fraction]] = {
     **{unit: ("size", Fraction(bits)) for unit, bits in SIZE_UNITS.items()},
-    **{f"{unit}/{time}": (f"rate per {time}", Fraction(b)) for time in ("s", "cycle") for unit, b in SIZE_UNITS.items()},
+    **{
+        f"{unit}/{time}": (f"rate per {time}", Fraction(b)) for time in ("s", "cycle") for unit, b in SIZE_UNITS.items()
+    },
     **{f"{word}/cycle": ("rate in words", Fraction(1)) for word in ("word", "words")},
     **{unit: ("frequency", Fraction(hz)) for unit, hz in FREQUENCY_UNITS.items()},
     **{unit: ("energy", Fraction(pj)) for unit, pj in ENERGY_UNITS.items()},
@@ -85,7 +87,8 @@ class Expression:
         ExpressionError
             If it divides by zero, or passes 2**62.
         """
-        return _worked_out(self.tree, values)
+        found: Value = _worked_out(self.tree, values)
+        return found
 
     def holds(self, values: Mapping[str, Value]) -> bool:
         """Whether a condition is true."""

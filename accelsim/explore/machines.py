@@ -1,4 +1,4 @@
-"""The machine of each design: read from the architecture file, with its area, and what tells equal work from other work.
+"""The machine of each design, read from the architecture file, with its area, and what tells equal work from other.
 
 Work is told apart by content: everything that the model and the mapper look at, no more. A clock changes no mapping
 where bandwidths are per cycle, and no bandwidth changes the mapping of least energy where nothing leaks.
@@ -127,8 +127,8 @@ def energy_alone(architecture: Architecture, mapper: Mapper) -> bool:
 
 def unlimited(architecture: Architecture) -> Architecture:
     """The machine without limits of bandwidth."""
-    none = {"bandwidth": None, "read_bandwidth": None, "write_bandwidth": None}
-    return replace(architecture, levels=tuple(replace(level, **none) for level in architecture.levels))
+    free = (replace(level, bandwidth=None, read_bandwidth=None, write_bandwidth=None) for level in architecture.levels)
+    return replace(architecture, levels=tuple(free))
 
 
 def _mark(architecture: Architecture, *, bandwidths: bool) -> str:
@@ -144,7 +144,20 @@ def _mark(architecture: Architecture, *, bandwidths: bool) -> str:
         energies += [_pj(architecture, f"{level.name} network", "*", "transfer")]
         axes = [(axis.size, axis.multicast, axis.spatial_reduction) for axis in (level.x, level.y)]
         kept = sorted(level.keep), sorted(level.bypass)
-        levels.append((level.name, level.word_bits, level.block_size, size, shares, rates, kept, axes, level.drain_reads, energies))
+        levels.append(
+            (
+                level.name,
+                level.word_bits,
+                level.block_size,
+                size,
+                shares,
+                rates,
+                kept,
+                axes,
+                level.drain_reads,
+                energies,
+            )
+        )
     compute = architecture.compute
     whole = (levels, compute.name, compute.cycles_per_mac, table.energy_pj(compute.name, "*", "compute"))
     return hashlib.sha256(repr(whole).encode()).hexdigest()
@@ -226,7 +239,9 @@ def quick_bound(architecture: Architecture, einsum: Einsum, words: Mapping[str, 
     read = written = 0
     for tensor in einsum.tensors:
         moved = words[tensor.name] * -(-tensor.bits // outer.word_bits)
-        pj += moved / outer.block_size * energy.energy_pj(outer.name, tensor.role, "update" if tensor.output else "read")
+        pj += (
+            moved / outer.block_size * energy.energy_pj(outer.name, tensor.role, "update" if tensor.output else "read")
+        )
         read, written = read + (0 if tensor.output else moved), written + (moved if tensor.output else 0)
     ports = ((outer.bandwidth, read + written), (outer.read_bandwidth, read), (outer.write_bandwidth, written))
     slow = [math.ceil(count / rate) for rate, count in ports if rate is not None]

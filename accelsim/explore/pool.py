@@ -23,12 +23,17 @@ TRIES = 3
 class Workers(Protocol):
     """Those who do jobs; a job is a few pieces of work."""
 
-    room: int
-    """Jobs that may be waiting or running."""
-    size: int
-    """Pieces of work of a job."""
-    many: int
-    """Workers."""
+    @property
+    def room(self) -> int:
+        """Jobs that may be waiting or running."""
+
+    @property
+    def size(self) -> int:
+        """Pieces of work of a job."""
+
+    @property
+    def busy(self) -> int:
+        """Jobs that are waiting or running."""
 
     def submit(self, items: Sequence[Item]) -> None:
         """Hand a job over."""
@@ -41,11 +46,16 @@ class Workers(Protocol):
 
 
 class Alone:
-    """This process does the jobs itself, one after the other."""
+    """The process itself does the jobs, one after the other."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.room, self.size, self.many = plan, 1, 1, 1
+        self.plan, self.room, self.size = plan, 1, 1
         self._jobs: deque[Sequence[Item]] = deque()
+
+    @property
+    def busy(self) -> int:
+        """Jobs that wait."""
+        return len(self._jobs)
 
     def submit(self, items: Sequence[Item]) -> None:
         """Hand a job over."""
@@ -80,11 +90,17 @@ class Pool:
     """
 
     def __init__(self, plan: Plan, many: int) -> None:
-        self.plan, self.many, self.size = plan, many, 1
+        self.plan, self.size = plan, 1
         self.room = 3 * many
         self._context = multiprocessing.get_context("spawn")
         self._jobs: deque[tuple[int, Sequence[Item]]] = deque()
-        self._hands = [self._hire() for _ in range(many)]
+        self._many = many
+        self._hands: list[_Hand] = []
+
+    @property
+    def busy(self) -> int:
+        """Jobs that are waiting or running."""
+        return len(self._jobs) + sum(hand.job is not None for hand in self._hands)
 
     def _hire(self) -> _Hand:
         mine, theirs = self._context.Pipe()
@@ -99,6 +115,8 @@ class Pool:
         self._assign()
 
     def _assign(self) -> None:
+        if self._jobs and len(self._hands) < self._many and all(hand.job is not None for hand in self._hands):
+            self._hands.append(self._hire())
         for hand in self._hands:
             if hand.job is None and self._jobs:
                 hand.job = self._jobs.popleft()
@@ -133,8 +151,8 @@ class Pool:
             tries, items = hand.job
             if tries + 1 >= TRIES:
                 raise AccelsimError(
-                    f"a worker process died {TRIES} times (exit code {hand.process.exitcode}) over the same work; is there "
-                    "enough memory? fewer --workers need less"
+                    f"a worker process died {TRIES} times (exit code {hand.process.exitcode}) over the same work; is "
+                    "there enough memory? fewer --workers need less"
                 )
             self._jobs.appendleft((tries + 1, items))
         self._hands[number] = self._hire()

@@ -40,7 +40,9 @@ def read_values(node: Node, problems: Problems) -> list[str]:
         return found
     if isinstance(node, MapNode):
         return _range(Fields(node, problems, _RANGE))
-    problems.add(node, f"expected a list of values, or a range, got {describe(node)}", "such as {from: 1, to: 8, step: 1}")
+    problems.add(
+        node, f"expected a list of values, or a range, got {describe(node)}", "such as {from: 1, to: 8, step: 1}"
+    )
     return []
 
 
@@ -70,7 +72,8 @@ def _range(given: Fields) -> list[str]:
     if len(problems) > before:
         return []
     scale = low / _plain(given.entries["from"]) if low else Fraction(1)
-    found, value = [], low
+    found: list[str] = []
+    value = low
     while value <= high:
         text = _decimal(value / scale)
         if text is None or len(found) >= MOST:

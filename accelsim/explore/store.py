@@ -66,7 +66,8 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(io.BytesIO(path.read_bytes() if data is None else data))
+        file = parquet.ParquetFile(io.BytesIO(path.read_bytes() if data is None else data), pre_buffer=False)
+        table = file.read(use_threads=False)  # threads of pyarrow may end a process that exits at once
     except FileNotFoundError:
         raise AccelsimError(f"{path}: no such file; run the sweep first") from None
     except (pa.ArrowException, OSError) as error:

@@ -28,10 +28,13 @@ Values = tuple[float, ...] | None
 class Strategy(Protocol):
     """Gives waves of designs."""
 
-    lag: int | None
-    """A wave is asked for when all waves but the last `lag` - 1 are told; None: at any time."""
-    total: int | None
-    """Designs that there will be, where that is known."""
+    @property
+    def lag(self) -> int | None:
+        """A wave is asked for when all waves but the last `lag` - 1 are told; None: at any time."""
+
+    @property
+    def total(self) -> int:
+        """Designs that there will be at most."""
 
     def ask(self) -> list[Design]:
         """Next wave; empty: there is none."""

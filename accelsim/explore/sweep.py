@@ -175,7 +175,9 @@ def load_sweep(path: str | PathLike[str]) -> Sweep:
     problems = Problems()
     found = library.find(path, "sweeps")
     document = fields.open_document(found or path, "sweep", None, problems)
-    return problems.result(read_sweep(document.body, File(str(path), Path(found or path)), problems) if document else None)
+    return problems.result(
+        read_sweep(document.body, File(str(path), Path(found or path)), problems) if document else None
+    )
 
 
 def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
@@ -207,12 +209,16 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     strategy = top.value("strategy", "grid")
     designs: int | None = top.value("designs", 0) or None
     if strategy == "grid" and designs is not None:
-        problems.add(top.entries["designs"], "a grid has as many designs as its values make", "write `strategy: random`")
+        problems.add(
+            top.entries["designs"], "a grid has as many designs as its values make", "write `strategy: random`"
+        )
     if strategy != "grid" and designs is None and "designs" not in top:
         problems.add(top.get("strategy") or body, f"'designs' is missing beside 'strategy: {strategy}'", "say how many")
     prune = top.value("prune", False)
     if prune and "power" in objectives:
-        problems.add(top.entries["prune"], "no bound of the power is known before mapping", "leave `power` or `prune` out")
+        problems.add(
+            top.entries["prune"], "no bound of the power is known before mapping", "leave `power` or `prune` out"
+        )
     mapper = _mapper(top, objectives, file.path)
     if len(problems) == before and architecture is not None:
         check_values(architecture, top.entries["parameters"], parameters, fixed, problems)
@@ -264,7 +270,9 @@ def _refuse_unknown(
         for name in names:
             if name not in known and isinstance(node, MapNode):
                 inner = [other for other in known if other.startswith(f"{name}.")]
-                hint = near_miss(name, known) or (f"parameters: {listed(known[:12])}" if known else "it has no `params`")
+                hint = near_miss(name, known) or (
+                    f"parameters: {listed(known[:12])}" if known else "it has no `params`"
+                )
                 what = f"{key}: {quoted(name)} is no parameter of {architecture.given}"
                 top.problems.add(node.key_marks[name], what, f"one of {listed(inner)}" if inner else hint)
             if key == "set" and name in [p.name for p in parameters] and isinstance(node, MapNode):
@@ -338,8 +346,8 @@ def _budgets(node: Node | None, problems: Problems) -> tuple[float, float]:
         if entry is not None and not isinstance(entry, BadNode):
             number, kind = expression.quantity(entry.text) if isinstance(entry, ScalarNode) else ("", "")
             if kind != key or not isinstance(number, Fraction) or number <= 0:
-                problems.add(entry, f"expected {'an area' if key == 'area' else 'a power'} above 0, got {describe(entry)}",
-                             f"write it like '{example}'")  # fmt: skip
+                what = "an area" if key == "area" else "a power"
+                problems.add(entry, f"expected {what} above 0, got {describe(entry)}", f"write it like '{example}'")
             else:
                 value = float(number)
         found.append(value)
@@ -368,9 +376,7 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     file = find_file(given, "constraints", asked.get("constraints"), beside, top.problems) if given else None
     constraints = read_sweep_constraints(file, top.problems) if file else None
     dims = {key: _dims(asked.get(key), top.problems) for key in ("imperfect", "pad")}
-    return Mapper(
-        objective, asked.value("uneven", False), dims["imperfect"], dims["pad"], seconds, constraints, file
-    )
+    return Mapper(objective, asked.value("uneven", False), dims["imperfect"], dims["pad"], seconds, constraints, file)
 
 
 def _dims(node: Node | None, problems: Problems) -> str | tuple[str, ...]:

@@ -92,7 +92,7 @@ def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
         raise KeyboardInterrupt
     proof = found.certificate
     assert proof is not None  # the exact search proves something always
-    certificate = {"value": proof.value, "bound": proof.bound, "proved": proof.proved, "nodes": proof.nodes, "evaluated": proof.evaluated}  # fmt: skip
+    certificate = {name: getattr(proof, name) for name in ("value", "bound", "proved", "nodes", "evaluated")}
     return {**_result_row(found.best), "mapping": mapping_text(found.best.mapping), "stop": found.stop, **certificate}
 
 
@@ -132,10 +132,10 @@ def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
 
 def mapping_text(mapping: Mapping) -> str:
     """One line of JSON that holds a mapping."""
-    levels = [
-        [node.level, sorted(node.keep), *([[loop.dim, loop.bound] for loop in block] for block in (node.temporal, node.x, node.y))]
-        for node in mapping.levels
-    ]  # fmt: skip
+    levels = []
+    for node in mapping.levels:
+        blocks = [[[loop.dim, loop.bound] for loop in block] for block in (node.temporal, node.x, node.y)]
+        levels.append([node.level, sorted(node.keep), *blocks])
     more = [sorted(mapping.imperfect), [[loop.dim, loop.bound] for loop in mapping.padded]]
     return json.dumps([levels, *more], separators=(",", ":"))
 
@@ -150,8 +150,8 @@ def read_mapping_text(text: str) -> Mapping:
     True
     """
     levels, imperfect, padded = json.loads(text)
-    nodes = [
-        LevelMapping(level, *(tuple(Loop(*loop) for loop in block) for block in blocks), keep=frozenset(keep))
-        for level, keep, *blocks in levels
-    ]
+    nodes = []
+    for level, keep, *blocks in levels:
+        temporal, x, y = (tuple(Loop(*loop) for loop in block) for block in blocks)
+        nodes.append(LevelMapping(level, temporal, x, y, frozenset(keep)))
     return Mapping(tuple(nodes), imperfect=frozenset(imperfect), padded=tuple(Loop(*loop) for loop in padded))

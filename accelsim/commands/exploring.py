@@ -1,0 +1,128 @@
+"""The command `explore`: run a sweep, or look at what is in the folder of one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim import library
+from accelsim.commands.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, make_console, print_json, print_report
+from accelsim.errors import AccelsimError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.explore.run import Explored
+
+Rows = list[dict[str, Any]]
+
+
+def explore_command(arguments: argparse.Namespace) -> int:
+    """Run or resume a sweep, and show its designs; of a folder show what is there."""
+    from accelsim.explore.store import refuse_without_pyarrow
+    from accelsim.explore.tables import ABOUT, read_designs, where
+
+    refuse_without_pyarrow()
+    if arguments.html and find_spec("plotly") is None:
+        from accelsim.folder import NO_PLOTLY
+
+        raise AccelsimError(NO_PLOTLY)
+    given = Path(arguments.sweep)
+    explored = None
+    if given.is_dir():
+        _refuse_options(arguments)
+        folder = given
+    else:
+        explored = _run(arguments)
+        folder = explored.store.folder
+    rows = read_designs(folder)
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AccelsimError(f"{folder / ABOUT}: cannot be read: {error}; start the sweep again to write it") from None
+    shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
+    shown = [row for row in shown if row["front"]] if arguments.front else shown
+    _draw(arguments, shown, about)
+    if arguments.json:
+        print_json({**about, "designs": shown})
+    else:
+        _print(arguments, shown, rows, about, folder, explored)
+    if explored is not None and explored.stop == "interrupted":
+        return INTERRUPTED
+    return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
+
+
+def _refuse_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that say how to run, where nothing is run."""
+    for name in ("output", "workers", "scheduler"):
+        if getattr(arguments, name) is not None:
+            arguments.parser.error(f"argument --{name}: {arguments.sweep} is a folder of results, and nothing is run")
+
+
+def _run(arguments: argparse.Namespace) -> Explored:
+    from accelsim.explore import load_sweep
+    from accelsim.explore.run import explore
+    from accelsim.explore.store import Store, unread
+    from accelsim.folder import refuse_directory
+    from accelsim.report.explore import sweep_progress
+
+    if library.find(arguments.sweep, "sweeps") is None:
+        library.resolve(arguments.sweep, "sweeps")
+    sweep = load_sweep(arguments.sweep)
+    folder = Path(arguments.output or f"{sweep.name}_results")
+    refuse_directory(folder)
+    damaged = Store(folder).damaged
+    sys.stderr.write(unread(damaged))
+    console = make_console(stderr=True)
+    console.quiet = arguments.quiet
+    with sweep_progress(console, sweep) as on_state:
+        return explore(
+            sweep,
+            folder,
+            workers=arguments.workers,
+            scheduler=arguments.scheduler,
+            on_state=on_state,
+            on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
+        )
+
+
+def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> None:
+    """Write the picture and the page that were asked for."""
+    if arguments.html:
+        from accelsim.folder import write_page
+        from accelsim.html.explore import sweep_report
+
+        write_page(arguments.html, sweep_report(shown, about))
+    if arguments.plot:
+        from accelsim.folder import write_directory
+        from accelsim.plots.explore import PLOTTED
+        from accelsim.plots.style import figure_bytes
+
+        drawn = figure_bytes(PLOTTED[arguments.plot](shown, about))
+        path = Path(arguments.picture or f"{arguments.plot}_{about['name']}.png")
+        kind = path.suffix.lstrip(".")
+        if kind not in drawn:
+            raise AccelsimError(f"{path}: a picture is FILE.png or FILE.svg")
+        write_directory(path.parent, {path.name: drawn[kind]})
+
+
+def _print(
+    arguments: argparse.Namespace, shown: Rows, rows: Rows, about: dict[str, Any], folder: Path, run: Explored | None
+) -> None:
+    from accelsim.report.explore import print_designs, print_sweep
+
+    def show(console: Console) -> None:
+        print_sweep(console, about, rows, run)
+        if not arguments.quiet:
+            print_designs(console, about, shown, chosen=bool(arguments.where or arguments.front))
+        written = [str(folder)] if run is not None else []
+        written += [arguments.html] if arguments.html else []
+        written += [arguments.picture or f"{arguments.plot}_{about['name']}.png"] if arguments.plot else []
+        if written:
+            console.print(f"\nWritten to {', '.join(written)}", soft_wrap=True)
+
+    print_report(show)

@@ -1,0 +1,439 @@
+"""Run a sweep: choose designs, prune those that are proved to be beaten, hand work out, keep what is finished."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from os import PathLike
+
+from accelsim.errors import AccelsimError
+from accelsim.explore import judging
+from accelsim.explore.judging import Point, Totals
+from accelsim.explore.machines import (
+    Bound,
+    Design,
+    Machine,
+    Machines,
+    layer_mark,
+    least_words,
+    mapper_mark,
+    quick_bound,
+    work_key,
+)
+from accelsim.explore.pool import Alone, Pool, Workers
+from accelsim.explore.store import Store
+from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
+from accelsim.explore.sweep import Sweep
+from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row
+
+FLUSH_SECONDS = 2.0
+"""How long finished work waits at most before it is written; a crash loses no more than that."""
+_POLL_SECONDS = 0.2
+
+
+@dataclass(slots=True)
+class Record:
+    """A design and how far it is.
+
+    Attributes
+    ----------
+    status : str
+        `running`, `mapped`, `pruned` (proved to be beaten), `over_area`, `over_power`, `no_valid_mapping`, `refused`
+        (counts beyond 64 bits, or the like) or `invalid` (there is no such machine).
+    keys : list of str
+        Work of each layer whose row holds its cost.
+    searches : list of str
+        Work of each layer whose row holds its mapping and certificate; often the same.
+    bounds : list of Bound
+        What no mapping of each layer falls below, as far as it was looked at.
+    """
+
+    design: Design
+    wave: int
+    status: str = "running"
+    reason: str = ""
+    machine: Machine | None = None
+    area_um2: float | None = None
+    keys: list[str] = field(default_factory=list)
+    searches: list[str] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)
+    totals: Totals | None = None
+    pending: set[str] = field(default_factory=set)
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far a sweep is; `total` designs are there at most; `fresh` is the work of this run."""
+
+    done: int
+    total: int
+    pruned: int
+    front: int
+    best: Point | None
+    seconds: float
+    fresh: int
+
+
+@dataclass(slots=True)
+class Explored:
+    """What a run of a sweep leaves: each design that is finished, by its number, and why it ended."""
+
+    sweep: Sweep
+    store: Store
+    records: list[Record]
+    stop: str
+    seconds: float
+    overhead_seconds: float
+    done_now: int
+    known_before: int
+
+    @property
+    def points(self) -> dict[int, Point]:
+        """Objectives of the designs that are mapped and within the budgets, by number."""
+        found = (r for r in self.records if r.status == "mapped" and r.totals is not None)
+        return {r.design.number: judging.point(self.sweep, r.totals) for r in found if r.totals is not None}
+
+
+OnState = Callable[[State], None]
+
+
+def explore(
+    sweep: Sweep,
+    folder: str | PathLike[str],
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    on_state: OnState | None = None,
+    on_cluster: Callable[[str], None] | None = None,
+) -> Explored:
+    """Look at the designs of a sweep and keep the results in a folder; what is there already is not done again.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    folder : str or path
+        Where finished work is kept, and the tables made of it (`accelsim.explore.tables`).
+    workers : int, optional
+        Processes of this computer; 1: none but this one; default: one for each core.
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers do the work instead.
+    on_state : callable, optional
+        Called a few times a second.
+    on_cluster : callable, optional
+        Called with the address of the cluster's dashboard.
+
+    Returns
+    -------
+    Explored
+        Ctrl-C ends a sweep with what is finished.
+
+    Raises
+    ------
+    AccelsimError
+        If something needed is not installed, no scheduler answers, a worker keeps dying, the folder cannot be written,
+        or there is no machine for any design.
+    """
+    from accelsim.explore.tables import write_tables
+
+    store = Store(folder)
+    store.drop_damaged()
+    run = _Run(sweep, store, on_state)
+    stop = "finished"
+    try:
+        hands = _hire(run.plan, workers, scheduler, on_cluster)
+        try:
+            run.go(hands)
+        finally:
+            hands.close()
+    except KeyboardInterrupt:
+        stop = "interrupted"
+    except BaseException:
+        with suppress(AccelsimError):
+            store.flush()
+        raise
+    store.flush()
+    explored = run.result(stop)
+    write_tables(explored)
+    return explored
+
+
+def _hire(plan: Plan, workers: int | None, scheduler: str | None, tell: Callable[[str], None] | None) -> Workers:
+    if scheduler is not None:
+        from accelsim.explore.cluster import Cluster
+
+        cluster = Cluster(plan, scheduler)
+        if tell is not None:
+            tell(cluster.dashboard)
+        return cluster
+    many = workers or os.cpu_count() or 1
+    return Alone(plan) if many == 1 else Pool(plan, many)
+
+
+class _Run:
+    """One run of a sweep."""
+
+    def __init__(self, sweep: Sweep, store: Store, on_state: OnState | None) -> None:
+        self.sweep, self.store, self.on_state = sweep, store, on_state
+        self.machines = Machines(sweep)
+        layers = [layer for network in sweep.networks for layer in network.layers]
+        marks = [layer_mark(layer) for layer in layers]
+        first = {mark: number for number, mark in reversed(list(enumerate(marks)))}
+        different = sorted(first, key=lambda mark: first[mark])
+        self.plan = Plan(tuple(layers[first[mark]] for mark in different), sweep.mapper)
+        self.layer_marks = different
+        self.layer_of = [different.index(mark) for mark in marks]
+        self.words = [least_words(einsum) for einsum in self.plan.einsums]
+        self.asked = mapper_mark(sweep.mapper)
+        plain = not (sweep.mapper.uneven or sweep.mapper.imperfect or sweep.mapper.pad)
+        self.tables_bound = sweep.prune and plain
+        self.made: dict[int, Machine] = {}
+        self.records: list[Record] = []
+        self.waves: list[list[Record]] = []
+        self.told = 0
+        self.fronts: list[list[Point]] = [[]]
+        self.queue: deque[Item] = deque()
+        self.asked_for: set[str] = set()
+        self.awaited: dict[str, list[Record]] = {}
+        self.done = self.pruned = self.fresh = 0
+        self.known = len(store.rows)
+        self.started = self.flushed = time.monotonic()
+        self.overhead = 0.0
+
+    def strategy(self) -> Strategy:
+        """Make the strategy that the sweep names."""
+        sweep, wanted = self.sweep, self.machines.wanted
+        if sweep.strategy == "optuna":
+            return Optuna(sweep, wanted)
+        designs = (random_designs if sweep.strategy == "random" else grid_designs)(sweep, wanted)
+        if not designs:
+            raise AccelsimError(f"{sweep.file.given}: no design meets all conditions")
+        if sweep.prune:
+            designs = self._promising_first(designs)
+        return Listed(designs, sweep.wave, 2 if sweep.prune else None)
+
+    def _promising_first(self, designs: Sequence[Design]) -> list[Design]:
+        """Order designs by the product of their least objectives, so that what beats others comes first."""
+        order: list[tuple[float, int, Design]] = []
+        for design in designs:
+            value = math.inf
+            with suppress(AccelsimError):
+                machine = self.made[design.number] = self.machines.make(design)
+                least = judging.total(self.sweep, machine, self._spread(self._quick(machine)))
+                value = math.prod(judging.point(self.sweep, least))
+            order.append((value, design.number, design))
+        return [design for *_, design in sorted(order, key=lambda entry: entry[:2])]
+
+    def go(self, hands: Workers) -> None:
+        """Look at all designs."""
+        began = time.process_time()
+        strategy, more = self.strategy(), True
+        self._tell(strategy.total)
+        while True:
+            while more and self._may_ask(strategy, hands):
+                wave = strategy.ask()
+                more = bool(wave)
+                self._begin(wave)
+                self._close_waves(strategy)
+            while self.queue and hands.busy < hands.room:
+                items = [self.queue.popleft() for _ in range(min(hands.size, len(self.queue)))]
+                hands.submit(items)
+            if not hands.busy and not self.queue and not more:
+                break
+            self.overhead += time.process_time() - began
+            rows = hands.finished(_POLL_SECONDS)
+            began = time.process_time()
+            self._take(rows)
+            self._close_waves(strategy)
+            if time.monotonic() - self.flushed > FLUSH_SECONDS:
+                self.store.flush()
+                self.flushed = time.monotonic()
+            self._tell(strategy.total)
+        self.overhead += time.process_time() - began
+        if self.records and all(record.status == "invalid" for record in self.records):
+            first = min(self.records, key=lambda record: record.design.number)
+            raise AccelsimError(
+                f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
+            )
+
+    def _may_ask(self, strategy: Strategy, hands: Workers) -> bool:
+        if strategy.lag is not None:
+            return self.told >= len(self.waves) + 1 - strategy.lag
+        return len(self.queue) < hands.room * hands.size
+
+    def _begin(self, wave: Sequence[Design]) -> None:
+        """Start the designs of a wave."""
+        if not wave:
+            return
+        records = [Record(design, len(self.waves)) for design in wave]
+        self.waves.append(records)
+        self.records += records
+        for record in records:
+            self._start(record)
+
+    def _start(self, record: Record) -> None:
+        try:
+            machine = self.made.pop(record.design.number, None) or self.machines.make(record.design)
+            quick = self._quick(machine)
+            record.machine, record.area_um2 = machine, machine.area_um2
+            least = judging.total(self.sweep, machine, self._spread(quick))
+            self._refuse_unknown(least)
+        except AccelsimError as error:
+            self._end(record, "invalid", str(error))
+            return
+        if (machine.area_um2 or 0.0) > self.sweep.most_area_um2:
+            self._end(record, "over_area", f"{machine.area_um2:.6g} um2")
+            return
+        if self.sweep.prune and self._beaten(record, quick):
+            return
+        if self.tables_bound:
+            record.stage = "bound"
+            keys = self._keys(machine.mark, BOUND)
+            self._request(record, [Item(key, BOUND, machine.architecture, n) for n, key in enumerate(keys)])
+        self._advance(record)
+
+    def _refuse_unknown(self, least: Totals) -> None:
+        """Refuse a machine that does not tell what it is judged by."""
+        for name in self.sweep.objectives:
+            least.objective(name)
+        if math.isfinite(self.sweep.most_area_um2):
+            least.objective("area")
+        if math.isfinite(self.sweep.most_power_w):
+            least.objective("power")
+
+    def _quick(self, machine: Machine) -> list[Bound]:
+        return [quick_bound(machine.architecture, e, w) for e, w in zip(self.plan.einsums, self.words, strict=True)]
+
+    def _spread(self, of_different: Sequence[Bound]) -> list[Bound]:
+        """Costs of all layers from those of the different ones."""
+        return [of_different[layer] for layer in self.layer_of]
+
+    def _keys(self, mark: str, what: str) -> list[str]:
+        return [work_key(what, mark, layer, self.asked) for layer in self.layer_marks]
+
+    def _beaten(self, record: Record, bounds: list[Bound]) -> bool:
+        """Prune a design if a finished one of an earlier wave dominates what its bounds allow."""
+        assert record.machine is not None
+        record.bounds = self._spread(bounds)
+        least = judging.point(self.sweep, judging.total(self.sweep, record.machine, record.bounds))
+        before = self.fronts[max(0, record.wave - 1)]
+        if not judging.beaten(least, before):
+            return False
+        by = next(point for point in before if judging.dominates(point, least))
+        said = ", ".join(f"{name} {value:.6g}" for name, value in zip(self.sweep.objectives, by, strict=True))
+        self._end(record, "pruned", f"a finished design has {said}")
+        return True
+
+    def _request(self, record: Record, items: Sequence[Item]) -> None:
+        """Ask for work that is not finished; each piece is asked for once."""
+        for item in items:
+            if item.key in self.store.rows:
+                continue
+            record.pending.add(item.key)
+            self.awaited.setdefault(item.key, []).append(record)
+            if item.key not in self.asked_for:
+                self.asked_for.add(item.key)
+                self.queue.append(item)
+
+    def _advance(self, record: Record) -> None:
+        """Go on with a design whose work is finished, until more is needed."""
+        machine, rows = record.machine, self.store.rows
+        assert machine is not None
+        while not record.pending:
+            if record.stage == "bound":
+                found = [rows[key] for key in self._keys(machine.mark, BOUND)]
+                quick = self._quick(machine)
+                if self._beaten(record, [_tighter(row, bound) for row, bound in zip(found, quick, strict=True)]):
+                    return
+                record.stage = ""
+            elif record.stage == "":
+                record.stage = "map"
+                what = MAP if machine.search_mark == machine.mark else MAP_FREE
+                record.searches = self._keys(machine.search_mark, what)
+                items = [Item(key, what, machine.architecture, n) for n, key in enumerate(record.searches)]
+                self._request(record, items)
+            elif record.stage == "map":
+                record.stage, record.keys = "cost", list(record.searches)
+                if machine.search_mark != machine.mark:
+                    self._request(record, self._evaluations(record, machine))
+            else:
+                self._judge(record, machine)
+                return
+
+    def _evaluations(self, record: Record, machine: Machine) -> list[Item]:
+        """Evaluate mappings that were found without bandwidths."""
+        items = []
+        for number, key in enumerate(self._keys(machine.mark, EVALUATE)):
+            search = self.store.rows[record.searches[number]]
+            if search["status"] == "mapped":
+                record.keys[number] = key
+                items.append(Item(key, EVALUATE, machine.architecture, number, search["mapping"]))
+        return items
+
+    def _judge(self, record: Record, machine: Machine) -> None:
+        rows = [self.store.rows[key] for key in record.keys]
+        for row, einsum in zip(rows, self.plan.einsums, strict=True):
+            if row["status"] != "mapped":
+                self._end(record, row["status"], f"{einsum.name}: {row['reason']}")
+                return
+        record.totals = judging.total(self.sweep, machine, self._spread([_cost(row) for row in rows]))
+        over = (record.totals.power_w or 0.0) > self.sweep.most_power_w
+        self._end(record, "over_power" if over else "mapped", f"{record.totals.power_w:.6g} W" if over else "")
+
+    def _end(self, record: Record, status: str, reason: str = "") -> None:
+        record.status, record.reason = status, reason
+        record.machine = None
+        self.done += 1
+        self.pruned += status == "pruned"
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        """Keep results, and go on with the designs that waited for them."""
+        fresh = [row for row in rows if self.store.add(row)]
+        self.fresh += len(fresh)
+        for row in fresh:
+            for record in self.awaited.pop(row["key"], []):
+                record.pending.discard(row["key"])
+                if not record.pending:
+                    self._advance(record)
+
+    def _close_waves(self, strategy: Strategy) -> None:
+        """Tell the strategy of waves that are finished, in their order."""
+        while self.told < len(self.waves) and all(r.status != "running" for r in self.waves[self.told]):
+            wave = self.waves[self.told]
+            values: list[Values] = [
+                judging.point(self.sweep, r.totals) if r.status == "mapped" and r.totals else None for r in wave
+            ]
+            strategy.tell([record.design for record in wave], values)
+            points = dict(enumerate([*self.fronts[-1], *(value for value in values if value is not None)]))
+            self.fronts.append([points[number] for number in sorted(judging.front(points))])
+            self.told += 1
+
+    def _tell(self, total: int) -> None:
+        if self.on_state is None:
+            return
+        best = self.fronts[-1]
+        least = tuple(map(min, zip(*best, strict=True))) if best else None
+        spent = time.monotonic() - self.started
+        self.on_state(State(self.done, total, self.pruned, len(best), least, spent, self.fresh))
+
+    def result(self, stop: str) -> Explored:
+        """All designs that are finished, in the order of their numbers."""
+        finished = sorted((r for r in self.records if r.status != "running"), key=lambda r: r.design.number)
+        spent = time.monotonic() - self.started
+        return Explored(self.sweep, self.store, finished, stop, spent, self.overhead, self.fresh, self.known)
+
+
+def _cost(row: Row) -> Bound:
+    return Bound(float(row["energy_pj"]), float(row["cycles"]))
+
+
+def _tighter(row: Row, quick: Bound) -> Bound:
+    """The larger one of two bounds of each cost; that of a layer without a valid mapping says nothing."""
+    if row["status"] != "bounded" or not math.isfinite(row["energy_pj"]):
+        return quick
+    return Bound(max(float(row["energy_pj"]), quick.energy_pj), max(math.ceil(float(row["cycles"])), quick.cycles))

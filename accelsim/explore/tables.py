@@ -1,0 +1,207 @@
+"""Tables of a sweep: one row for each design, one for each layer of each design, and the times, which are kept apart.
+
+Rows stand in a fixed order and hold nothing that depends on when, where or how fast they were made; so equal sweeps
+give equal files, however many workers there were and however often the run was stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from accelsim import __version__
+from accelsim.errors import AccelsimError
+from accelsim.explore import expression, judging
+from accelsim.explore.expression import ExpressionError, Value
+from accelsim.explore.run import Explored, Record
+from accelsim.explore.store import parquet_bytes, read_parquet
+from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
+from accelsim.output import to_json
+
+DESIGNS, RESULTS, SECONDS, ABOUT = "designs.parquet", "results.parquet", "seconds.parquet", "sweep.json"
+_DESIGN = {
+    "status": "text", "reason": "text", "front": "bool", "energy_pj": "float", "cycles": "float", "time_s": "float",
+    "edp_pj_cycles": "float", "power_w": "float", "area_um2": "float", "bound_energy_pj": "float",
+    "bound_cycles": "float",
+}  # fmt: skip
+_RESULT = {
+    "network": "text", "layer": "text", "repeat": "int", "weight": "float", "status": "text", "macs": "int",
+    "energy_pj": "float", "cycles": "float", "utilization": "float", "bottleneck": "text", "outer_words": "int",
+    "energy_by_component": "text", "mapping": "text", "objective": "text", "value": "float", "bound": "float",
+    "proved": "bool", "nodes": "int", "evaluated": "int", "stop": "text", "bound_energy_pj": "float",
+    "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text", "architecture_sha256": "text",
+    "workload_sha256": "text",
+}  # fmt: skip
+_SECOND = {"design": "int", "network": "text", "layer": "text", "seconds": "float"}
+
+
+def column_kind(parameter: Parameter) -> str:
+    """Type of the column of a parameter: its plain numbers as such, quantities as they are written."""
+    if parameter.kind != expression.NUMBER:
+        return "text"
+    whole = all(text.lstrip("+-").isdigit() for text in parameter.values)
+    return "int" if whole else "float"
+
+
+def parameter_cells(sweep: Sweep, record: Record) -> dict[str, Any]:
+    """Values of the parameters of a design."""
+    cast = {"int": int, "float": float, "text": str}
+    return {p.name: cast[column_kind(p)](text) for p, text in zip(sweep.parameters, record.design.values, strict=True)}
+
+
+def design_rows(explored: Explored) -> list[dict[str, Any]]:
+    """One row for each design: parameters, status, totals over all networks, and whether it is on the front."""
+    sweep, best = explored.sweep, judging.front(explored.points)
+    rows = []
+    for record in explored.records:
+        totals = record.totals
+        row = {"design": record.design.number, **parameter_cells(sweep, record), "status": record.status}
+        row |= {"reason": record.reason, "front": record.design.number in best, "area_um2": record.area_um2}
+        if totals is not None:
+            row |= {"energy_pj": totals.energy_pj, "cycles": totals.cycles, "time_s": totals.time_s}
+            row |= {"edp_pj_cycles": totals.objective("edp"), "power_w": totals.power_w}
+        if record.bounds:
+            weights = [network.weight * layer.repeat for network in sweep.networks for layer in network.layers]
+            pairs = list(zip(weights, record.bounds, strict=True))
+            row["bound_energy_pj"] = sum(weight * bound.energy_pj for weight, bound in pairs)
+            row["bound_cycles"] = sum(weight * bound.cycles for weight, bound in pairs)
+        rows.append(row)
+    return rows
+
+
+def design_columns(sweep: Sweep) -> dict[str, str]:
+    """Type of each column of the table of designs."""
+    return {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}, **_DESIGN}
+
+
+def result_rows(explored: Explored, layer_of: Sequence[int]) -> list[dict[str, Any]]:
+    """One row for each layer of each design that was mapped or pruned."""
+    sweep, rows = explored.sweep, explored.store.rows
+    hashes = {"sweep_sha256": _hash(sweep.file), "architecture_sha256": _hash(sweep.architecture)}
+    layers = [(network, layer) for network in sweep.networks for layer in network.layers]
+    of_networks = {network.name: _hash(network.file) for network in sweep.networks}
+    found = []
+    for record in explored.records:
+        head = {"design": record.design.number, **parameter_cells(sweep, record)}
+        if not record.keys and record.status != "pruned":
+            continue
+        for at, (network, layer) in enumerate(layers):
+            row: dict[str, Any] = {**head, "network": network.name, "layer": layer.name, "repeat": layer.repeat}
+            row |= {"weight": network.weight, "status": record.status, "version": __version__, "macs": layer.macs}
+            row |= {**hashes, "workload_sha256": of_networks[network.name], "objective": sweep.mapper.objective}
+            if record.bounds:
+                row |= {"bound_energy_pj": record.bounds[at].energy_pj, "bound_cycles": record.bounds[at].cycles}
+            if record.keys:
+                row |= _costs(rows[record.keys[layer_of[at]]], rows[record.searches[layer_of[at]]])
+            found.append(row)
+    return found
+
+
+def _costs(cost: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]:
+    """Cost of a layer, and how its mapping was found."""
+    own = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "outer_words", "energy_by_component", "key")
+    proof = ("mapping", "value", "bound", "proved", "nodes", "evaluated", "stop")
+    return {**{name: cost[name] for name in own}, **{name: search[name] for name in proof}}
+
+
+def _hash(file: File) -> str:
+    return hashlib.sha256(file.path.read_bytes()).hexdigest()
+
+
+def write_tables(explored: Explored) -> None:
+    """Write the tables of a sweep, and what they come from, into its folder."""
+    from accelsim.explore.machines import layer_mark
+
+    sweep = explored.sweep
+    marks = [layer_mark(layer) for network in sweep.networks for layer in network.layers]
+    different = list(dict.fromkeys(marks))
+    layer_of = [different.index(mark) for mark in marks]
+    results = result_rows(explored, layer_of)
+    seconds = [{**row, "seconds": explored.store.rows[str(row["key"])]["seconds"]} for row in results if row.get("key")]
+    parameters = {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}}
+    explored.store.write(
+        {
+            DESIGNS: parquet_bytes(design_rows(explored), design_columns(sweep)),
+            RESULTS: parquet_bytes(results, {**parameters, **_RESULT}),
+            SECONDS: parquet_bytes(seconds, _SECOND),
+            ABOUT: to_json(about(sweep)).encode(),
+        }
+    )
+
+
+def about(sweep: Sweep) -> dict[str, Any]:
+    """Where the tables come from, as plain values."""
+    files = {"sweep": sweep.file, "architecture": sweep.architecture}
+    files |= {f"workload {network.name}": network.file for network in sweep.networks}
+    if sweep.mapper.constraints_file is not None:
+        files["constraints"] = sweep.mapper.constraints_file
+    return {
+        "accelsim": __version__,
+        "command": "explore",
+        "inputs": {kind: {"file": file.given, "sha256": _hash(file)} for kind, file in files.items()},
+        "overrides": dict(sweep.fixed),
+        "name": sweep.name,
+        "objectives": list(sweep.objectives),
+        "columns": [COLUMNS[name] for name in sweep.objectives],
+        "parameters": {p.name: list(p.values) for p in sweep.parameters},
+        "conditions": [each.text for each in sweep.conditions],
+        "strategy": sweep.strategy,
+        "seed": sweep.seed,
+        "pruned": sweep.prune,
+        "networks": {network.name: network.weight for network in sweep.networks},
+        "mapper_objective": sweep.mapper.objective,
+    }
+
+
+def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
+    """Rows of the table of designs in a folder."""
+    return read_parquet(Path(folder) / DESIGNS)
+
+
+def where(
+    rows: Sequence[Mapping[str, Any]], text: str, parameters: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
+    """Rows that meet a condition on their columns.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of the table of designs.
+    text : str
+        Such as `pe.x >= 8 and energy_pj < 1e9 and status == 'mapped'`; a row with an empty column that the condition
+        names does not meet it.
+    parameters : mapping of str to sequence of str
+        The values that each parameter takes.
+
+    Raises
+    ------
+    AccelsimError
+        If the condition cannot be read.
+    """
+    kinds: dict[str, str] = {"design": expression.NUMBER}
+    for name, values in parameters.items():
+        found = {expression.quantity(value)[1] for value in values}
+        kinds[name] = found.pop() if len(found) == 1 else expression.TEXT
+    named = {"float": expression.NUMBER, "int": expression.NUMBER, "text": expression.TEXT, "bool": expression.TRUTH}
+    kinds |= {name: named[kind] for name, kind in _DESIGN.items()}
+    try:
+        read = expression.condition(text, kinds)
+        return [dict(row) for row in rows if _meets(read, row, kinds)]
+    except ExpressionError as error:
+        raise AccelsimError(f"--where: {error} (at character {error.at + 1})") from None
+
+
+def _meets(read: expression.Expression, row: Mapping[str, Any], kinds: Mapping[str, str]) -> bool:
+    values: dict[str, Value] = {}
+    for name in read.names:
+        cell = row[name]
+        if cell is None:
+            return False
+        is_plain = isinstance(cell, bool) or kinds[name] == expression.TEXT
+        values[name] = (
+            cell if is_plain else expression.quantity(repr(cell) if isinstance(cell, float) else str(cell))[0]
+        )
+    return read.holds(values)

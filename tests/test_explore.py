@@ -1,0 +1,338 @@
+"""Sweeps: what is found equals mapping each design by itself, however the work was spread, stopped or damaged."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.errors import AccelsimError
+from accelsim.explore import load_sweep, store
+from accelsim.explore.cluster import Cluster
+from accelsim.explore.machines import Design, Machines, design_at, least_words, quick_bound
+from accelsim.explore.pool import Pool
+from accelsim.explore.run import explore
+from accelsim.explore.tables import DESIGNS, RESULTS, read_designs, where
+from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
+
+MACHINE = """
+params: {glb: 64 B, pe: 2, bandwidth: 4 B/cycle, mac: 1 pJ, clock: 1 GHz, free: 1}
+architecture:
+  name: little
+  clock: $clock
+  levels:
+    - {name: DRAM, class: DRAM, word: 16 bit, bandwidth: $bandwidth, energy: {read: 200 pJ, write: 200 pJ}}
+    - {name: GLB, class: SRAM, size: $glb, word: 16 bit, energy: {read: 6 pJ, write: 6 pJ}, fanout: {x: $pe}}
+  compute: {name: MAC, class: intmac, energy: {compute: $mac}}
+"""
+LAYERS = """
+workload:
+  name: net
+  layers:
+    - {name: a, repeat: 2, gemm: {M: 4, N: 6, K: 4}}
+    - {name: b, gemm: {M: 8, N: 4, K: 2}}
+    - {name: c, gemm: {M: 4, N: 6, K: 4}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a machine of a few words and a network of three layers, two of them equal."""
+    monkeypatch.chdir(tmp_path)
+    Path("little.yaml").write_text(MACHINE)
+    Path("net.yaml").write_text(LAYERS)
+    return tmp_path
+
+
+def sweep_of(text: str, name: str = "s.yaml"):
+    Path(name).write_text(f"sweep:\n  architecture: little.yaml\n  workloads: [net.yaml]\n{text}")
+    return load_sweep(name)
+
+
+GRID = "  parameters: {glb: [16 B, 32 B, 128 B], pe: [1, 2, 4]}\n"
+
+
+def by_itself(sweep, overrides):
+    """Energy [pJ] and cycles of the network on one machine, layer by layer."""
+    machine = load_architecture("little.yaml", overrides)
+    found = [(layer, map_einsum(machine, layer, objective=sweep.mapper.objective, workers=1).best)
+             for layer in load_workload("net.yaml").layers]  # fmt: skip
+    return tuple(sum(layer.repeat * getattr(best, name) for layer, best in found) for name in ("energy_pj", "cycles"))
+
+
+def tables(where_: Path) -> tuple[bytes, ...]:
+    return tuple((where_ / name).read_bytes() for name in (DESIGNS, RESULTS))
+
+
+def test_explore__finds_what_mapping_each_design_by_itself_finds(folder):
+    sweep = sweep_of(GRID + "  conditions: ['pe * 16 B <= glb * 2']\n")
+    explored = explore(sweep, "out", workers=1)
+    rows = read_designs("out")
+    assert [row["design"] for row in rows] == [0, 1, 3, 4, 5, 6, 7, 8]
+    for row in rows:
+        energy, cycles = by_itself(sweep, {"glb": row["glb"], "pe": str(row["pe"])})
+        assert (row["energy_pj"], row["cycles"]) == (pytest.approx(energy, rel=1e-12), cycles)
+        beaten = any(
+            o["energy_pj"] <= row["energy_pj"] and o["cycles"] <= row["cycles"] and o != row
+            and (o["energy_pj"], o["cycles"]) != (row["energy_pj"], row["cycles"]) for o in rows
+        )  # fmt: skip
+        assert row["front"] is not beaten
+    assert explored.done_now == 2 * len(rows)  # two of the three layers are equal
+
+
+def test_explore__maps_once_where_bandwidth_or_clock_change_no_mapping(folder):
+    """Least energy does not depend on bandwidth without leakage: 2 searches, and an evaluation for each bandwidth."""
+    sweep = sweep_of(
+        "  parameters: {bandwidth: [1 B/cycle, 2 B/cycle, 64 B/cycle], clock: [1 GHz, 2 GHz]}\n  objectives: [energy, time]\n"
+        "  map: {objective: energy}\n"
+    )
+    explored = explore(sweep, "out", workers=1)
+    done = [row["what"] for row in explored.store.rows.values()]
+    assert (done.count(MAP_FREE), done.count(EVALUATE), len(done)) == (2, 6, 8)
+    for row in read_designs("out"):
+        energy, cycles = by_itself(sweep, {"bandwidth": row["bandwidth"], "clock": row["clock"]})
+        assert (row["energy_pj"], row["cycles"]) == (pytest.approx(energy, rel=1e-12), cycles)
+        assert row["time_s"] == cycles / {"1 GHz": 1e9, "2 GHz": 2e9}[row["clock"]]
+
+
+def test_bounds__no_mapping_falls_below(folder):
+    sweep = sweep_of("  parameters: {glb: [16 B, 128 B], pe: [1, 4], bandwidth: [1 B/cycle, 64 B/cycle]}\n")
+    machines = Machines(sweep)
+    for objective in ("energy", "cycles"):
+        for number in range(sweep.grid):
+            machine = machines.make(design_at(sweep, number)).architecture
+            for layer in load_workload("net.yaml").layers[:2]:
+                best = map_einsum(machine, layer, objective=objective, workers=1).best
+                quick = quick_bound(machine, layer, least_words(layer))
+                (tables_,) = work(Plan((layer,), sweep.mapper), [Item("k", BOUND, machine, 0)])
+                for bound in (quick.energy_pj, tables_["energy_pj"]):
+                    assert bound <= best.energy_pj
+                for bound in (quick.cycles, tables_["cycles"]):
+                    assert bound <= best.cycles
+
+
+def test_prune__leaves_out_only_what_the_full_grid_beats(folder):
+    text = "  parameters: {glb: {from: 8 B, to: 256 B, factor: 2}, pe: [1, 2, 4], mac: [1 pJ, 40 pJ]}\n  wave: 4\n"
+    explore(sweep_of(text), "full", workers=1)
+    explored = explore(sweep_of(text + "  prune: true\n"), "pruned", workers=1)
+    full = {row["design"]: row for row in read_designs("full")}
+    pruned = [row for row in read_designs("pruned") if row["status"] == "pruned"]
+    assert len(pruned) >= 12
+    for row in pruned:
+        real = full[row["design"]]
+        assert row["bound_energy_pj"] <= real["energy_pj"]
+        assert row["bound_cycles"] <= real["cycles"]
+        assert not real["front"]
+    fronts = [{row["design"] for row in rows if row["front"]} for rows in (full.values(), read_designs("pruned"))]
+    assert fronts[0] == fronts[1]
+    kept = [row for row in explored.store.rows.values() if row["what"] != BOUND]
+    assert len(kept) < 2 * len(full)
+
+
+def test_random__draws_different_designs_that_meet_the_conditions(folder):
+    text = GRID + "  conditions: [pe <= 2]\n  strategy: random\n  designs: 4\n  seed: 7\n"
+    explore(sweep_of(text), "out", workers=1)
+    rows = read_designs("out")
+    assert len({row["design"] for row in rows}) == len(rows) == 4
+    assert all(row["pe"] <= 2 for row in rows)
+
+
+def test_optuna__looks_at_different_designs_and_repeats_itself(folder):
+    pytest.importorskip("optuna")
+    text = "  parameters: {glb: {from: 8 B, to: 256 B, step: 8 B}, pe: [1, 2, 4]}\n  strategy: optuna\n  designs: 12\n  wave: 4\n"
+    sweep = sweep_of(text + "  conditions: [pe <= 2]\n")
+    explore(sweep, "one", workers=1)
+    again = explore(sweep, "one", workers=1)
+    explore(sweep, "two", workers=1)
+    assert again.done_now == 0
+    assert tables(folder / "one") == tables(folder / "two")
+    assert len(read_designs("one")) == 12
+
+
+def test_budgets__keep_designs_out_of_the_front(folder):
+    text = GRID + "  area: pe * 10 um2 + glb / 8 bit * 0.5 um2\n  budgets: {area: 60 um2, power: 1 W}\n"
+    rows = read_designs(explore(sweep_of(text), "out", workers=1).store.folder)
+    for row in rows:
+        area = row["pe"] * 10 + int(row["glb"].split()[0]) * 0.5
+        assert row["area_um2"] == area
+        if area > 60:
+            assert (row["status"], row["energy_pj"]) == ("over_area", None)
+        else:
+            assert row["status"] == ("over_power" if row["power_w"] > 1 else "mapped")
+            assert row["power_w"] == pytest.approx(row["energy_pj"] * 1e-12 / row["time_s"])
+    assert {row["status"] for row in rows} == {"over_area", "over_power", "mapped"}
+
+
+def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):
+    sweep = sweep_of(GRID)
+    explore(sweep, "whole", workers=1)
+
+    class Stop(Exception):
+        pass
+
+    def stop_after(state):
+        if state.fresh >= 7:
+            raise KeyboardInterrupt
+
+    stopped = explore(sweep, "parts", workers=1, on_state=stop_after)
+    assert (stopped.stop, stopped.done_now) == ("interrupted", 7)
+    assert len(read_designs("parts")) == 3  # what is finished can be read
+    rest = explore(sweep, "parts", workers=1)
+    assert (rest.stop, rest.known_before, rest.done_now) == ("finished", 7, 11)
+    assert tables(folder / "parts") == tables(folder / "whole")
+    larger = sweep_of(GRID.replace("[1, 2, 4]", "[1, 2, 4, 8]"))
+    assert explore(larger, "parts", workers=1).done_now == 6  # a larger sweep takes what is there
+
+
+def test_damaged_part__is_named_and_its_work_done_again(folder, run):
+    sweep = sweep_of(GRID)
+    explore(sweep, "out", workers=1)
+    before = tables(folder / "out")
+    (part,) = (folder / "out" / "parts").iterdir()
+    part.write_bytes(part.read_bytes()[:-100] + b"x" * 100)
+    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
+    assert code == 0
+    assert told == f"out/parts/{part.name}: this part is damaged; what it held is done again\n"
+    assert tables(folder / "out") == before
+    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+
+
+def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
+    sweep = sweep_of(GRID)
+    monkeypatch.setattr("accelsim.explore.run.FLUSH_SECONDS", 0.0)
+    write, count = store.write_directory, 0
+
+    def fills_up(directory, files):
+        nonlocal count
+        count += 1
+        if count > 5:
+            raise OSError(errno.ENOSPC, "No space left on device", str(directory))
+        return write(directory, files)
+
+    monkeypatch.setattr(store, "write_directory", fills_up)
+    with pytest.raises(AccelsimError, match="No space left on device; what was written before is kept: make room"):
+        explore(sweep, "out", workers=1)
+    monkeypatch.undo()
+    rest = explore(sweep, folder / "out", workers=1)
+    assert (rest.known_before, rest.done_now) == (5, 13)
+
+
+def test_pool__replaces_workers_that_die(folder):
+    """One of two processes is killed at its first result, and again later: nothing is lost, and the bytes are the same."""
+    sweep = sweep_of(GRID)
+    explore(sweep, "alone", workers=1)
+    killed = []
+
+    class Killing(Pool):
+        def finished(self, seconds):
+            rows = super().finished(seconds)
+            if rows and len(killed) < 2 and self.busy:
+                killed.append(self.pids()[0])
+                os.kill(killed[-1], signal.SIGKILL)
+            return rows
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("accelsim.explore.run.Pool", Killing)
+        explored = explore(sweep, "pool", workers=2)
+    assert len(killed) == 2
+    assert explored.done_now == 18
+    assert tables(folder / "pool") == tables(folder / "alone")
+
+
+def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
+    """A Dask scheduler with three worker processes, two of which are killed in the middle."""
+    pytest.importorskip("distributed")
+    sweep = sweep_of("  parameters: {glb: {from: 16 B, to: 176 B, step: 8 B}, pe: [1, 2]}\n")
+    explore(sweep, "alone", workers=1)
+    environment = {**os.environ, "DASK_DISTRIBUTED__DASHBOARD__LINK": "none"}
+    begin = [sys.executable, "-W", "ignore", "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
+    processes = [subprocess.Popen([*begin, "--port", "0", "--scheduler-file", "at.json"], env=environment,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]  # fmt: skip
+    begin[4:] = [
+        "distributed.cli.dask_worker",
+        "--no-dashboard",
+        "--no-nanny",
+        "--nthreads",
+        "1",
+        "--scheduler-file",
+        "at.json",
+    ]
+    try:
+        wait_for(lambda: Path("at.json").exists())
+        for number in range(3):
+            processes.append(subprocess.Popen([*begin, "--name", str(number)], env=environment,
+                                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
+        import json
+
+        address = json.loads(Path("at.json").read_text())["address"]
+        waiting = Cluster(Plan((), sweep.mapper), address)
+        wait_for(lambda: waiting.many == 3)
+        waiting.close()
+        links, left = [], [processes[1], processes[2]]
+
+        def kill_some(state):
+            if left and state.fresh >= (4 if len(left) == 2 else 24):
+                left.pop().kill()
+
+        explored = explore(sweep, "cluster", scheduler=address, on_state=kill_some, on_cluster=links.append)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert not left
+    assert len(links) == 1
+    assert explored.done_now == 2 * sweep.grid
+    assert tables(folder / "cluster") == tables(folder / "alone")
+
+
+def wait_for(ready, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_where__chooses_rows_by_their_columns(folder):
+    sweep = sweep_of(GRID)
+    explore(sweep, "out", workers=1)
+    rows, values = read_designs("out"), {p.name: p.values for p in sweep.parameters}
+    chosen = where(rows, "glb >= 32 B and (pe == 2 or front) and status == 'mapped'", values)
+    assert {row["design"] for row in chosen} == {
+        row["design"] for row in rows if row["glb"] != "16 B" and (row["pe"] == 2 or row["front"])
+    }
+    with pytest.raises(AccelsimError, match=r"--where: 'gbl' is unknown; did you mean 'glb'\? \(at character 1\)"):
+        where(rows, "gbl > 3 B", values)
+
+
+def test_no_design__is_an_error_with_its_reason(folder, run):
+    Path("s.yaml").write_text(
+        "sweep:\n  architecture: little.yaml\n  workloads: [net.yaml]\n" + GRID + "  conditions: [pe > 9]\n"
+    )
+    assert run("explore", "s.yaml", "--workers", "1") == (2, "", "s.yaml: no design meets all conditions\n")
+    sweep_of(GRID + "  objectives: [area]\n")
+    code, _, told = run("explore", "s.yaml", "--workers", "1")
+    assert (code, told.splitlines()[0]) == (2, "there is no machine for any design; glb = 16 B, pe = 1:")
+    assert "the architecture tells no area; write `area: …`" in told
+
+
+def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("accelsim.explore.cluster._TIMEOUT", "300ms")
+    sweep_of(GRID)
+    code, _, told = run("explore", "s.yaml", "--scheduler", "tcp://127.0.0.1:9")
+    assert code == 2
+    assert told.startswith("--scheduler tcp://127.0.0.1:9: no Dask scheduler answers there (")
+
+
+def test_design_at__counts_the_last_parameter_fastest(folder):
+    sweep = sweep_of(GRID)
+    assert design_at(sweep, 5) == Design(5, ("32 B", "4"))
