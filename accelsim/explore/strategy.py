@@ -20,8 +20,10 @@ from accelsim.explore.sweep import Sweep
 NO_OPTUNA = "optuna is not installed, and `strategy: optuna` needs it; `pip install 'accelsim[optuna]'`"
 _LISTED = 1_000_000
 """A random choice from a grid no larger than this goes through a permutation of it."""
-_ASKS = 20
-"""Designs that optuna may propose for each one wanted: some were looked at before, others break a condition."""
+_ASKS = 200
+"""Proposals for each design that is wanted: some were looked at before, others break a condition."""
+_FRUITLESS = 10
+"""After so many in a row that are of no use, designs are drawn at random until one is new."""
 Values = tuple[float, ...] | None
 
 
@@ -121,6 +123,7 @@ class Optuna:
                 if ordered
                 else optuna.distributions.CategoricalDistribution(list(range(many)))
             )
+        self._rng = np.random.default_rng(sweep.seed)
         self._known: dict[int, Values] = {}
         self._trials: dict[int, list[Any]] = {}
         self._asks = _ASKS * self.total
@@ -129,8 +132,14 @@ class Optuna:
         """Next wave: designs not looked at before; what optuna learns of others it is told at once."""
         wave: list[Design] = []
         size = min(self.sweep.wave, self.total - len(self._known))
+        fruitless = 0
         while len(wave) < size and self._asks > 0:
             self._asks -= 1
+            fruitless += 1
+            if fruitless > _FRUITLESS:
+                self.study.enqueue_trial(
+                    {p.name: int(self._rng.integers(len(p.values))) for p in self.sweep.parameters}
+                )
             trial = self.study.ask(self._space)
             number = 0
             for parameter in self.sweep.parameters:
@@ -145,6 +154,7 @@ class Optuna:
             else:
                 self._trials[number] = [trial]
                 wave.append(design)
+                fruitless = 0
         return wave
 
     def tell(self, wave: Sequence[Design], values: Sequence[Values]) -> None:

@@ -17,7 +17,7 @@ _WIDE = 17
 """Longer values take two columns."""
 
 
-def page(title: str, lead: str, sections: str, data: dict[str, Any]) -> str:
+def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str = "report.js") -> str:
     """Make the whole file.
 
     Parameters
@@ -30,6 +30,8 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any]) -> str:
         HTML of what follows.
     data : dict
         What the script draws.
+    script : str
+        Name of the script.
 
     Raises
     ------
@@ -42,7 +44,7 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any]) -> str:
         sections=sections,
         style=_file("report.css"),
         plotly=_plotly(),
-        script=_file("report.js"),
+        script=_file(script),
         data=embedded(data),
     )
 
