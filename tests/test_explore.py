@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from browser import Page, find_browser
+
 from accelsim import load_architecture, load_workload, map_einsum
 from accelsim.errors import AccelsimError
 from accelsim.explore import load_sweep, store
@@ -25,6 +27,8 @@ from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
 from accelsim.explore.tables import DESIGNS, RESULTS, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
+from accelsim.html.explore import sweep_report
+from accelsim.plots import explore as plots
 
 MACHINE = """
 params: {glb: 64 B, pe: 2, bandwidth: 4 B/cycle, mac: 1 pJ, clock: 1 GHz, free: 1}
@@ -256,8 +260,7 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
     sweep = sweep_of("  parameters: {glb: {from: 16 B, to: 176 B, step: 8 B}, pe: [1, 2]}\n")
     explore(sweep, "alone", workers=1)
     begin = [sys.executable, "-W", "ignore", "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    log = Path("log").open("w")
-    start = functools.partial(subprocess.Popen, stdout=log, stderr=log)
+    start = functools.partial(subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     processes = [start([*begin, "--port", "0", "--scheduler-file", "at.json"])]
     begin[4:] = ["distributed.cli.dask_worker", "--no-dashboard", "--no-nanny", "--nthreads", "1"]
     begin += ["--scheduler-file", "at.json"]
@@ -279,7 +282,6 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
         for process in processes:
             process.kill()
             process.wait()
-        log.close()
     assert not left
     assert len(links) == 1
     assert explored.done_now == 2 * sweep.grid
@@ -326,3 +328,41 @@ def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):
 def test_design_at__counts_the_last_parameter_fastest(folder):
     sweep = sweep_of(GRID)
     assert design_at(sweep, 5) == Design(5, ("32 B", "4"))
+
+
+def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run):
+    """Equal input gives equal bytes; what is drawn are the rows of the tables."""
+    sweep_of(GRID + "  prune: true\n  wave: 2\n")
+    assert run("explore", "s.yaml", "-o", "out", "--workers", "1", "--html", "page.html")[0] == 0
+    rows, about = read_designs("out"), json.loads(Path("out/sweep.json").read_text())
+    kinds = [row["kind"] for row in plots.designs_front_table(rows, about)]
+    assert kinds.count("front") == sum(row["front"] for row in rows)
+    assert kinds.count("pruned") == sum(row["status"] == "pruned" for row in rows)
+    mapped = [row for row in rows if row["status"] == "mapped"]
+    for row in plots.parallel_table(rows, about):
+        assert all(0 <= row[name] <= 1 for name in ("glb", "pe", "energy_pj", "cycles"))
+    told = plots.sensitivity_table(rows, about)
+    assert min(row["least"] for row in told) == min(row["energy_pj"] for row in mapped)
+    assert sum(row["designs"] for row in told if row["parameter"] == "pe") == len(mapped)
+    for kind in plots.PLOTTED:
+        pictures = []
+        for _ in range(2):
+            assert run("explore", "out", "--plot", kind, "--picture", "p.svg", "--quiet")[0] == 0
+            pictures.append(Path("p.svg").read_bytes())
+        assert pictures[0] == pictures[1]
+    page = Path("page.html").read_text()
+    assert "9 designs of little.yaml for net" in page
+    assert run("explore", "out", "--plot", "front", "--picture", "p.gif")[0] == 2
+
+
+@pytest.mark.skipif(find_browser() is None, reason="no Chromium")
+def test_page__draws_without_errors(folder):
+    sweep = sweep_of(GRID)
+    explore(sweep, "out", workers=1)
+    Path("page.html").write_text(sweep_report(read_designs("out"), json.loads(Path("out/sweep.json").read_text())))
+    with Page(folder / "page.html") as page:
+        assert page.errors == []
+        assert page.run("document.querySelectorAll('#scatter-plot .plot-container').length") == 1
+        assert page.run("document.querySelectorAll('#front tbody tr').length") == sum(
+            row["front"] for row in read_designs("out")
+        )

@@ -99,6 +99,8 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         refuse_without_pyarrow()
+        from pyarrow import parquet  # noqa: F401  # takes 0.2 s, once
+
         self.folder = Path(folder)
         self.rows: dict[str, Row] = {}
         self.damaged: list[str] = []

@@ -97,3 +97,4 @@ for (const head of document.querySelectorAll("table.sortable th")) head.addEvent
 dark.addEventListener("change", () => { scatter(); parallel(); });
 scatter();
 parallel();
+document.documentElement.dataset.ready = "true";

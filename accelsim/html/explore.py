@@ -20,11 +20,12 @@ _FRAMES = """<section id="scatter"><h2>One cost against another</h2>
 <label>colour <select id="colour"></select></label>
 <label><input id="log-axes" type="checkbox"> logarithmic</label></p>
 <div id="scatter-plot" class="plot" role="img" aria-label="Scatter plot of the designs"></div>
-<p class="note">Each dot is a design; rings are on the front; triangles are bounds of designs that were not mapped, because
-a finished one beats whatever they could reach.</p></section>
+<p class="note">Each dot is a design; rings are on the front; triangles are bounds of designs that were not mapped,
+because a finished one beats whatever they could reach.</p></section>
 <section id="parallel"><h2>Parameters and costs of each design</h2>
 <p class="note">Drag along an axis to choose designs by their values.</p>
-<div id="parallel-plot" class="plot" role="img" aria-label="Parallel coordinates of the mapped designs"></div></section>"""
+<div id="parallel-plot" class="plot" role="img" aria-label="Parallel coordinates of the mapped designs"></div>
+</section>"""
 
 
 def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
@@ -67,24 +68,25 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
         if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
     ]
     heads = ["design", *varied, *(LABELS[name][0].partition(" [")[0] for name in costs)]
-    listing = [
-        [(str(row["design"]), float(row["design"])), *(str(row[name]) for name in varied),
-         *((in_words(name, row[name]), float(row[name] if row[name] is not None else -1)) for name in costs)]
+    listing: list[list[str | tuple[str, float]]] = [
+        [(str(row["design"]), float(row["design"]))]
+        + [str(row[name]) for name in varied]
+        + [(in_words(name, row[name]), -1.0 if row[name] is None else float(row[name])) for name in costs]
         for row in sorted(best, key=lambda r: (r[about["columns"][0]], r["design"]))[:_LISTED]
-    ]  # fmt: skip
-    sections = _section(
-        "figures", "In numbers", figures("Best designs", "Each alone; together they need not be one.", cards)
-    )
-    sections += _FRAMES + _section(
-        "front", "The front", table(f"The {len(listing)} designs of the front", heads, listing)
-    )
+    ]
+    note = "Each alone; together they need not be one design."
+    sections = [
+        _section("figures", "In numbers", figures("Best designs", note, cards)),
+        _FRAMES,
+        _section("front", "The front", table(f"{len(listing)} designs of the front", heads, listing)),
+    ]
     mapped = sum(row["status"] == "mapped" for row in rows)
     pruned = sum(row["status"] == "pruned" for row in rows)
     lead = (
         f"{len(rows):,} designs of {about['inputs']['architecture']['file']} for {', '.join(about['networks'])}: "
         f"{mapped:,} mapped, {pruned:,} pruned, {len(best):,} on the front in {', '.join(about['objectives'])}."
     )
-    return page(about["name"], lead, sections, data, "explore.js")
+    return page(about["name"], lead, "".join(sections), data, "explore.js")
 
 
 def _section(name: str, title: str, content: str) -> str:

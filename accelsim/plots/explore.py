@@ -126,10 +126,9 @@ def parallel_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]
     """
     mapped = [row for row in rows if row["status"] == "mapped"]
     axes = _parallel_axes(mapped, about)
-    return [
-        {"design": row["design"], "front": bool(row["front"]), **{name: place(row[name]) for name, place in axes.items()}}
-        for row in mapped
-    ]  # fmt: skip
+    heads = ({"design": row["design"], "front": bool(row["front"])} for row in mapped)
+    places = ({name: place(row[name]) for name, place in axes.items()} for row in mapped)
+    return [{**head, **place} for head, place in zip(heads, places, strict=True)]
 
 
 def _ordered(name: str, values: Sequence[Any]) -> list[Any]:
@@ -291,7 +290,7 @@ def _draw_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
     if table:
         values = [row[key] for row in table for key in ("least", "mean") if row[key] > 0]
         _scale(ax, False, values)
-    crowded = sum(map(len, texts)) + 2 * len(texts) > letters_beside(ax, "xtick.labelsize")
+    crowded = max(map(len, texts), default=0) + 1 > letters_beside(ax, "xtick.labelsize") / max(1.0, x)
     ax.set_xticks(places, texts, rotation=90 if crowded else 0)
     ax.set_ylabel(label)
     put_title(ax, about["name"], f"{label.partition(' [')[0]} over each parameter", legend=bool(table), above=12)
