@@ -279,17 +279,15 @@ class _Run:
     def _start(self, record: Record) -> None:
         try:
             machine = self.made.pop(record.design.number, None) or self.machines.make(record.design)
-            quick = self._quick(machine)
             record.machine, record.area_um2 = machine, machine.area_um2
-            least = judging.total(self.sweep, machine, self._spread(quick))
-            self._refuse_unknown(least)
+            self._refuse_unknown(judging.total(self.sweep, machine, [Bound(1.0, 1.0)] * len(self.layer_of)))
         except AccelsimError as error:
             self._end(record, "invalid", str(error))
             return
         if (machine.area_um2 or 0.0) > self.sweep.most_area_um2:
             self._end(record, "over_area", f"{machine.area_um2:.6g} um2")
             return
-        if self.sweep.prune and self._beaten(record, quick):
+        if self.sweep.prune and self._beaten(record, self._quick(machine)):
             return
         if self.tables_bound:
             record.stage = "bound"

@@ -11,15 +11,26 @@ function layout(more) {
   const line = dark.matches ? "#444444" : "#dddddd";
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: ink };
   return {
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13 }, height: 460,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13 },
     margin: { l: 70, r: 20, t: 20, b: 60 }, legend: { orientation: "h", y: 1.08 },
     ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis },
   };
 }
 
-function options(id, entries, chosen) {
-  for (const [value, text] of entries) by_id(id).add(new Option(text, value, false, value === chosen));
-  by_id(id).addEventListener("change", scatter);
+function draw() {
+  scatter();
+  parallel();
+}
+
+function options(id, entries, first) {
+  for (const [value, text] of entries) by_id(id).add(new Option(text, value, value === first, value === first));
+  by_id(id).addEventListener("change", draw);
+}
+
+// Designs that have the values chosen for their parameters.
+function chosen() {
+  const wanted = data.parameters.map((_, i) => by_id(`only-${i}`).value);
+  return data.designs.filter((d) => wanted.every((at, i) => at === "" || d[PLACES][i] === Number(at)));
 }
 
 function words(design) {
@@ -36,7 +47,7 @@ function scatter() {
   };
   const traces = [];
   for (const [status, [name, symbol, color, size]] of Object.entries(looks)) {
-    const own = data.designs.filter((d) => d[STATUS] === status && d[COSTS][x] !== null && d[COSTS][y] !== null);
+    const own = chosen().filter((d) => d[STATUS] === status && d[COSTS][x] !== null && d[COSTS][y] !== null);
     if (!own.length) continue;
     const marker = { symbol, size, color, line: { width: status === "front" ? 2.5 : 0, color } };
     if (coloured >= 0) {
@@ -46,7 +57,7 @@ function scatter() {
       });
     }
     traces.push({
-      type: "scattergl", mode: "markers", name: `${name} (${own.length})`, marker, hovertext: own.map(words),
+      type: "scatter", mode: "markers", name: `${name} (${own.length})`, marker, hovertext: own.map(words),
       hoverinfo: "text+x+y", x: own.map((d) => d[COSTS][x] * data.costs[x].scale),
       y: own.map((d) => d[COSTS][y] * data.costs[y].scale),
     });
@@ -57,22 +68,45 @@ function scatter() {
   }), { responsive: true, displaylogo: false });
 }
 
+function ends(at) {
+  const own = data.designs.map((d) => d[COSTS][at]).filter((value) => value !== null);
+  return [Math.min(...own), Math.max(...own)];
+}
+
 function parallel() {
-  const own = data.designs.filter((d) => d[STATUS] === "front" || d[STATUS] === "mapped");
-  if (!own.length) return;
-  const dimensions = data.parameters.map((p, i) => ({
-    label: p.name, values: own.map((d) => d[PLACES][i]), tickvals: p.values.map((_, at) => at), ticktext: p.values,
-  }));
-  for (const name of data.objectives) {
-    const at = index_of(name);
-    dimensions.push({ label: data.costs[at].label, values: own.map((d) => d[COSTS][at] * data.costs[at].scale) });
-  }
-  const line = {
-    color: own.map((d) => Number(d[STATUS] === "front")), cmin: 0, cmax: 1,
-    colorscale: [[0, dark.matches ? "#666666" : "#bbbbbb"], [1, "#D55E00"]],
+  const own = chosen().filter((d) => d[STATUS] === "front" || d[STATUS] === "mapped");
+  const costs = data.objectives.map(index_of);
+  const limits = costs.map(ends);
+  const along = (value, [low, high]) => {
+    if (high <= low) return 0.5;
+    return low > 0 && high > 3 * low ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
   };
-  Plotly.react("parallel-plot", [{ type: "parcoords", dimensions, line }],
-    layout({ margin: { l: 80, r: 60, t: 60, b: 30 } }), { responsive: true, displaylogo: false });
+  const heights = (d) => [
+    ...data.parameters.map((p, i) => d[PLACES][i] / (p.values.length - 1)),
+    ...costs.map((at, i) => along(d[COSTS][at], limits[i])),
+  ];
+  const names = [...data.parameters.map((p) => p.name), ...costs.map((at) => data.costs[at].label)];
+  const traces = [["mapped", "dominated", "#999999", 0.5], ["front", "front", "#D55E00", 1.5]].map(([status, name, color, width]) => {
+    const [x, y, text] = [[], [], []];
+    for (const d of own.filter((each) => each[STATUS] === status)) {
+      heights(d).forEach((height, i) => { x.push(i); y.push(height); text.push(words(d)); });
+      x.push(null); y.push(null); text.push("");
+    }
+    return { type: "scatter", mode: "lines", name, x, y, text, hoverinfo: "text", line: { color, width } };
+  });
+  const annotations = [];
+  const note = (x, y, text) => annotations.push({ x, y, text, showarrow: false, xanchor: "left", xshift: 4, font: { size: 11 } });
+  data.parameters.forEach((p, i) => p.values.forEach((text, at) => {
+    const every = Math.ceil(p.values.length / 8);
+    if (at % every === 0 || at === p.values.length - 1) note(i, at / (p.values.length - 1), text);
+  }));
+  costs.forEach((at, i) => limits[i].forEach((value, top) => {
+    note(data.parameters.length + i, limits[i][0] < limits[i][1] ? top : 0.5, String(Number((value * data.costs[at].scale).toPrecision(3))));
+  }));
+  Plotly.react("parallel-plot", traces, layout({
+    annotations, xaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [-0.1, names.length - 0.4] },
+    yaxis: { showticklabels: false, showgrid: false, zeroline: false, range: [-0.05, 1.05] }, margin: { l: 20, r: 20, t: 20, b: 60 },
+  }), { responsive: true, displaylogo: false });
 }
 
 function sort_by(head) {
@@ -92,9 +126,9 @@ const costs = data.costs.map((cost) => [cost.name, cost.label]);
 options("x-axis", costs, data.across);
 options("y-axis", costs, data.up);
 options("colour", [["", "status"], ...data.parameters.map((p) => [p.name, p.name])], "");
-by_id("log-axes").addEventListener("change", scatter);
+data.parameters.forEach((p, i) => options(`only-${i}`, [["", "all"], ...p.values.map((text, at) => [String(at), text])], ""));
+by_id("log-axes").addEventListener("change", draw);
 for (const head of document.querySelectorAll("table.sortable th")) head.addEventListener("click", () => sort_by(head));
-dark.addEventListener("change", () => { scatter(); parallel(); });
-scatter();
-parallel();
+dark.addEventListener("change", draw);
+draw();
 document.documentElement.dataset.ready = "true";

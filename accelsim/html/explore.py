@@ -14,7 +14,8 @@ Rows = Sequence[Mapping[str, Any]]
 MOST = 20_000
 """Designs of a page at most; those of the front go first."""
 _LISTED = 500
-_FRAMES = """<section id="scatter"><h2>One cost against another</h2>
+_FRAMES = """<section id="only"><h2>Designs shown</h2><p class="controls">$only</p></section>
+<section id="scatter"><h2>One cost against another</h2>
 <p class="controls"><label>up <select id="y-axis"></select></label>
 <label>across <select id="x-axis"></select></label>
 <label>colour <select id="colour"></select></label>
@@ -23,7 +24,8 @@ _FRAMES = """<section id="scatter"><h2>One cost against another</h2>
 <p class="note">Each dot is a design; rings are on the front; triangles are bounds of designs that were not mapped,
 because a finished one beats whatever they could reach.</p></section>
 <section id="parallel"><h2>Parameters and costs of each design</h2>
-<p class="note">Drag along an axis to choose designs by their values.</p>
+<p class="note">Each line is a mapped design; costs that differ by more than a factor of 3 have a logarithmic
+axis.</p>
 <div id="parallel-plot" class="plot" role="img" aria-label="Parallel coordinates of the mapped designs"></div>
 </section>"""
 
@@ -74,10 +76,11 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
         + [(in_words(name, row[name]), -1.0 if row[name] is None else float(row[name])) for name in costs]
         for row in sorted(best, key=lambda r: (r[about["columns"][0]], r["design"]))[:_LISTED]
     ]
+    only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
     note = "Each alone; together they need not be one design."
     sections = [
         _section("figures", "In numbers", figures("Best designs", note, cards)),
-        _FRAMES,
+        _FRAMES.replace("$only", " ".join(only)),
         _section("front", "The front", table(f"{len(listing)} designs of the front", heads, listing)),
     ]
     mapped = sum(row["status"] == "mapped" for row in rows)
