@@ -14,10 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 from accelsim.errors import AccelsimError
-from accelsim.units import ENERGY_UNITS, FREQUENCY_UNITS, LARGEST, SIZE_UNITS, listed, near_miss, quoted
+from accelsim.units import AREA_UNITS, ENERGY_UNITS, FREQUENCY_UNITS, LARGEST, SIZE_UNITS, listed, near_miss, quoted
 
 Value = Fraction | str | bool
-AREA_UNITS = {"um2": 1, "mm2": 10**6}
 POWER_UNITS = {"uW": Fraction(1, 10**6), "mW": Fraction(1, 1000), "W": Fraction(1)}
 NUMBER, TEXT, TRUTH, MIXED = "number", "text", "condition", "product"
 _UNITS: dict[str, tuple[str, Fraction]] = {

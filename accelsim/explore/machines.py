@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from fractions import Fraction
 
 from accelsim import __version__
@@ -21,9 +22,7 @@ from accelsim.explore.sweep import Mapper, Sweep
 from accelsim.search.strategy import Objective
 from accelsim.spec import fields
 from accelsim.spec.source import Problems
-from accelsim.workload import ROLES, Einsum
-
-_ACTIONS = ("read", "write", "update", "leak")
+from accelsim.workload import Einsum
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +100,13 @@ class Machines:
         read = read_architecture(document.body, path, problems) if document else None
         if problems.found or read is None:
             raise SpecError(problems.found)
-        mark = _mark(read, bandwidths=True)
+        mark = _mark(read)
         alone = energy_alone(read, self.sweep.mapper)
-        return Machine(read, self._area(read, design), mark, _mark(read, bandwidths=False) if alone else mark)
+        return Machine(read, self._area(read, design), mark, _mark(unlimited(read)) if alone else mark)
 
     def _area(self, architecture: Architecture, design: Design) -> float | None:
         if self.sweep.area is None:
-            told: float | None = getattr(architecture, "area_um2", None)
-            return told
+            return architecture.area_um2
         try:
             value = self.sweep.area.value(self.values(design))
         except ExpressionError as error:
@@ -121,7 +119,7 @@ class Machines:
 def energy_alone(architecture: Architecture, mapper: Mapper) -> bool:
     """Whether the best mapping follows from the energies alone, so that no bandwidth changes it."""
     limited = mapper.constraints is not None and mapper.constraints.min_utilization > 0
-    leaks = any(architecture.energy.find(level.name, "*", "leak") for level in architecture.levels)
+    leaks = any(action == "leak" for _, _, action in architecture.energy.entries)
     return Objective.parse(mapper.objective).cycles == 0.0 and mapper.seconds is None and not leaks and not limited
 
 
@@ -131,47 +129,22 @@ def unlimited(architecture: Architecture) -> Architecture:
     return replace(architecture, levels=tuple(free))
 
 
-def _mark(architecture: Architecture, *, bandwidths: bool) -> str:
+_APART = ("name", "technology", "clock_hz", "areas", "energy_notes", "energy")
+"""What of an architecture neither model nor mapper looks at, and the energies, which count without their sources."""
+
+
+def _mark(architecture: Architecture) -> str:
     """Hash of all that model and mapper look at."""
-    table = architecture.energy
-    levels = []
-    for level in architecture.levels:
-        size = None if level.size_words is None else level.size_words // level.multiple_buffering
-        parts = level.partition_words
-        shares = parts and sorted((role, words // level.multiple_buffering) for role, words in parts.items())
-        rates = [str(r) for r in (level.bandwidth, level.read_bandwidth, level.write_bandwidth)] if bandwidths else []
-        energies = [_pj(architecture, level.name, role, action) for role in ROLES for action in _ACTIONS]
-        energies += [_pj(architecture, f"{level.name} network", "*", "transfer")]
-        axes = [(axis.size, axis.multicast, axis.spatial_reduction) for axis in (level.x, level.y)]
-        kept = sorted(level.keep), sorted(level.bypass)
-        levels.append(
-            (
-                level.name,
-                level.word_bits,
-                level.block_size,
-                size,
-                shares,
-                rates,
-                kept,
-                axes,
-                level.drain_reads,
-                energies,
-            )
-        )
-    compute = architecture.compute
-    whole = (levels, compute.name, compute.cycles_per_mac, table.energy_pj(compute.name, "*", "compute"))
-    return hashlib.sha256(repr(whole).encode()).hexdigest()
-
-
-def _pj(architecture: Architecture, component: str, role: str, action: str) -> float | None:
-    entry = architecture.energy.find(component, role, action)
-    return None if entry is None else entry.energy_pj
+    names = (each.name for each in fields_of(architecture) if each.name not in _APART)
+    parts = [(name, _plain(getattr(architecture, name))) for name in names]
+    energies = sorted((key, entry.energy_pj) for key, entry in architecture.energy.entries.items())
+    return hashlib.sha256(repr((parts, energies)).encode()).hexdigest()
 
 
 def layer_mark(einsum: Einsum) -> str:
     """Hash of a layer without its name and its repeats."""
-    tensors = [(t.name, t.ranks, t.role, t.bits, t.psum_bits, t.output) for t in einsum.tensors]
-    return hashlib.sha256(repr((list(einsum.dims.items()), tensors)).encode()).hexdigest()
+    shape = (list(einsum.dims.items()), [_plain(tensor) for tensor in einsum.tensors], _plain(einsum.unpadded))
+    return hashlib.sha256(repr(shape).encode()).hexdigest()
 
 
 def mapper_mark(mapper: Mapper) -> str:

@@ -12,13 +12,13 @@ from pathlib import Path
 from accelsim import library
 from accelsim.constraints import Constraints
 from accelsim.explore import expression
-from accelsim.explore.expression import AREA_UNITS, POWER_UNITS, Expression, ExpressionError, Value
+from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.explore.ranges import VALUES_FORM, read_values
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import listed, near_miss, quoted
+from accelsim.units import AREA_UNITS, listed, near_miss, quoted
 from accelsim.workload import Einsum
 
 OBJECTIVES = ("energy", "cycles", "time", "edp", "power", "area")
