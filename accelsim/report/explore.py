@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MOST = 40
 """Designs that a table shows at most."""
+_TOLD = 20
+"""Of fewer designs what one costs beside the mapper says nothing: the first one loads modules."""
 _SAID = {
     "mapped": "mapped", "pruned": "pruned (proved to be beaten)", "over_area": "over the area budget",
     "over_power": "over the power budget", "no_valid_mapping": "without a valid mapping",
@@ -92,7 +94,8 @@ def print_sweep(
         known = f", {run.known_before:,} known from before" if run.known_before else ""
         console.print(f"work         {run.done_now:,} layers mapped, bounded or evaluated now{known}")
         each = 1000 * run.overhead_seconds / max(1, len(rows))
-        console.print(f"time         {run.seconds:.3g} s, of it {each:.2g} ms a design beside the mapper (CPU)")
+        beside = f", of it {each:.2g} ms a design beside the mapper (CPU)" if len(rows) >= _TOLD else ""
+        console.print(f"time         {run.seconds:.3g} s{beside}")
         if run.stop == "interrupted":
             console.print("Interrupted; start the same command again to go on.")
     for status in ("invalid", "refused", "no_valid_mapping"):
