@@ -16,7 +16,7 @@ from accelsim.errors import TooManyChoices
 from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_UPDATE
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds_kernel import Block, NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
     EQUAL,
@@ -79,6 +79,10 @@ class Bounds:
         Least energy of an element's action.
     least : float64[L, L, T]
         Least share of reads that networks leave, for level, parent and tensor.
+    elided : float64[L]
+        What it costs to read the whole output at a level once.
+    copy_costs : float64[L + 1]
+        What the tables further in than a boundary count off at most for each further copy of the output there.
     values : float64[*]
         All tables; around_at, inside_at : int64[L], where each begins.
     """
@@ -96,6 +100,8 @@ class Bounds:
     networks: list[Spreading] = field(default_factory=list)
     deepest: list[int] = field(default_factory=list)
     least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    elided: Floats = field(default_factory=lambda: np.zeros(0))
+    copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
     numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
     def around_number(self, level: int, statuses: Statuses) -> int:
@@ -150,7 +156,7 @@ class BoundsMaker:
         for level, parent, t in np.ndindex(*least.shape):
             least[level, parent, t] = self._corner(parent, level, t)
         self.bounds = Bounds(grid, structure, all_statuses(structure), pj, least)
-        may = grid.space.keep.copy()
+        self.may_keep = may = grid.space.keep.copy()
         for level, t in grid.space.free_keeps:
             may[level, t] = True
         deepest = [int(np.flatnonzero(may[:, t]).max()) for t in range(self.tensors)]
@@ -175,9 +181,24 @@ class BoundsMaker:
         self.apart = [
             float(np.max(options.apart, initial=1.0)) if len(options.apart) else 1.0 for options in grid.options
         ]
+        self._count_off()
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
         self.fits = [fitting_keeps(grid.space, self.shapes.box, level) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
+
+    def _count_off(self) -> None:
+        """Note what the output's words cost that are not fetched, because each has no older value the first time."""
+        t = int(self.c.output[0])
+        whole = 0.0 if self.c.windowed[t] else float(self.c.whole[t])
+        pj = self.bounds.pj[:, t] * whole
+        self.bounds.elided = pj[:, BY_READ].copy()
+        self.entering = pj[:, BY_TRANSFER].copy()
+        self.entering[:-1] += pj[1:, BY_WRITE] + pj[1:, BY_READ]
+        costs = np.zeros(self.levels + 1)
+        for level in range(self.levels - 1, -1, -1):
+            keeps = level == self.levels - 1 or self.may_keep[level + 1, t]
+            costs[level] = self.apart[level] * (costs[level + 1] + (self.entering[level] if keeps else 0.0))
+        self.bounds.copy_costs = costs
 
     def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
         """Statuses without what makes no difference from a table inwards.
@@ -370,7 +391,6 @@ class BoundsMaker:
                         number[key] = len(inner)
                         inner.append(key)
                     target[m, k, way] = number[key]
-        output = int(self.c.output[0])
         spreading = Spreading(
             level=np.array([level], np.int64),
             keeps=keeps,
@@ -389,8 +409,8 @@ class BoundsMaker:
                 np.int64,
             ),
             loose=np.array([self.bounds.structure.loose]),
-            seen_below=np.array([math.prod(self.apart[:level])]),
-            seen_above=np.array([math.prod(self.apart[: context[output][0]]) for context in contexts]),
+            elided=self.entering[level : level + 1],
+            further=self.bounds.copy_costs[level + 1 : level + 2],
             edges=self.edges[level],
             inner_edges=self.edges[level + 1],
         )

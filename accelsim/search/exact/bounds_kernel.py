@@ -252,9 +252,9 @@ class Spreading(NamedTuple):
     that pass the next level sharing the least or the most; passing : int64[K, W], these tensors, -1 after the last;
     least : float64[C, K, W], the least share assumed inside; status : int64[Q, T]; window : int64[1], tensor, -1 none;
     step : int64[D], what a step of its dimensions moves the box by for each unit of tile; rank : int64[D]; loose :
-    bool[1]; seen_below, seen_above : float64[1], float64[C], largest number of copies of the output at the next
-    level's and the parent's instances; edges : float64[B] spreads inside up to this, for the tables of this level;
-    inner_edges : float64[B'].
+    bool[1]; elided : float64[1], what the output's words cost that are not fetched because no older value is there, for
+    each copy of the output at the next level; further : float64[1], the same further in, at most; edges : float64[B]
+    spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
     """
 
     level: Ints
@@ -268,8 +268,8 @@ class Spreading(NamedTuple):
     status: Ints
     inner_status: Ints
     loose: Bools
-    seen_below: Floats
-    seen_above: Floats
+    elided: Floats
+    further: Floats
     edges: Floats
     inner_edges: Floats
 
@@ -419,8 +419,9 @@ def _sweep_contexts(
     level = p.level[0]
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
+    copies = options.apart[o]
     for m in range(p.parent.shape[0]):
-        fixed = 0.0
+        fixed = -(copies - 1.0) * p.further[0]
         for t in range(tensors):
             scratch.each[t] = 0.0
             if not innermost and not p.keeps[k, t]:
@@ -439,12 +440,8 @@ def _sweep_contexts(
                 if c.windowed[t]:
                     each -= 0.0 if innermost else pj[level + 1, t, BY_WRITE]
                 else:
-                    whole = float(c.whole[t])
                     each += pj[level, t, BY_TRANSFER] + share * pj[above, t, BY_READ]
-                    seen = min(options.apart[o] * p.seen_below[0] * whole, words)
-                    fixed -= p.seen_above[m] * whole * pj[above, t, BY_READ] + seen * pj[level, t, BY_TRANSFER]
-                    if not innermost:
-                        fixed -= seen * pj[level + 1, t, BY_WRITE]
+                    fixed -= copies * p.elided[0]
             scratch.each[t] = words * each
         ways = 1
         for w in range(p.passing.shape[1]):

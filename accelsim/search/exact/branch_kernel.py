@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import DOWN, PARTIAL, READS, TILE, UP, USED, Detail
+from accelsim.model.detail import DOWN, PARTIAL, PARTS_APART, READS, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
@@ -89,7 +89,11 @@ def _bound(
         return best
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
     ported = g.port.shape[0] > 0 and not goal.energy_only[0]
-    known = known_port_cycles(c, path, level) if ported else 0.0
+    parent = path.parent[level, c.output[0]]
+    copies = float(s.level[parent, PARTS_APART])
+    known = known_port_cycles(c, path, level) - copies * g.elided[1, parent] if ported else 0.0
+    settled = path.energy[level] - copies * g.elided[0, parent]
+    settled -= float(s.level[level, PARTS_APART] - 1) * g.copy_costs[level]
     for b in range(spreads):
         cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
@@ -97,7 +101,7 @@ def _bound(
         cycles = max(float(least_cycles), cycles)
         if cycles > float(g.most_cycles[0]):
             continue
-        energy, port = path.energy[level], known
+        energy, port = settled, known
         for way in range(path.context.shape[1]):
             weight = path.weight[level, way]
             if weight > 0.0:

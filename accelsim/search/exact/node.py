@@ -28,6 +28,9 @@ class Guide(NamedTuple):
     orders it stands; every_first :
     int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
     window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
+    elided : float64[2, L], what it costs to read the whole output at a level once, in energy and in cycles of the
+    outermost port; copy_costs : float64[L + 1], what the tables further in count off at most for each further copy of
+    the output;
     needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
     that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave;
     most_words : int64[1], storage words at the outermost level that no mapping may exceed.
@@ -65,6 +68,8 @@ class Guide(NamedTuple):
     macs: Floats
     most_cycles: Ints
     start: Floats
+    elided: Floats
+    copy_costs: Floats
     needed: Ints
     deepest: Ints
     least_inside: Floats

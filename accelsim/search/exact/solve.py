@@ -106,13 +106,13 @@ def make_goal(
     )
 
 
-def make_guide(bounds: Bounds, port: Floats, every: bool, alike: bool = False) -> Guide:
+def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = False) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
     ----------
-    port : float64[*]
-        Cost-to-go tables in cycles of the outermost port; may be empty.
+    port : Bounds, optional
+        Cost-to-go tables in cycles of the outermost port, if that has a limit.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
@@ -156,7 +156,7 @@ def make_guide(bounds: Bounds, port: Floats, every: bool, alike: bool = False) -
     return Guide(
         in_time=grid.in_time,
         values=bounds.values,
-        port=port,
+        port=np.zeros(0) if port is None else port.values,
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -186,6 +186,8 @@ def make_guide(bounds: Bounds, port: Floats, every: bool, alike: bool = False) -
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
         start=np.array([_certain_energy(grid)]),
+        elided=np.array([each.elided if each else np.zeros(levels) for each in (bounds, port)]),
+        copy_costs=bounds.copy_costs,
         needed=_needed_words(space),
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
@@ -334,7 +336,7 @@ class Solver:
         self.grid = make_grid(space)
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
         port = outer_port_cycles(self.grid) if cycles else None
-        slow = np.zeros(0) if port is None else make_bounds(self.grid, spreads, port, deadline).values
+        slow = None if port is None else make_bounds(self.grid, spreads, port, deadline)
         self.guide = make_guide(self.bounds, slow, every, alike)
         self.stop = np.zeros(1, np.int64)
 
