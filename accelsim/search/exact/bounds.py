@@ -15,15 +15,13 @@ import numpy as np
 from accelsim.errors import TooManyChoices
 from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import Floats, Ints
+from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds_kernel import Block, NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
-    EQUAL,
-    FURTHER,
+    FIXED,
     NONE,
     WAIT,
-    OrderClass,
     Statuses,
     Structure,
     all_statuses,
@@ -222,7 +220,8 @@ class BoundsMaker:
             inside.append(list(dict.fromkeys(self.reduce(s, level, False) for s in outer)))
             met = list(self.bounds.statuses)
             for statuses in inside[-1] if level else []:
-                met += [s for order_class in order_classes(structure, statuses) for _, s in order_class.terms]
+                terms = itertools.chain.from_iterable(each.terms for each in order_classes(structure, statuses))
+                met += itertools.chain.from_iterable(term.statuses for term in terms)
             around.append(list(dict.fromkeys(self.reduce(s, level, True) for s in met)))
         return around, inside
 
@@ -278,9 +277,11 @@ class BoundsMaker:
         bounds.networks = [spreading for spreading, _ in plans]
         self._refuse_endless()
         for level in range(self.levels - 1, -1, -1):
-            spreading, around = bounds.networks[level], bounds.around[level]
+            around = bounds.around[level]
+            costs = self._costs_anything(level, contexts[level])
+            spreading = _only(bounds.networks[level], costs)
             tiles = np.flatnonzero(spreading.fits.any(axis=0)) if level < self.levels - 1 else np.zeros(1, np.int64)
-            out = np.full((self.shapes.total, *around.values.shape[:3]), np.inf)
+            out = np.full((self.shapes.total, int(costs.sum()), *around.values.shape[1:3]), np.inf)
             inside = np.ascontiguousarray(np.moveaxis(further.values, -1, 0))
             go = max(1, IN_ONE_GO // max(1, len(self.grid.options[level].spread)))
             for first in range(0, len(tiles), go):
@@ -298,11 +299,18 @@ class BoundsMaker:
                     make_detail(self.encoded),
                     scratch,
                 )
-            around.values[:] = np.moveaxis(out, 0, -1)
+            around.values[costs] = np.moveaxis(out, 0, -1)
+            around.values[~costs] = 0.0
             if level:
                 further = bounds.inside[level]
-                self._fill_inside(level, around, further)
+                self._fill_inside(level, around, further, costs)
         return bounds
+
+    def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
+        """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
+        pj = self.bounds.pj
+        further = bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER].any())
+        return np.array([further or any(pj[above, t].any() for t, (above, _) in enumerate(each)) for each in contexts])
 
     def _look_at_clock(self) -> None:
         if self.deadline is not None and time.monotonic() > self.deadline:
@@ -416,12 +424,13 @@ class BoundsMaker:
         )
         return spreading, inner
 
-    def _fill_inside(self, level: int, around: Table, table: Table) -> None:
+    def _fill_inside(self, level: int, around: Table, table: Table, costs: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
         pairs, moves = self._steps(level)
         offsets, values = np.zeros(self.shapes.total, np.int64), np.zeros(self.shapes.total)
         blocks = [self._blocks(level, statuses) for statuses in table.statuses]
-        for at in range(len(around.contexts)):
+        table.values[~costs] = 0.0
+        for at in np.flatnonzero(costs):
             for q, found in enumerate(blocks):
                 for b in range(len(around.edges)):
                     out = table.values[at, q, b]
@@ -475,52 +484,61 @@ class BoundsMaker:
         for order_class in order_classes(self.bounds.structure, statuses):
             if any(not self.grid.in_time[level, d, 0] for d in every - order_class.allowed):
                 continue
-            if order_class.condition and not self._possible(order_class):
-                continue
-            if order_class.condition == FURTHER and self.deepest[self.bounds.structure.window] < level + 2:
-                continue
-            terms: list[tuple[frozenset[int], Statuses]] = []
-            for mask, after in order_class.terms:
-                reduced = self.reduce(after, level, True)
-                if terms and terms[-1][1] == reduced:
+            terms: list[tuple[frozenset[int], tuple[Statuses, ...], int]] = []
+            for term in order_class.terms:
+                reduced = tuple(self.reduce(after, level, True) for after in term.statuses)
+                phase = term.phase if len(set(reduced)) > 1 else FIXED
+                reduced = reduced if phase else reduced[:1]
+                if terms and terms[-1][1:] == (reduced, phase):
                     terms.pop()
-                terms.append((mask, reduced))
-            masks = [mask for mask, _ in terms[:-1]]
-            counted = frozenset().union(*masks)
-            if order_class.condition:
-                counted |= {order_class.inner, order_class.outer}
-            key = (order_class.allowed, tuple(terms), order_class.inner, order_class.outer, order_class.condition)
+                terms.append((term.dims, reduced, phase))
+            inner, come = order_class.inner, order_class.come
+            if inner >= 0 and not any(phase for _, _, phase in terms):
+                continue  # what follows a pass over the window makes no difference further in
+            key = (order_class.allowed, tuple(terms), inner, come)
             if key in known:
                 continue
             known.add(key)
-            window, pair = self.bounds.structure.window, (order_class.inner, order_class.outer)
+            counted = frozenset[int]().union(*(dims for dims, _, _ in terms[:-1]))
+            other = self.bounds.structure.partner[inner] if inner >= 0 else -1
+            counted |= {inner, other} if inner >= 0 else frozenset[int]()
+            numbers = self.around_statuses[level]
             found.append(
                 Block(
                     counted=np.array(sorted(counted), np.int64),
                     swept=np.array(sorted(order_class.allowed - counted), np.int64),
-                    term=np.array([self.around_statuses[level].index(after) for _, after in terms], np.int64),
-                    mask=np.array([[d in mask for d in sorted(every)] for mask in [*masks, every]], np.bool_),
-                    pair=np.array([*pair, order_class.condition], np.int64),
-                    step=np.array([self.c.factor[window, d] if d >= 0 else 0 for d in pair], np.int64),
+                    frozen=np.array([d not in order_class.allowed for d in sorted(every)]),
+                    term=np.array(
+                        [[numbers.index(after) for after in (reduced * 4)[:4]] for _, reduced, _ in terms], np.int64
+                    ),
+                    phase=np.array([phase for _, _, phase in terms], np.int64),
+                    mask=np.array(
+                        [[d in mask for d in sorted(every)] for mask in [*(dims for dims, _, _ in terms[:-1]), every]],
+                        np.bool_,
+                    ),
+                    pair=np.array([inner, other, come], np.int64),
+                    step=self.c.factor[self.bounds.structure.window].astype(np.int64),
+                    further=self._spread_outside(level, come),
                     bound=np.ones(len(every), np.int64),
                 )
             )
         return found
 
-    def _possible(self, order_class: OrderClass) -> bool:
-        """Whether any two loops satisfy the condition of a class."""
-        shapes, window = self.shapes, self.bounds.structure.window
-        inner, outer = order_class.inner, order_class.outer
-        sizes = shapes.size[inner, : shapes.sizes[inner]]
-        for low, high in itertools.combinations(sizes.tolist(), 2):
-            if high % low:
-                continue
-            back = (high - low) * self.c.factor[window, inner]
-            far = shapes.size[outer, : shapes.sizes[outer] - 1] * self.c.factor[window, outer]
-            exact = (far == back) | (far - back == low * self.c.factor[window, inner])
-            if (exact if order_class.condition == EQUAL else (far > back) & ~exact).any():
-                return True
-        return False
+    def _spread_outside(self, level: int, d: int) -> Ints:
+        """By how much the networks outside a level may spread a dimension."""
+        found = {1}
+        for options in self.grid.options[:level] if d >= 0 else ():
+            bounds = np.unique(options.x[:, d] * options.y[:, d])
+            found = {a * int(b) for a in found for b in bounds}
+        return np.array(sorted(found), np.int64)
+
+
+def _only(spreading: Spreading, contexts: Bools) -> Spreading:
+    """The same network for some contexts only."""
+    p = spreading
+    return p._replace(
+        parent=p.parent[contexts], shared=p.shared[contexts], target=p.target[contexts], least=p.least[contexts]
+    )
 
 
 def outer_port_cycles(grid: Grid) -> Floats | None:

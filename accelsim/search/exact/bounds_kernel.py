@@ -14,7 +14,7 @@ from accelsim.model.detail import INSIDE, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
-from accelsim.search.exact.orders import EQUAL, HELD, NONE, SLIDE, STILL
+from accelsim.search.exact.orders import BETWEEN, CARRY_ON, FETCH, FURTHER, NONE, SLIDE, STILL, STOP, TAIL
 
 if TYPE_CHECKING:
     from accelsim.search.exact.shapes import Options, Shapes
@@ -92,17 +92,23 @@ def pick_splits(
 class Block(NamedTuple):
     """A class of loop orders for the sweep over a temporal block.
 
-    counted, swept : int64[*], dimensions whose bounds the shares depend on, and others that may have a loop; term :
-    int64[terms], status number of each; mask : bool[terms, D], dimensions of its share; pair : int64[3], inner and
-    outer loop and condition; step : int64[2], coefficients of these two; bound : int64[D], scratch space.
+    counted, swept : int64[*], dimensions whose bounds the shares depend on, and others that may have a loop; frozen :
+    bool[D], dimensions that may have none; term : int64[terms, 4], status numbers of each, for each way to go on after
+    a pass over the window; phase : int64[terms], which loop decides that; mask : bool[terms, D], dimensions of its
+    share; pair : int64[3], dimension of the pass, the other one of the rank, and that of the incoming step, -1: none;
+    step : int64[D], what one of each dimension moves the window by; further : int64[*], by how much networks outside
+    may spread the incoming step's dimension; bound : int64[D], scratch space.
     """
 
     counted: Ints
     swept: Ints
+    frozen: Bools
     term: Ints
+    phase: Ints
     mask: Bools
     pair: Ints
     step: Ints
+    further: Ints
     bound: Ints
 
 
@@ -145,8 +151,8 @@ def sweep_block(
             many += 1
         rounds *= many
     for index in range(rounds):
-        start, end, rest = 0, 0, index
-        inner_low, inner_high, outer_low, outer_high = 0, 0, 0, 0
+        start, end, rest, possible = 0, 0, index, True
+        inner_low, other_low, come_high = 0, 0, 0
         for k in range(block.counted.shape[0]):
             d, many = block.counted[k], 0
             while many < pairs.shape[1] and pairs[d, many, 0] >= 0:
@@ -156,23 +162,77 @@ def sweep_block(
             start += low * shapes.stride[d]
             end += high * shapes.stride[d]
             block.bound[d] = shapes.factor[d, shapes.over[d, high, low]]
+            possible &= low == high or not block.frozen[d]
             if d == block.pair[0]:
-                inner_low, inner_high = low, high
+                inner_low = shapes.size[d, low]
+                possible &= low != high
             if d == block.pair[1]:
-                outer_low, outer_high = low, high
-        if block.pair[2]:
-            if inner_low == inner_high or outer_low == outer_high:
+                other_low = shapes.size[d, low]
+            if d == block.pair[2]:
+                come_high = shapes.size[d, high]
+        if not possible:
+            continue
+        between, tails = FETCH, 1 << FETCH
+        if block.pair[0] >= 0:
+            between, tails = _ways_on(block, inner_low, other_low, come_high)
+        for tail in range(4):
+            if not tails >> tail & 1:
                 continue
-            step = block.step[0] * shapes.size[block.pair[0], inner_low]
-            far = block.step[1] * shapes.size[block.pair[1], outer_low]
-            back = (block.bound[block.pair[0]] - 1) * step
-            exactly = far == back or far - back == step
-            if far < back or exactly != (block.pair[2] == EQUAL):
+            middle = tail if block.pair[0] >= 0 and block.bound[block.pair[1]] == 1 else between
+            if block.pair[0] >= 0 and not _differs(block, middle, tail):
                 continue
-        _mix(block, inside, offsets, size, start, values)
-        _take_least(most, moves, block, values, size)
-        for at in range(size):
-            out[end + offsets[at]] = min(out[end + offsets[at]], values[at])
+            _mix(block, inside, offsets, size, start, values, middle, tail)
+            _take_least(most, moves, block, values, size)
+            for at in range(size):
+                out[end + offsets[at]] = min(out[end + offsets[at]], values[at])
+
+
+@inline
+def way_on(gap: int, step: int, reach: int) -> int:
+    """What a step outside a pass over a window does.
+
+    It moves the tile by `gap`, the steps of the pass by `step`; loops further in can make up for at most `reach`.
+    """
+    if gap == 0:
+        return STOP
+    if gap == step:
+        return CARRY_ON
+    return FURTHER if 0 < gap <= reach else FETCH
+
+
+@inline
+def reach_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
+    """How far loops inside a tile can move it along a rank at most, and a step of theirs; docs/exact.md."""
+    return inner * inner_size + other * other_size - min(inner, other)
+
+
+@inline
+def _ways_on(block: Block, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
+    """How the loop over the other dimension of the rank goes on after a pass, and as bits how those outside may."""
+    inner, other, come = block.pair[0], block.pair[1], block.pair[2]
+    step = block.step[inner] * inner_low
+    back = (block.bound[inner] - 1) * step
+    reach = reach_of(block.step[inner], inner_low, block.step[other], other_low)
+    between, tails = FETCH, 1 << FETCH
+    if block.bound[other] > 1:
+        far = block.step[other] * other_low
+        between = way_on(far - back, step, reach)
+        back += (block.bound[other] - 1) * far
+    if come >= 0:
+        tails = 0
+        for k in range(block.further.shape[0]):
+            tails |= 1 << way_on(block.step[come] * come_high * block.further[k] - back, step, reach)
+    return between, tails
+
+
+@inline
+def _differs(block: Block, between: int, tail: int) -> bool:
+    """Whether any status is another one than if every pass began anew."""
+    found = False
+    for i in range(block.term.shape[0]):
+        way = between if block.phase[i] == BETWEEN else tail
+        found |= block.phase[i] > 0 and block.term[i, way] != block.term[i, FETCH]
+    return found
 
 
 @inline
@@ -198,7 +258,9 @@ def _among(items: Ints, item: int) -> bool:
 
 
 @inline
-def _mix(block: Block, inside: Floats, offsets: Ints, size: int, start: int, values: Floats) -> None:
+def _mix(
+    block: Block, inside: Floats, offsets: Ints, size: int, start: int, values: Floats, between: int, tail: int
+) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares."""
     for at in range(size):
         values[at] = 0.0
@@ -214,7 +276,8 @@ def _mix(block: Block, inside: Floats, offsets: Ints, size: int, start: int, val
         weight = before - share
         before = share
         if weight > 0.0:
-            table = inside[block.term[i]]
+            way = between if block.phase[i] == BETWEEN else tail if block.phase[i] == TAIL else FETCH
+            table = inside[block.term[i, way]]
             for at in range(size):
                 values[at] += weight * table[start + offsets[at]]
 
@@ -347,7 +410,7 @@ def sweep_network(
     output, tile, mid = c.output[0], scratch.tile, scratch.mid
     for q in range(p.status.shape[0]):
         for t in range(tensors):
-            scratch.factor[q, t] = 0.0 if p.status[q, t] in (STILL, HELD) and not innermost else 1.0
+            scratch.factor[q, t] = 0.0 if p.status[q, t] == STILL and not innermost else 1.0
     for at in range(tiles.shape[0]):
         rest = tiles[at]
         for d in range(dims):

@@ -32,6 +32,7 @@ LISTED = 1000
 """Mappings within a share of the best that are listed unless more are asked for."""
 POINTS = 10_000
 """Room for points of a front."""
+EDP, FASTEST = (1.0, 1.0), (0.0, 1.0)
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
@@ -219,8 +220,15 @@ def _perfect(spaces: Sequence[MapSpace]) -> list[MapSpace]:
 
 def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     """Look in one space for what is better than the best so far."""
-    watch = aim.watch
-    outcome = solver.search(power=aim.power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+    watch, seeds = aim.watch, None
+    if aim.power[0] == 0.0 and solved.best is None:  # by cycles alone most mappings are equal, and any is a long search
+        guess = solver.search(power=EDP, deadline=watch.deadline, on_poll=watch.tell)
+        _refuse_mismatch(guess)
+        solved.add(guess)
+        seeds = guess.found
+    outcome = solver.search(
+        power=aim.power, limit=solved.value, deadline=watch.deadline, seeds=seeds, on_poll=watch.tell
+    )
     _refuse_mismatch(outcome)
     if outcome.found.many[0] and outcome.found.value[0] < solved.value:
         solved.best, solved.value = _result(space, outcome.found, 0), float(outcome.found.value[0])
@@ -390,13 +398,14 @@ def map_front(
     cores = workers or os.cpu_count() or 1
     solver = Solver(space, cycles=True, workers=cores)
     seeds, floor = None, [0.0, 0.0]
-    for at, power in enumerate(((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))):
-        seeded = solver.search(power=power, level=level, deadline=watch.deadline, on_poll=watch.tell)
+    for power in ((1.0, 0.0), EDP, FASTEST):
+        start = seeds if power == FASTEST else None  # see `_seek`
+        seeded = solver.search(power=power, level=level, deadline=watch.deadline, seeds=start, on_poll=watch.tell)
         seeds = seeded.found if seeds is None else solver.join(seeds, seeded.found, kinds, level)
         if seeded.stop != "exhausted" or not seeded.found.many[0]:
             break
-        if at < 2:
-            floor[at] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
+        if power != EDP:
+            floor[power == FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
     stopped = seeded.stop if seeded.stop != "exhausted" else ""
     outcome = solver.search(
         kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,

@@ -29,9 +29,10 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
 from accelsim.model.systolic import array_cycles
 from accelsim.model.windows import seen_windows
+from accelsim.search.exact.bounds_kernel import reach_of, way_on
 from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.exact.node import Guide, Path
-from accelsim.search.exact.orders import HELD, NONE, SLIDE, STILL, WAIT
+from accelsim.search.exact.orders import CARRY_ON, FETCH, NONE, SLIDE, STILL, STOP, WAIT
 from accelsim.search.exact.remainders_kernel import flow_at_least
 from accelsim.search.exact.shapes import Shapes
 
@@ -155,7 +156,7 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
     for t in range(tensors):
         windowed = t == g.window[0]
         inside, passes, found = 1.0, 1.0, False
-        rank, back, step, done, n = 0, 0, 0, False, 0
+        rank, back, step, slides, reach, done, n = 0, 0, 0, NONE, 0, False, 0
         end = 0.0
         for lv in range(level, -1, -1):
             for j in range(s.level[lv, LOOPS] - 1, -1, -1):
@@ -176,9 +177,15 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
                     rank = c.rank[t, d]
                     step = c.factor[t, d] * shapes.size[d, path.mid[lv, d]]
                     back = (temporal[lv, d] - 1) * step
+                    other = g.partner[d]
+                    sizes = path.tile[level + 1] if within else path.mid[level]
+                    reach = reach_of(
+                        c.factor[t, d], shapes.size[d, sizes[d]], c.factor[t, other], shapes.size[other, sizes[other]]
+                    )
                     passes = 1.0 / (inside * bound)
                     end = 1.0 - passes
-                    path.piece[t, n], path.piece_end[t, n] = SLIDE + d, end
+                    slides = SLIDE + d
+                    path.piece[t, n], path.piece_end[t, n] = slides, end
                     n += 1
                     continue
                 share = passes * (1.0 - 1.0 / bound)
@@ -188,10 +195,9 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
                         done = True
                         break
                     far = c.factor[t, d] * shapes.size[d, path.mid[lv, d]]
-                    if far == back or far - back == step:
-                        status = HELD
-                    elif far > back:
-                        status = WAIT
+                    way = way_on(far - back, step, reach)
+                    if way != FETCH:
+                        status = STILL if way == STOP else slides if way == CARRY_ON else WAIT
                     back += (temporal[lv, d] - 1) * far
                 if status != NONE and n < path.piece.shape[1] - 1:
                     end += share

@@ -4,9 +4,8 @@ Looking outwards from a tile, each tensor has a **status** in the loops outside 
 
 NONE : the next loop outside moves its tile, and every step costs the whole tile
 STILL : a step that leaves the tile in place; costs nothing
-SLIDE + d : a step of the loop over d, which moves a windowed tile by less than its extent; costs the new part
-HELD : a step that carries on where the last pass over a window ended; costs nothing
-WAIT : a step that costs the whole tile, but may turn into HELD if loops further in move the tile along the same rank
+SLIDE + d : a step that moves a windowed tile on as the loop over d does, by less than its extent; costs the new part
+WAIT : a step that costs the whole tile, but may turn into STILL or SLIDE if loops further in move along the same rank
 
 An order gives each tensor a mixture of statuses: with irrelevant loops of product F inside the innermost relevant loop,
 a share 1 - 1/F of all steps is STILL. The cost to go is concave in these shares (a minimum over mappings of linear
@@ -20,9 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-NONE, STILL, HELD, WAIT, SLIDE = range(5)
-EQUAL, FURTHER = 1, 2
-"""Conditions on two loops of one rank: the outer one carries on exactly where the inner one ends, or goes further."""
+NONE, STILL, WAIT, SLIDE = range(4)
+FETCH, STOP, CARRY_ON, FURTHER = range(4)
+"""What the step of a loop does after a pass over the window inside it: it moves the windowed tile anywhere, not at all,
+by a step of the pass, or further than that; these lead to NONE, STILL, SLIDE and WAIT."""
+FIXED, BETWEEN, TAIL = range(3)
+"""On which loop the status of the windowed tensor in a term depends: on none; on the loop over the other dimension of
+the rank, if it has one; on the loop that the incoming status stands for."""
 
 Statuses = tuple[int, ...]
 
@@ -61,6 +64,24 @@ class Structure:
 
 
 @dataclass(frozen=True, slots=True)
+class Term:
+    """A share of all steps, and the statuses there.
+
+    Attributes
+    ----------
+    dims : frozenset of int
+        The share lies between one over the product of the bounds of the term before (1 at first) and that of these.
+    statuses : tuple of Statuses
+        One if `phase` is FIXED, else one for each of FETCH, STOP, CARRY_ON, FURTHER.
+    phase : int
+    """
+
+    dims: frozenset[int]
+    statuses: tuple[Statuses, ...]
+    phase: int = FIXED
+
+
+@dataclass(frozen=True, slots=True)
 class OrderClass:
     """Orders that are bounded together.
 
@@ -68,18 +89,17 @@ class OrderClass:
     ----------
     allowed : frozenset of int
         Dimensions that may have a loop in the block.
-    terms : tuple of (frozenset of int, Statuses)
-        Shares: between one over the product of the bounds of these dimensions (of the term before: 1 at first) and that
-        of the next term's, the statuses are these; the last dimensions given stand for a product without limit.
-    inner, outer, condition : int
-        Only where the loops over these two satisfy EQUAL or FURTHER; 0: always.
+    terms : tuple of Term
+        Shares, see there; the last one's dimensions stand for a product without limit.
+    inner, come : int
+        The dimension of the innermost loop that moves the windowed tensor, if statuses depend on what follows it; the
+        dimension whose step the incoming status is; -1: none.
     """
 
     allowed: frozenset[int]
-    terms: tuple[tuple[frozenset[int], Statuses], ...]
+    terms: tuple[Term, ...]
     inner: int = -1
-    outer: int = -1
-    condition: int = 0
+    come: int = -1
 
 
 def _chains(structure: Structure, pool: frozenset[int], dims: frozenset[int]) -> Iterator[tuple[frozenset[int], ...]]:
@@ -120,29 +140,29 @@ class _Builder:
             found[self.structure.window] = window
         return tuple(found)
 
-    def add(
-        self,
-        allowed: frozenset[int],
-        terms: list[tuple[frozenset[int], Statuses]],
-        pair: tuple[int, int, int] = (-1, -1, 0),
-    ) -> None:
+    def after(self, staying: frozenset[int], still: frozenset[int], d: int) -> tuple[Statuses, ...]:
+        """Statuses for each way to go on after a pass of the loop over d."""
+        return tuple(self.statuses(staying, still, window) for window in (NONE, STILL, SLIDE + d, WAIT))
+
+    def add(self, allowed: frozenset[int], terms: list[Term], inner: int = -1, come: int = -1) -> None:
         """Enter a class; terms whose dimensions add nothing to those before are left out."""
-        kept: list[tuple[frozenset[int], Statuses]] = []
+        kept: list[Term] = []
         before: frozenset[int] = frozenset()
-        for at, (dims, statuses) in enumerate(terms):
-            dims = (dims & allowed) | before
-            last = at == len(terms) - 1
-            if dims == before and not last:
+        for at, term in enumerate(terms):
+            dims = (term.dims & allowed) | before
+            if dims == before and at < len(terms) - 1:
                 continue
-            if kept and kept[-1][1] == statuses:
+            if kept and (kept[-1].statuses, kept[-1].phase) == (term.statuses, term.phase):
                 kept.pop()
-            kept.append((dims, statuses))
+            kept.append(Term(dims, term.statuses, term.phase))
             before = dims
-        found = OrderClass(allowed, tuple(kept), *pair)
+        found = OrderClass(allowed, tuple(kept), inner, come)
         if found not in self.found:
             self.found.append(found)
 
-    def block(self, staying: frozenset[int], allowed: frozenset[int], tail: int, slides: tuple[int, ...]) -> None:
+    def block(
+        self, staying: frozenset[int], allowed: frozenset[int], tail: int, slides: tuple[int, ...], come: int = -1
+    ) -> None:
         """Classes of a block of some dimensions, in which `staying` have no loop that moves them.
 
         Parameters
@@ -151,103 +171,81 @@ class _Builder:
             Status of the windowed tensor in the steps that begin a pass over its window.
         slides : tuple of int
             Dimensions whose loops may be the innermost to move it.
+        come : int
+            If not -1: these steps are steps along this dimension, and `tail` depends on the loops.
         """
         structure, window = self.structure, self.structure.window
         pool = frozenset(range(structure.tensors)) - staying
         moved = window in pool
-        for chain in _chains(structure, pool, allowed):
+        chains = list(_chains(structure, pool, allowed))
+        for chain in chains:
             first = chain[0] if chain else frozenset()
-            if moved and window in first:
-                self._window_first(staying, allowed, tail, slides, chain)
-                continue
             inside = structure.irrelevant(first) & allowed if first else allowed
+            if moved and window in first:
+                if len(first) > 1:  # what slides when is not followed up: the windowed tensor costs nothing
+                    terms = [Term(structure.irrelevant(a), (self.statuses(staying, a, STILL),)) for a in chain]
+                    terms.append(Term(structure.dims, (self.statuses(staying, frozenset(), STILL),)))
+                    self.add(allowed, terms)
+                    continue
+                stay = [Term(structure.irrelevant(first), (self.statuses(staying, frozenset(), STILL),))]
+                for d in [d for d in slides if d in allowed] or [-1]:
+                    self._slide(staying, allowed, tail, stay, (), d, come)
+                continue
             steps = [d for d in slides if d in inside] if moved else []
             for d in steps or [-1]:
-                self._slide(staying, allowed, tail, chain, d)
-        if moved:
-            for d in slides:
-                if d in allowed and not any(
-                    d in structure.irrelevant(chain[0]) for chain in _chains(structure, pool, allowed) if chain
-                ):
-                    self._slide(staying, allowed, tail, (), d)
+                self._slide(staying, allowed, tail, [], chain, d, come)
+        for d in slides if moved else ():
+            if d in allowed and not any(chain and d in structure.irrelevant(chain[0]) for chain in chains):
+                self._slide(staying, allowed, tail, [], (), d, come)
 
     def _slide(
-        self, staying: frozenset[int], allowed: frozenset[int], tail: int, chain: tuple[frozenset[int], ...], d: int
-    ) -> None:
-        """The chain stays in place; the windowed tensor, if it moves, slides along d first."""
-        structure, window = self.structure, self.structure.window
-        moved = window >= 0 and window not in staying
-        every = structure.dims
-        masks = [structure.irrelevant(alive) for alive in chain]
-
-        def chained(status: int | None, after: frozenset[int]) -> list[tuple[frozenset[int], Statuses]]:
-            return [
-                (mask | after, self.statuses(staying, alive, status)) for mask, alive in zip(masks, chain, strict=True)
-            ]
-
-        if not moved:
-            held = window if window in staying and self.incoming[window] not in (NONE, STILL) else -1
-            if held >= 0:  # irrelevant loops go inside the step that the windowed tensor came with
-                terms = chained(STILL, frozenset())
-                terms += [(allowed, self.statuses(staying, frozenset(), STILL))]
-                terms += [(every, self.statuses(staying, frozenset(), self.incoming[window]))]
-            else:
-                terms = [*chained(None, frozenset()), (every, self.statuses(staying, frozenset(), None))]
-            self.add(allowed, terms)
-            return
-        if d < 0:
-            self.add(allowed, [*chained(tail, frozenset()), (every, self.statuses(staying, frozenset(), tail))])
-            return
-        here = frozenset({d})
-        alive = chain[0] if chain else frozenset()
-        head = [(here, self.statuses(staying, alive, SLIDE + d))]
-        rest = [*chained(tail, here), (every, self.statuses(staying, frozenset(), tail))]
-        self.add(allowed, [*head, *rest])
-        other = structure.partner[d]
-        if tail == NONE and other in allowed:
-            for condition, status in ((EQUAL, HELD), (FURTHER, WAIT)):
-                between = chained(status, here)
-                last = (masks[-1] if masks else frozenset()) | here | {other}
-                self.add(
-                    allowed,
-                    [
-                        *head,
-                        *between,
-                        (last, self.statuses(staying, frozenset(), status)),
-                        (every, self.statuses(staying, frozenset(), NONE)),
-                    ],
-                    (d, other, condition),
-                )
-
-    def _window_first(
         self,
         staying: frozenset[int],
         allowed: frozenset[int],
         tail: int,
-        slides: tuple[int, ...],
+        stay: list[Term],
         chain: tuple[frozenset[int], ...],
+        d: int,
+        come: int,
     ) -> None:
-        """The windowed tensor is among those that stay in place first, and slides then."""
-        structure = self.structure
-        every = structure.dims
-        inside = structure.irrelevant(chain[0])
-        if len(chain[0]) > 1:  # what slides when is not followed up: the windowed tensor costs nothing
-            terms = [(structure.irrelevant(a), self.statuses(staying, a, STILL)) for a in chain]
-            self.add(allowed, [*terms, (every, self.statuses(staying, frozenset(), STILL))])
+        """The chain stays in place; the windowed tensor, if it moves, stays in place first and slides along d then."""
+        structure, window = self.structure, self.structure.window
+        moved = window >= 0 and window not in staying
+        every, nobody = structure.dims, frozenset[int]()
+        masks = [structure.irrelevant(alive) for alive in chain]
+        if not moved:
+            held = window in staying and self.incoming[window] not in (NONE, STILL)
+            own = STILL if held else None  # irrelevant loops go inside the step that the windowed tensor came with
+            terms = [Term(m, (self.statuses(staying, alive, own),)) for m, alive in zip(masks, chain, strict=True)]
+            terms += [Term(allowed, (self.statuses(staying, nobody, STILL),))] if held else []
+            last = self.incoming[window] if held else None
+            self.add(allowed, [*terms, Term(every, (self.statuses(staying, nobody, last),))])
             return
-        still = (inside, self.statuses(staying, frozenset(), STILL))
-        for d in [d for d in slides if d in allowed] or [-1]:
-            if d < 0:
-                self.add(allowed, [still, (every, self.statuses(staying, frozenset(), tail))])
-                continue
-            slide = (inside | {d}, self.statuses(staying, frozenset(), SLIDE + d))
-            self.add(allowed, [still, slide, (every, self.statuses(staying, frozenset(), tail))])
-            other = structure.partner[d]
-            if tail == NONE and other in allowed:
-                for condition, status in ((EQUAL, HELD), (FURTHER, WAIT)):
-                    between = (inside | {d, other}, self.statuses(staying, frozenset(), status))
-                    end = (every, self.statuses(staying, frozenset(), NONE))
-                    self.add(allowed, [still, slide, between, end], (d, other, condition))
+        if d < 0:
+            terms = [Term(m, (self.statuses(staying, alive, tail),)) for m, alive in zip(masks, chain, strict=True)]
+            self.add(allowed, [*stay, *terms, Term(every, (self.statuses(staying, nobody, tail),))])
+            return
+        here = frozenset({d}).union(*(term.dims for term in stay))
+        head = [*stay, Term(here, (self.statuses(staying, chain[0] if chain else nobody, SLIDE + d),))]
+        if come < 0:
+            terms = [
+                Term(m | here, (self.statuses(staying, alive, tail),)) for m, alive in zip(masks, chain, strict=True)
+            ]
+            self.add(allowed, [*head, *terms, Term(every, (self.statuses(staying, nobody, tail),))])
+        other = structure.partner[d]
+        if come < 0 and (tail != NONE or other not in allowed):
+            return
+        phase = BETWEEN if other in allowed else TAIL
+        terms = [Term(m | here, self.after(staying, alive, d), phase) for m, alive in zip(masks, chain, strict=True)]
+        if other in allowed:
+            until = (masks[-1] if masks else nobody) | here | {other}
+            terms.append(Term(until, self.after(staying, nobody, d), BETWEEN))
+        end = (
+            Term(every, (self.statuses(staying, nobody, NONE),))
+            if come < 0
+            else Term(every, self.after(staying, nobody, d), TAIL)
+        )
+        self.add(allowed, [*head, *terms, end], d, come)
 
 
 def _subsets(items: frozenset[int]) -> Iterator[frozenset[int]]:
@@ -272,19 +270,14 @@ def order_classes(structure: Structure, incoming: Statuses) -> tuple[OrderClass,
         if staying:
             builder.block(staying, structure.irrelevant(staying), NONE, windows)
     if window >= 0 and incoming[window] not in (NONE, STILL):
-        runs = {
-            frozenset({d, structure.partner[d]})
-            for d in windows
-            if incoming[window] < SLIDE or d == incoming[window] - SLIDE
-        }
+        come = incoming[window] - SLIDE if incoming[window] >= SLIDE else -1
+        runs = {frozenset({d, structure.partner[d]}) for d in windows if come < 0 or d == come}
+        idle = structure.irrelevant(frozenset({window}))
         for staying in _subsets(special - {window}):
             may = structure.irrelevant(staying) if staying else structure.dims
             for run in sorted(runs, key=sorted):
-                idle = structure.irrelevant(frozenset({window}))
-                builder.block(staying, (run | idle) & may, HELD, tuple(sorted(run)))
-                if incoming[window] >= SLIDE:
-                    d = incoming[window] - SLIDE
-                    builder.block(staying, (frozenset({d}) | idle) & may, SLIDE + d, (d,))
+                if run & may:
+                    builder.block(staying, (run | idle) & may, STILL, tuple(sorted(run)), come)
     return tuple(builder.found)
 
 
@@ -295,7 +288,7 @@ def all_statuses(structure: Structure) -> tuple[Statuses, ...]:
     queue = list(found)
     while queue:
         for order_class in order_classes(structure, queue.pop()):
-            for _, statuses in order_class.terms:
+            for statuses in itertools.chain.from_iterable(term.statuses for term in order_class.terms):
                 if statuses not in found:
                     found.append(statuses)
                     queue.append(statuses)
@@ -304,11 +297,11 @@ def all_statuses(structure: Structure) -> tuple[Statuses, ...]:
 
 def dominating(structure: Structure, statuses: Statuses) -> Statuses:
     """A known set of statuses that costs no more than the given one."""
-    below = {NONE: {NONE, WAIT, HELD, STILL}, WAIT: {WAIT, HELD}, HELD: {HELD}, STILL: {STILL, HELD}}
+    below = {NONE: {NONE, WAIT, STILL}, WAIT: {WAIT, STILL}, STILL: {STILL}}
 
     def may(known: int, asked: int) -> bool:
         if asked >= SLIDE:
-            return known in (asked, HELD)
+            return known in (asked, STILL)
         return known in below[asked] or (asked == NONE and known >= SLIDE)
 
     best = [s for s in all_statuses(structure) if all(map(may, s, statuses))]

@@ -21,7 +21,7 @@ from accelsim.model.encode import SAFE, Floats, Ints, decode_mapping, empty_batc
 from accelsim.search.exact.bounds import Bounds, least_energies, make_bounds, outer_port_cycles
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
-from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, FRONT, WITHIN, Found, Goal
+from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, WITHIN, Found, Goal
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_grid, make_options
@@ -112,7 +112,7 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
     Parameters
     ----------
     port : Bounds, optional
-        Cost-to-go tables in cycles of the outermost port, if that has a limit.
+        Cost-to-go tables in cycles of the outermost port, which tell no spreads apart, if that has a limit.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
@@ -156,7 +156,7 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
     return Guide(
         in_time=grid.in_time,
         values=bounds.values,
-        port=np.zeros(0) if port is None else port.values,
+        port=np.zeros(0) if port is None else _for_each_spread(port, bounds),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -193,6 +193,12 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
         least_inside=bounds.least_inside,
         most_words=np.array([SAFE], np.int64),
     )
+
+
+def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
+    """Tables that tell no spreads apart, laid out as others that do."""
+    tables = zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True)
+    return np.concatenate([np.repeat(table.values, len(like.edges), axis=2).ravel() for table, like in tables])
 
 
 def _orders(bounds: Bounds, every: bool, alike: bool = False) -> tuple[Ints, Ints]:
@@ -336,7 +342,7 @@ class Solver:
         self.grid = make_grid(space)
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
         port = outer_port_cycles(self.grid) if cycles else None
-        slow = None if port is None else make_bounds(self.grid, spreads, port, deadline)
+        slow = None if port is None else make_bounds(self.grid, 1, port, deadline)
         self.guide = make_guide(self.bounds, slow, every, alike)
         self.stop = np.zeros(1, np.int64)
 
@@ -409,6 +415,8 @@ class Solver:
             FRONT: energy and cycles that no mapping falls below.
         deadline : float, optional
             When to stop, by `time.monotonic`; a first mapping is looked for even so.
+        seeds : Found, optional
+            Mappings that other searches of the same space found.
         """
         started = time.monotonic()
         self.stop[0] = 0
@@ -420,7 +428,7 @@ class Solver:
         )  # fmt: skip
         total = make_found(self.space, room)
         if seeds is not None:
-            _merge(goal, total, seeds)
+            _merge(goal, total, seeds if kind == FRONT else _revalued(seeds, power))
         begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
         many = root_bounds(c, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values)
         order = np.argsort(values[:many], kind="stable")
@@ -614,6 +622,14 @@ class Solver:
         except KeyboardInterrupt:
             stop, self.stop[0] = "interrupted", 1
         return stop
+
+
+def _revalued(found: Found, power: tuple[float, float]) -> Found:
+    """Mappings that a search found with what they are worth to another one, which counts its own work."""
+    many = int(found.many[0])
+    value = np.full(len(found.value), np.inf)
+    value[:many] = found.column[:many, ENERGY] ** power[0] * found.column[:many, CYCLES] ** power[1]
+    return found._replace(value=value, tally=np.zeros_like(found.tally), open=np.full(1, np.inf))
 
 
 def _merge(goal: Goal, total: Found, part: Found) -> None:
