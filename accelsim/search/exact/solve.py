@@ -39,8 +39,8 @@ DIVE_SECONDS = 0.1
 """How long a first mapping near the bound is looked for, where time is short."""
 LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
-SPREADS = 3
-"""Classes of spatial spread that the tables tell apart where cycles count."""
+SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
+"""Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
 
 
 @dataclass(slots=True)
@@ -197,8 +197,14 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
 
 def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
     """Tables that tell no spreads apart, laid out as others that do."""
-    tables = zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True)
-    return np.concatenate([np.repeat(table.values, len(like.edges), axis=2).ravel() for table, like in tables])
+    found, first = np.zeros(len(bounds.values)), 0
+    for table, like in zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True):
+        values = found[first : first + like.values.size].reshape(like.values.shape)
+        for at in range(len(table.contexts) if like.values.size else 0):
+            if table.values[at].any():
+                values[at] = table.values[at]
+        first += like.values.size
+    return found
 
 
 def _orders(bounds: Bounds, every: bool, alike: bool = False) -> tuple[Ints, Ints]:
@@ -336,10 +342,10 @@ class Solver:
         workers: int = 1,
         deadline: float | None = None,
     ) -> None:
-        spreads = SPREADS if cycles else 1
         every = every or _may_slide_in_array(space)
         self.space, self.workers = space, workers
         self.grid = make_grid(space)
+        spreads = 1 if not cycles else MORE_SPREADS if self.grid.shapes.total <= FEW_SHAPES else SPREADS
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
         port = outer_port_cycles(self.grid) if cycles else None
         slow = None if port is None else make_bounds(self.grid, 1, port, deadline)
