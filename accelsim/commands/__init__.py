@@ -2,10 +2,10 @@
 
 from accelsim.commands.caching import cache_command
 from accelsim.commands.evaluating import eval_command, explain_command
+from accelsim.commands.exploring import explore_command
 from accelsim.commands.gpu_advice import gpu_advise_command, gpu_compare_command, roofline_command
 from accelsim.commands.gpus import calibrate_command, gpus_command
 from accelsim.commands.importing import import_command
-from accelsim.commands.exploring import explore_command
 from accelsim.commands.inspecting import (
     check_command,
     energy_command,
@@ -19,17 +19,17 @@ from accelsim.commands.validating import validate_command
 from accelsim.commands.verifying import verify_command
 
 __all__ = [
-    "calibrate_command",
     "cache_command",
+    "calibrate_command",
     "check_command",
     "energy_command",
     "eval_command",
     "explain_command",
+    "explore_command",
     "gpu_advise_command",
     "gpu_compare_command",
     "gpus_command",
     "import_command",
-    "explore_command",
     "list_command",
     "map_command",
     "plot_command",
