@@ -141,3 +141,24 @@ def test_calibration__reads_back_what_it_wrote(tmp_path):
     path.write_text(found.to_json())
     assert load_calibration(path) == found
     assert isinstance(found, Calibration)
+
+
+def test_validate_gemm__leaves_a_family_out(tmp_path, capsys):
+    """Times that the model makes for two families; constants fitted to the other one predict each."""
+    path = tmp_path / "measured.csv"
+    lines = ["device,M,N,K,dtype,time_us_median"]
+    g = made_table({}, rows=90).gemms
+    for name in ("a100", "l40s"):
+        gpu = load_gpu(name)
+        times = time_gemms(gpu, g, "bf16", COMMON["mma"].with_values({"launch_us": 3.0})).time_us
+        rows = zip(g.m, g.n, g.k, times, strict=True)
+        lines += [f"{gpu.devices[0]},{m:.0f},{n:.0f},{k:.0f},bf16,{t}" for m, n, k, t in rows]
+    path.write_text("\n".join(lines) + "\n")
+    found, skipped = validate_gemm([path], leave_out=True)
+    assert not skipped
+    assert [case.mode for case in found] == ["uncalibrated", "family left out"] * 2
+    assert all(found[i + 1].errors["all"].median < 0.08 for i in (0, 2))
+    alone = tmp_path / "alone.csv"
+    alone.write_text("\n".join(lines[:91]) + "\n")
+    assert cli.main(["validate", "gemm", str(alone), "--leave-out"]) == 0
+    assert "no other family of GPUs with mma kernels" in capsys.readouterr().out

@@ -300,7 +300,7 @@ def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):
     assert json.loads((tmp_path / "one" / "result.schema.json").read_text()) == json_schema("result")
     assert capsys.readouterr().err == ""
     assert cli.main(["schema"]) == 2
-    assert "say which kind (architecture, workload," in capsys.readouterr().err
+    assert "say which kind (architecture, gpu, workload," in capsys.readouterr().err
 
 
 def test_command__knows_every_kind():
