@@ -184,6 +184,9 @@ MEANT_FOR = {
     "nvdla_direct": ("nvdla", "conv"),
     "nvdla_image": ("nvdla", "strided"),
     "simba_like": ("simba_like", "conv"),
+    "systolic_input_stationary": ("systolic_32", "conv"),
+    "systolic_output_stationary": ("systolic_32", "conv"),
+    "systolic_weight_stationary": ("systolic_32", "conv"),
 }
 """Machine and workload of constraints, where they are not Eyeriss and conv."""
 

@@ -26,8 +26,6 @@ DATAFLOWS = {"os": ("M", "N", "K"), "ws": ("K", "N", "M"), "is": ("K", "M", "N")
 HELD = {"os": "Outputs", "ws": "Weights", "is": "Inputs"}
 _SIZES = ("array_rows", "array_cols", "M", "N", "K")
 _COUNTS = ("total_cycles", "stall_cycles", "sram_ifmap_reads", "sram_filter_reads", "sram_ofmap_writes")
-_INDEX = "SCALE-Sim tells the index of the last cycle, here plus 1, without stalls"
-_BUG = "SCALE-Sim adds folds x (rows + columns) to the writes of an output-stationary array, here taken off again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +196,8 @@ def scalesim_study(paths: Sequence[str | Path]) -> Study:
         notes=(
             f"{len(cases):,} GEMMs and convolutions as GEMMs, on {len({(case.rows, case.columns) for case in cases})} "
             "sizes of array; each mapping is evaluated by the cost model, folds with remainders",
-            f"cycles: {_INDEX}",
-            f"writes: {_BUG}",
+            "cycles: SCALE-Sim tells the index of the last cycle, here plus 1, without stalls",
+            "writes of an output-stationary array: SCALE-Sim adds folds x (rows + columns), here taken off again",
             f"SCALE-Sim does not count the partial sums that are read back between folds; accelsim does: {read_back:,} "
             "words in all",
         ),
@@ -208,27 +206,18 @@ def scalesim_study(paths: Sequence[str | Path]) -> Study:
 
 def _figures(case: ScaleSimCase, result: Result) -> list[Figure]:
     sram = {t.tensor: t for t in result.tensors if t.level == "SRAM"}
-    writes, why = case.counts["sram_ofmap_writes"], ""
+    writes = case.counts["sram_ofmap_writes"]
     if case.dataflow == "os":
         down, along, _ = DATAFLOWS["os"]
         folds = -(-case.bounds[down] // case.rows) * -(-case.bounds[along] // case.columns)
-        writes, why = writes - folds * (case.rows + case.columns), _BUG
+        writes -= folds * (case.rows + case.columns)
     found = (
-        ("cycles", "", case.counts["total_cycles"] + 1 - case.counts["stall_cycles"], result.cycles, _INDEX),
-        ("SRAM reads of Inputs", "words", case.counts["sram_ifmap_reads"], sram["Inputs"].total_reads, ""),
-        ("SRAM reads of Weights", "words", case.counts["sram_filter_reads"], sram["Weights"].total_reads, ""),
-        ("SRAM writes of Outputs", "words", writes, sram["Outputs"].total_updates, why),
+        ("cycles", "", case.counts["total_cycles"] + 1 - case.counts["stall_cycles"], result.cycles),
+        ("SRAM reads of Inputs", "words", case.counts["sram_ifmap_reads"], sram["Inputs"].total_reads),
+        ("SRAM reads of Weights", "words", case.counts["sram_filter_reads"], sram["Weights"].total_reads),
+        ("SRAM writes of Outputs", "words", writes, sram["Outputs"].total_updates),
     )
     return [
-        Figure(
-            case=case.name,
-            quantity=quantity,
-            unit=unit,
-            published=published,
-            ours=ours,
-            tolerance=0.0,
-            variant=case.dataflow,
-            why=why,
-        )
-        for quantity, unit, published, ours, why in found
+        Figure(case.name, quantity, unit, published, ours, 0.0, variant=case.dataflow)
+        for quantity, unit, published, ours in found
     ]
