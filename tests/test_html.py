@@ -37,7 +37,7 @@ needs_browser = pytest.mark.skipif(find_browser() is None, reason="no Chromium: 
 @cache
 def a_census() -> tuple[Census, Architecture, Einsum]:
     architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
-    found = census(architecture, einsum, samples=SAMPLES)
+    found = census(architecture, einsum, samples=SAMPLES, seconds=60)
     near = (Near(0.01, 7, True), Near(0.05, 4321, True), Near(0.1, 98765, False))
     fewest = Fewest(6815744, 2310, True, found.best.energy_pj, 3 * found.best.energy_pj)
     everything = frozenset(tensor.name for tensor in einsum.tensors)
@@ -84,7 +84,7 @@ def test_census_report__is_one_small_file_that_fetches_nothing():
 
 def test_census_report__has_equal_bytes_for_an_equal_census():
     found, architecture, einsum = a_census()
-    again = census(architecture, einsum, samples=SAMPLES, workers=1)
+    again = census(architecture, einsum, samples=SAMPLES, seconds=60, workers=1)
     again = replace(again, near=found.near, fewest=found.fewest, by_keep=found.by_keep, seconds=found.seconds + 1)
     assert census_report(again, architecture, einsum) == the_report()
 

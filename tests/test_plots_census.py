@@ -36,7 +36,7 @@ from accelsim.workload import load_workload
 @pytest.fixture(scope="module")
 def small():
     """All 218 valid mappings of a one-dimensional convolution on Eyeriss, drawn 5,000 times."""
-    return census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000)
+    return census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, seconds=60)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +201,7 @@ PLOTS = {
 
 @pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
 def test_plots__equal_bytes_for_equal_input(small, plot):
-    again = census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, workers=2)
+    again = census(load_architecture("eyeriss"), load_workload("conv1d").layers[0], samples=5000, seconds=60, workers=2)
     assert figure_bytes(plot(small)) == figure_bytes(plot(again))
 
 
