@@ -1,0 +1,214 @@
+"""Lay out what the compiled branch and bound needs to know of a map space: tables, orders, splits and choices.
+
+Axis letters as in node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import SAFE, Floats, Ints
+from accelsim.search.exact.bounds import Bounds
+from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
+from accelsim.search.exact.node import Guide
+from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
+from accelsim.search.exact.shapes import Grid, Options, make_options
+
+
+def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = False) -> Guide:
+    """Lay tables and choices out for the kernel.
+
+    Parameters
+    ----------
+    port : Bounds, optional
+        Cost-to-go tables in cycles of the outermost port, which tell no spreads apart, if that has a limit.
+    every : bool
+        Look at all orders and all splits over the axes, not only at those that can be best.
+    alike : bool
+        Of orders that cost the same look at one, for all.
+    """
+    grid, structure = bounds.grid, bounds.structure
+    space = grid.space
+    encoded, c = space.encoded, space.encoded.constants
+    levels, tensors = len(c.fanout), len(encoded.tensors)
+    options = (
+        [make_options(space, grid.shapes, level, every=True) for level in range(levels)] if every else grid.options
+    )
+    edges = np.ones((levels + 1, max(len(table.edges) for table in bounds.around)))
+    spreads = np.ones(levels + 1, np.int64)
+    context = np.full((levels, (2 * levels) ** tensors), -1, np.int64)
+    for level, table in enumerate(bounds.around):
+        spreads[level] = len(table.edges)
+        edges[level, : spreads[level]] = table.edges
+        for number, found in enumerate(table.contexts):
+            code = 0
+            for parent, share in found:
+                code = (code * levels + parent) * 2 + (share < 1.0)
+            context[level, code] = number
+    order_first, orders = _orders(bounds, False)
+    every_first, every_orders = _orders(bounds, True, alike) if every else (order_first[:, :1], orders[:0])
+    options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
+    tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
+    ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
+    by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
+    groups = [found if by else chosen.spread for found, chosen, by in zip(tiles, options, by_tile, strict=True)]
+    option_first = np.cumsum([0, *(len(chosen.spread) for chosen in options)])
+    option_of = np.zeros((levels, grid.shapes.spread_numbers + 1), np.int64)
+    for level, chosen in enumerate(options):
+        codes = chosen.place @ grid.shapes.spread_stride
+        option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
+    keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
+    fits = [spreading.fits for spreading in bounds.networks[:-1]]
+    first = [0, 0]
+    for rows in keeps:
+        first.append(first[-1] + len(rows))
+    return Guide(
+        in_time=grid.in_time,
+        values=bounds.values,
+        port=np.zeros(0) if port is None else _for_each_spread(port, bounds),
+        around=bounds.around_at,
+        inside=bounds.inside_at,
+        edges=edges,
+        spreads=spreads,
+        context=context,
+        least=bounds.least,
+        status=_status_codes(bounds),
+        statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
+        still=np.array([bounds.around_number(level, (STILL,) * tensors) for level in range(levels)], np.int64),
+        option_first=option_first,
+        option_x=np.concatenate([o.x for o in options]),
+        option_y=np.concatenate([o.y for o in options]),
+        option_place=np.concatenate([o.place for o in options]),
+        keep_first=np.array(first, np.int64),
+        keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
+        fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
+        by_tile=np.array(by_tile),
+        group_first=np.cumsum([0, *map(len, groups)]),
+        tiles=np.concatenate(groups),
+        option_of=option_of,
+        order_first=order_first,
+        orders=orders,
+        every_first=np.ascontiguousarray(every_first),
+        every_orders=every_orders,
+        partner=np.array(structure.partner, np.int64),
+        window=np.array([structure.window], np.int64),
+        macs=np.array([float(encoded.einsum.macs)]),
+        most_cycles=np.array([space.most_cycles], np.int64),
+        start=np.array([_certain_energy(grid)]),
+        elided=np.array([each.elided if each else np.zeros(levels) for each in (bounds, port)]),
+        copy_costs=bounds.copy_costs,
+        needed=_needed_words(space),
+        deepest=np.array(bounds.deepest, np.int64),
+        least_inside=bounds.least_inside,
+        most_words=np.array([SAFE], np.int64),
+    )
+
+
+def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
+    """Tables that tell no spreads apart, laid out as others that do."""
+    found, first = np.zeros(len(bounds.values)), 0
+    for table, like in zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True):
+        values = found[first : first + like.values.size].reshape(like.values.shape)
+        for at in range(len(table.contexts) if like.values.size else 0):
+            if table.values[at].any():
+                values[at] = table.values[at]
+        first += like.values.size
+    return found
+
+
+def _orders(bounds: Bounds, every: bool, alike: bool = False) -> tuple[Ints, Ints]:
+    """Orders of each set of loops of each level, and where those of each begin.
+
+    `alike`: one for all that cost the same, with their number.
+    """
+    space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
+    first = np.zeros((levels, 2**dims + 1), np.int64)
+    orders: list[tuple[int, ...]] = []
+    for level in range(levels):
+        places = Places(*space.fixed_places(level))
+        for mask in range(2**dims):
+            first[level, mask] = len(orders)
+            loops = frozenset(d for d in range(dims) if mask >> d & 1)
+            idle = tuple(d for d in range(dims) if d not in loops)
+            found = candidate_orders(bounds.structure, loops, places, every)
+            if alike:
+                classes: dict[object, list[tuple[int, ...]]] = {}
+                for order, *_ in found:
+                    classes.setdefault(order_signature(space.encoded.constants, order), []).append(order)
+                orders += [(*members[0], *idle, -1, -1, len(members)) for members in classes.values()]
+            else:
+                orders += [(*order, *idle, inner, outer, 1) for order, inner, outer in found]
+        first[level, 2**dims] = len(orders)
+    return first, np.array(orders, np.int64).reshape(-1, dims + 3)
+
+
+def _needed_words(space: MapSpace) -> Ints:
+    """Different words of each tensor that the multiply-accumulates ask for; strides may leave some out."""
+    c = space.encoded.constants
+    found = []
+    for t in range(len(space.encoded.tensors)):
+        words = 1
+        for r in {int(r) for r, moves in zip(c.rank[t], c.relevant[t], strict=True) if moves}:
+            steps = [int(c.factor[t, d]) for d in range(len(c.bounds)) if c.relevant[t, d] and c.rank[t, d] == r]
+            counts = [int(c.bounds[d]) for d in range(len(c.bounds)) if c.relevant[t, d] and c.rank[t, d] == r]
+            reach = np.zeros(1 + sum(s * (n - 1) for s, n in zip(steps, counts, strict=True)), np.bool_)
+            reach[0] = True
+            for step, count in zip(steps, counts, strict=True):
+                marked = reach.copy()
+                for k in range(1, count):
+                    marked[k * step :] |= reach[: len(reach) - k * step]
+                reach = marked
+            words *= int(reach.sum())
+        found.append(words)
+    return np.array(found, np.int64)
+
+
+def _by_spread(stride: Ints, options: Options) -> Options:
+    """The same options, those that spread alike together."""
+    order = np.argsort(options.place @ stride, kind="stable")
+    o = options
+    return Options(
+        o.x[order],
+        o.y[order],
+        o.place[order],
+        o.spread[order],
+        o.down[order],
+        o.up[order],
+        o.windowed[order],
+        o.apart[order],
+    )
+
+
+def _certain_energy(grid: Grid) -> float:
+    """Energy of the multiply-accumulates, and of leakage in the fewest instance-cycles that there can be."""
+    encoded = grid.space.encoded
+    c, macs = encoded.constants, float(encoded.einsum.macs)
+    inside, leak = 1.0, 0.0
+    for level in range(len(c.fanout) - 1, -1, -1):
+        inside *= float(np.max(grid.options[level].spread, initial=1))
+        leak += float(c.leak[level]) * macs * float(c.mac_cycles[0]) / inside
+    return macs * float(c.mac[0]) + leak * (1 - 1e-12)
+
+
+def _status_codes(bounds: Bounds) -> Ints:
+    """Number for each set of statuses that a path can meet, in each table."""
+    structure = bounds.structure
+    radix = SLIDE + len(structure.idle)
+    levels = len(bounds.around)
+    codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
+    met: list[tuple[int, ...]] = [()]
+    for t in range(structure.tensors):
+        each: tuple[int, ...] = (NONE, STILL)
+        if t == structure.window:
+            each = tuple(s for s in range(radix) if s < SLIDE or structure.partner[s - SLIDE] >= 0)
+        met = [(*head, status) for head in met for status in each]
+    for statuses in met:
+        code = 0
+        for status in statuses:
+            code = code * radix + status
+        known = statuses if statuses in bounds.statuses else dominating(structure, statuses)
+        for level in range(levels):
+            codes[0, level, code] = bounds.around_number(level, known)
+            codes[1, level, code] = bounds.inside_number(level, known)
+    return codes
