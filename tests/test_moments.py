@@ -23,7 +23,7 @@ from accelsim.workload import Einsum
 from tests.brute import Truth, truth
 from tests.problems import MOST, problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_MOMENT_PROBLEMS", "180"))
+PROBLEMS = int(os.environ.get("ACCELSIM_MOMENT_PROBLEMS", "120"))
 GROUPS = 6
 FIRST = int(os.environ.get("ACCELSIM_MOMENT_FIRST", "0"))
 

@@ -31,7 +31,7 @@ from tests.test_nodes import cycles_by_hand
 from tests.test_oracle import WINDOW, case
 
 C, K, M, N = (((dim, 1),) for dim in "CKMN")
-CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "1500"))
+CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "1000"))
 
 
 def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:

@@ -36,8 +36,8 @@ from tests.strategies import cases, energy_table, ragged_case
 from tests.test_exact import check_best, check_front, check_within
 from tests.test_imperfect import awkward, mappings
 
-CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "300"))
-PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "160"))
+CASES = int(os.environ.get("ACCELSIM_SYSTOLIC_CASES", "200"))
+PROBLEMS = int(os.environ.get("ACCELSIM_SYSTOLIC_PROBLEMS", "100"))
 
 Case = tuple[Architecture, Einsum, Mapping]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -19,18 +18,15 @@ from accelsim.units import Rate, listed, near_miss, quoted
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})")
 _POWER = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)\s*W")
+_ABOVE_0 = r"^(?!0*(\.0*)?$)[0-9]{1,12}(\.[0-9]{0,9})?$"
 GENERATIONS = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
 
 
-@formed(forms.scalar({"type": "number", "exclusiveMinimum": 0}))
+@formed(forms.either({"type": "number", "exclusiveMinimum": 0}, forms.scalar({"type": "string", "pattern": _ABOVE_0})))
 def _number(node: Node, problems: Problems) -> float | None:
-    """Read a number above 0."""
-    try:
-        value = float(node.text) if isinstance(node, ScalarNode) else math.nan
-    except ValueError:
-        value = math.nan
-    if 0 < value < math.inf:
-        return value
+    """Read a number above 0, in quotes too."""
+    if isinstance(node, ScalarNode) and re.match(_ABOVE_0, node.text):
+        return float(node.text)
     problems.add(node, f"expected a number above 0, got {describe(node)}")
     return None
 
