@@ -127,14 +127,18 @@ def layer_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
 
 def _alike(outcomes: Sequence[LayerOutcome]) -> list[LayerOutcome]:
     """Layers that differ in their names alone as one row, under the first name, which counts them all."""
-    found: dict[str, list[LayerOutcome]] = {}
+    keys: list[object] = []
+    found: list[list[LayerOutcome]] = []
     for outcome in outcomes:
-        answer = outcome.why_not if outcome.search is None else f"{outcome.search.best.mapping}"
+        answer = outcome.why_not if outcome.search is None else outcome.search.best.mapping
         proof = None if outcome.search is None else outcome.search.certificate
-        key = f"{replace(outcome.einsum, name='', repeat=1)} {answer} {proof}"
-        found.setdefault(key, []).append(outcome)
+        key = replace(outcome.einsum, name="", repeat=1), answer, proof
+        if key not in keys:
+            keys.append(key)
+            found.append([])
+        found[keys.index(key)].append(outcome)
     groups = []
-    for several in found.values():
+    for several in found:
         einsum, more = several[0].einsum, len(several) - 1
         name = einsum.name + (f" +{more}" if more else "")
         repeat = sum(outcome.einsum.repeat for outcome in several)
