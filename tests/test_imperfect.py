@@ -29,7 +29,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.workload import pad, shared_rank
 from tests.problems import problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "40"))
+PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
 GROUPS = 6
 MOST = 6000
 KNOWN = [543]

@@ -25,7 +25,7 @@ from accelsim.search.exact.solve import Solver
 from tests.brute import truth
 from tests.problems import problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "100"))
+PROBLEMS = int(os.environ.get("ACCELSIM_UNEVEN_PROBLEMS", "150"))
 GROUPS = 12
 MOST = 20_000
 ORDERS = 14
