@@ -218,7 +218,7 @@ def test_network__maps_equal_layers_once_and_a_hit_gives_the_same_bytes(run, tmp
     assert document["total"]["energy_pj"] == pytest.approx(total, rel=1e-12)
     one = json.loads(run("map", "eyeriss", path, "--layer", "c", "--json", "--no-cache")[1])
     assert one["result"] == document["layers"][2]["result"]
-    assert "+1" in run("map", "eyeriss", path)[1]
+    assert "a +1" in run("map", "eyeriss", path)[1]
     assert run("plot", "network", "eyeriss", path, "-o", tmp_path / "n.png")[0] == 0
     assert searched == ["a", "b", "a", "b", "c"]
 
