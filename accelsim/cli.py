@@ -167,6 +167,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_plot(command("plot", "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"))
 
+    _add_roofline(command("roofline", "show which layers compute limits and which memory, at best and as mapped"))
+
     _add_explore(command("explore", "map networks onto many designs of a machine, and find the best of them"))
 
     made = command("verify", "check a result.json that `map` wrote: its mapping, its numbers and its certificate")
@@ -279,6 +281,21 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     _add_html(made)
     _add_no_cache(made)
     made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
+
+
+def _add_roofline(made: argparse.ArgumentParser) -> None:
+    made.add_argument("arch", metavar="ARCH")
+    made.add_argument("workloads", metavar="WORKLOAD", nargs="+", help="files, or names that `accelsim list` shows")
+    _add_overrides(made)
+    _add_sizes(made)
+    made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
+    made.add_argument("--objective", metavar="WHAT", help="what mappings make small, as for `map` (default: energy)")
+    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
+    gpu_arguments.add_roofline(made)
+    made.add_argument("-o", "--output", metavar="FILE", help="draw it there: FILE.png or FILE.svg")
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    _add_no_cache(made)
+    made.add_argument("--quiet", action="store_true", help="print no progress")
 
 
 def _add_explore(made: argparse.ArgumentParser) -> None:

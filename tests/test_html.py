@@ -20,12 +20,12 @@ from accelsim.errors import AccelsimError
 from accelsim.html import census_report, search_report
 from accelsim.html.chosen import BINS, bin_of, energy_edges
 from accelsim.html.page import embedded
-from accelsim.html.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.evaluate import evaluate
 from accelsim.population.census import census
 from accelsim.population.result import Census, Fewest, Near
 from accelsim.report.text import energy
 from accelsim.result import Result
+from accelsim.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.workload import Einsum, load_workload
 
 pytest.importorskip("plotly", reason="plotly, the extra `html`, is not installed")

@@ -3,7 +3,7 @@
 from accelsim.commands.caching import cache_command
 from accelsim.commands.evaluating import eval_command, explain_command
 from accelsim.commands.exploring import explore_command
-from accelsim.commands.gpu_advice import gpu_advise_command, gpu_compare_command, roofline_command
+from accelsim.commands.gpu_advice import gpu_advise_command, gpu_compare_command
 from accelsim.commands.gpus import calibrate_command, gpus_command
 from accelsim.commands.importing import import_command
 from accelsim.commands.inspecting import (
@@ -14,6 +14,7 @@ from accelsim.commands.inspecting import (
 )
 from accelsim.commands.mapping import map_command
 from accelsim.commands.plotting import plot_command
+from accelsim.commands.rooflining import roofline_command
 from accelsim.commands.spreading import spread_command
 from accelsim.commands.validating import validate_command
 from accelsim.commands.verifying import verify_command

@@ -31,6 +31,8 @@ def explore_command(arguments: argparse.Namespace) -> int:
         from accelsim.folder import NO_PLOTLY
 
         raise AccelsimError(NO_PLOTLY)
+    if arguments.plot:
+        _picture_kind(_picture(arguments, ""))
     given = Path(arguments.sweep)
     explored = None
     if given.is_dir():
@@ -67,12 +69,15 @@ def _run(arguments: argparse.Namespace) -> Explored:
     from accelsim.explore import load_sweep
     from accelsim.explore.run import explore
     from accelsim.explore.store import Store, unread
+    from accelsim.explore.tables import where
     from accelsim.folder import refuse_directory
     from accelsim.report.explore import sweep_progress
 
     if library.find(arguments.sweep, "sweeps") is None:
         library.resolve(arguments.sweep, "sweeps")
     sweep = load_sweep(arguments.sweep)
+    if arguments.where:
+        where([], arguments.where, {each.name: each.values for each in sweep.parameters})
     folder = Path(arguments.output or f"{sweep.name}_results")
     refuse_directory(folder)
     damaged = Store(folder).damaged
@@ -103,11 +108,19 @@ def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> 
         from accelsim.plots.style import figure_bytes
 
         drawn = figure_bytes(PLOTTED[arguments.plot](shown, about))
-        path = Path(arguments.picture or f"{arguments.plot}_{about['name']}.png")
-        kind = path.suffix.lstrip(".")
-        if kind not in drawn:
-            raise AccelsimError(f"{path}: a picture is FILE.png or FILE.svg")
-        write_directory(path.parent, {path.name: drawn[kind]})
+        path = _picture(arguments, about["name"])
+        write_directory(path.parent, {path.name: drawn[_picture_kind(path)]})
+
+
+def _picture(arguments: argparse.Namespace, name: str) -> Path:
+    return Path(arguments.picture or f"{arguments.plot}_{name}.png")
+
+
+def _picture_kind(path: Path) -> str:
+    kind = path.suffix.lstrip(".")
+    if kind not in ("png", "svg"):
+        raise AccelsimError(f"{path}: a picture is FILE.png or FILE.svg")
+    return kind
 
 
 def _print(
@@ -121,7 +134,7 @@ def _print(
             print_designs(console, about, shown, chosen=bool(arguments.where or arguments.front))
         written = [str(folder)] if run is not None else []
         written += [arguments.html] if arguments.html else []
-        written += [arguments.picture or f"{arguments.plot}_{about['name']}.png"] if arguments.plot else []
+        written += [str(_picture(arguments, about["name"]))] if arguments.plot else []
         if written:
             console.print(f"\nWritten to {', '.join(written)}", soft_wrap=True)
 

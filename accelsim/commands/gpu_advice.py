@@ -1,4 +1,4 @@
-"""The commands `roofline`, `gpu advise` and `gpu compare`."""
+"""The commands `gpu advise` and `gpu compare`, and `roofline` on a GPU."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ _ALIGNED = 8
 """A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
 
 
-def roofline_command(arguments: argparse.Namespace) -> int:
+def gpu_roofline(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a GPU."""
-    from accelsim import library
+    from accelsim.commands.inputs import read_workload
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
     from accelsim.gpu.kernel import best_kernels
     from accelsim.gpu.layers import gemms_of, product_of
     from accelsim.gpu.roofline import points, ridges
     from accelsim.report.gpu_advice import point_row, print_roofline
-    from accelsim.workload import load_workload
 
-    gpu = load_gpu(arguments.gpu, arguments.mig)
-    workloads = [load_workload(library.resolve(name, "workloads")) for name in arguments.workloads]
+    dtype = arguments.dtype or "fp16"
+    gpu = load_gpu(arguments.arch, arguments.mig)
+    workloads = [read_workload(arguments, name) for name in arguments.workloads]
     layers = [einsum for workload in workloads for einsum in workload.layers]
-    mode = mode_of(gpu, arguments.dtype, arguments.calibration)
+    mode = mode_of(gpu, dtype, arguments.calibration)
     gemms = gemms_of([product_of(einsum) for einsum in layers])
-    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, arguments.dtype, mode, l2=arguments.l2)
-    levels, found = ridges(gpu, arguments.dtype), points(gpu, kernels)
+    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, l2=arguments.l2)
+    levels, found = ridges(gpu, dtype), points(gpu, kernels)
     if arguments.output:
         from accelsim.plots.gpu import plot_roofline
 
-        _write_figure(arguments.output, plot_roofline(gpu, arguments.dtype, levels, found))
+        write_figure(arguments.output, plot_roofline(gpu, dtype, levels, found))
     if arguments.json:
         print_json({"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]})
         return DONE
 
     def show(console: Console) -> None:
-        print_roofline(console, gpu, arguments.dtype, levels, found, mode.text)
+        print_roofline(console, gpu, dtype, levels, found, mode.text)
         print_written(console, arguments.output)
 
     print_report(show)
@@ -75,7 +75,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         tflops = sweep(gpu, name, values, *sizes, arguments.dtype, mode)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {arguments.dtype}, {others}"
-        _write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
+        write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
     if arguments.json:
         print_json(advice_json(advice))
         return DONE
@@ -88,7 +88,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _write_figure(path: str, ax: Axes) -> None:
+def write_figure(path: str, ax: Axes) -> None:
     """Write a figure as PNG or SVG, by the ending of its name."""
     from accelsim.plots.style import figure_bytes
 

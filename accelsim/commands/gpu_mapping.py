@@ -28,8 +28,7 @@ _FOREIGN = (
 
 def map_on_gpu(arguments: argparse.Namespace) -> int:
     """Choose the fastest kernel tiling of each layer on a GPU."""
-    from accelsim import library
-    from accelsim.commands.inputs import find_layer, read_overrides
+    from accelsim.commands.inputs import find_layer, read_workload
     from accelsim.folder import refuse_directory, write_directory
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
@@ -37,7 +36,6 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.layers import gemms_of, product_of
     from accelsim.output import to_json
     from accelsim.report.gpu_kernels import kernel_row, print_kernel, print_kernels, totals
-    from accelsim.workload import load_workload
 
     for name in _FOREIGN:
         if getattr(arguments, name, None):
@@ -45,7 +43,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     if arguments.output:
         refuse_directory(arguments.output)
     gpu = load_gpu(arguments.arch, arguments.mig)
-    workload = load_workload(library.resolve(arguments.workload, "workloads"), read_overrides(arguments))
+    workload = read_workload(arguments, arguments.workload)
     layer = find_layer(workload, arguments.layer, arguments.workload)
     layers = [layer] if layer else list(workload.layers)
     products = [product_of(einsum, arguments.training_pass) for einsum in layers]

@@ -137,6 +137,14 @@ def _given(arguments: argparse.Namespace) -> dict[str, str]:
     return {kind: name for kind, name in names.items() if name is not None}
 
 
+def read_workload(arguments: argparse.Namespace, name: str) -> Workload:
+    """Read a workload where no machine is a file, with the parameters that the command line sets."""
+    overrides = read_overrides(argparse.Namespace(**{**vars(arguments), "workload": name}))
+    path = library.resolve(name, "workloads")
+    check_overrides(overrides, [path])
+    return load_workload(path, overrides)
+
+
 def find_layer(workload: Workload, name: str | None, file: str) -> Einsum | None:
     """Return the layer of that name, or the only one."""
     if name is None:

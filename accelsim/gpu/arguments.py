@@ -29,7 +29,6 @@ def add_commands(command: AddCommand) -> None:
     made.add_argument("-o", "--output", metavar="FILE", help="write the calibration there")
     _add_json(made)
 
-    add_roofline(command("roofline", "show which layers math limits and which memory, on a GPU"))
     made = command("gpu", "advise on the sizes of a matrix product, or compare a profile with predictions")
     tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
     advise = "show what tiles and waves cost a matrix product, and what rounding its sizes up would bring"
@@ -41,12 +40,12 @@ def add_commands(command: AddCommand) -> None:
 
 
 def add_roofline(made: argparse.ArgumentParser) -> None:
-    """Add the arguments of `roofline`."""
-    made.add_argument("gpu", metavar="GPU")
-    made.add_argument("workloads", metavar="WORKLOAD", nargs="+", help="files, or names that `accelsim list` shows")
-    _add_prediction(made)
-    made.add_argument("-o", "--output", metavar="FILE", help="draw it there: FILE.png or FILE.svg")
-    _add_json(made)
+    """Add the options of `roofline` on a GPU."""
+    group = made.add_argument_group("on a GPU", "ARCH is a GPU: its memories, and the fastest kernel of each layer")
+    _add_mig(group)
+    add_calibration(group)
+    group.add_argument("--dtype", metavar="FORMAT", help="number format (default: fp16)")
+    group.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
 
 
 def add_advise(made: argparse.ArgumentParser) -> None:

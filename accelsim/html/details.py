@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from accelsim.architecture import Architecture
-from accelsim.html.roofline import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.report.nest import compute_used, nest_levels
 from accelsim.report.text import OTHER_COLOUR, letters, tensor_colours
 from accelsim.result import Result
+from accelsim.roofline import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.workload import Einsum
 
 
