@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
         known += [name for action in self._actions for name in action.choices or ()]
         from accelsim.units import near_miss
 
-        unknown = [word.strip("'\"") for word in words if "unrecognized" in message or word.startswith(("'", '"'))]
+        unknown = [word.strip("'\"()") for word in words if "unrecognized" in message or word.startswith(("'", '"'))]
         found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
         hint = next(filter(None, found), "")
         super().error(message + (f"; {hint}" if hint else ""))

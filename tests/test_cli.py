@@ -137,6 +137,11 @@ def test_bad_input__ends_with_2_and_says_what_to_write(run, arguments, said):
     assert said in err
 
 
+def test_bad_input__has_no_hint_where_no_known_word_is_near(run):
+    code, _, err = run("validate", "nosuch")
+    assert (code, "did you mean" in err) == (2, False)
+
+
 @pytest.mark.parametrize("path", sorted(BROKEN.glob("*.yaml")), ids=lambda path: path.stem)
 def test_broken_files__every_command_names_file_and_line(run, path):
     wrong = run("check", path)[2].splitlines()

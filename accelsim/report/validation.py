@@ -138,4 +138,4 @@ def print_studies(console: Console, studies: Sequence[Study]) -> None:
 
 
 def _percent(error: float) -> str:
-    return f"{100 * error:+.2f} %" if abs(error) < 10 else f"{error + 1:.3g}x"
+    return f"{round(100 * error, 2) + 0.0:+.2f} %" if abs(error) < 10 else f"{error + 1:.3g}x"
