@@ -50,6 +50,13 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     if found is not None:
         return found
     names = [_name(path, kind) for path in shipped(kind)]
+    if kind == "arch":
+        from accelsim.gpu.catalogue import catalogue, find_gpu
+
+        if find_gpu(str(name_or_path)) is not None:
+            what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
+            raise AccelsimError(f"{name_or_path} is a GPU of the catalogue: {what}")
+        names += [gpu.name for gpu in catalogue()]
     hint = near_miss(_stem(name_or_path, kind), names)
     hint = hint or "`accelsim list` shows them"
     raise AccelsimError(f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}")

@@ -111,6 +111,8 @@ def test_check__compiles_and_draws_nothing():
         (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: No such file"),
         (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
         (["list", "archs"], "did you mean 'arch'?"),
+        (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
+        (["map", "h100_sxmm", "gemm"], "did you mean 'h100_sxm'?"),
         (["validate", "timelop", "x"], "did you mean 'timeloop'?"),
         (["map", "eyeriss", "--imperfect", "conv"], "'conv' is a file, not a dimension; put the option behind"),
         ([], "required: COMMAND"),
