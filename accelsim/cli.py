@@ -186,8 +186,10 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("files", nargs="+", metavar="FILE")
     _add_overrides(made)
 
-    made = command("import", "turn an ONNX model into a workload file, and name what is not counted as it is")
-    made.add_argument("workload", metavar="MODEL.onnx")
+    made = command(
+        "import", "turn an ONNX or PyTorch model into a workload file, and name what is not counted as it is"
+    )
+    made.add_argument("workload", metavar="MODEL", help="FILE.onnx, or FILE.pt2 of torch.export.save")
     _add_overrides(made)
     _add_sizes(made)
     made.add_argument("-o", "--output", metavar="FILE", help="write the workload there (default: print it)")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from accelsim import library
 from accelsim.edges import Edge, Feed, Sources, check_edges, read_from
+from accelsim.importers import MODELS
 from accelsim.spec import fields, forms
 from accelsim.spec.einsum import Operand, einsum_forms, read_conv, read_einsum, read_gemm
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
@@ -184,7 +185,8 @@ def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None
     Parameters
     ----------
     path : str or path
-        YAML file with a top-level key `workload`, the name of one that ships, or an ONNX model (`*.onnx`).
+        YAML file with a top-level key `workload`, the name of one that ships, an ONNX model (`*.onnx`), or a
+        program that `torch.export.save` wrote (`*.pt2`).
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -200,7 +202,7 @@ def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None
     """
     problems = Problems()
     path = library.find(path, "workloads") or path
-    if str(path).endswith(".onnx"):
+    if str(path).endswith(MODELS):
         return _load_onnx(path, overrides or {})
     document = fields.open_document(path, "workload", overrides, problems)
     return problems.result(read_workload(document.body, problems) if document else None)

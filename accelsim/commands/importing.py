@@ -1,4 +1,4 @@
-"""The command `import`: an ONNX model as a workload file."""
+"""The command `import`: a model of ONNX or PyTorch as a workload file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from accelsim.commands.inputs import read_overrides
 from accelsim.commands.printing import DONE
 from accelsim.errors import AccelsimError
+from accelsim.importers import MODELS
 from accelsim.spec.params import check_overrides
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def import_command(arguments: argparse.Namespace) -> int:
     from accelsim.importers.onnx import import_onnx
 
     path = Path(arguments.workload)
-    if path.suffix != ".onnx":
-        raise AccelsimError(f"{path}: expected an ONNX model, a file that ends in .onnx")
+    if path.suffix not in MODELS:
+        raise AccelsimError(f"{path}: expected a model, a file that ends in {' or '.join(MODELS)}")
     if arguments.output:
         refuse_directory(Path(arguments.output).absolute().parent)
         if Path(arguments.output).is_dir():

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from accelsim.errors import AccelsimError
+from accelsim.importers.pytorch import ENDING, read_program
 from accelsim.units import listed
 
 NO_ONNX = "onnx is not installed, and reading ONNX models needs it; `pip install 'accelsim[onnx]'`"
@@ -91,12 +92,14 @@ def parameters(path: str | PathLike[str]) -> frozenset[str]:
 
 
 def _load(path: str | PathLike[str]) -> tuple[Any, Any]:
-    """Read a file without the weights that stand beside it."""
+    """Read an ONNX model without the weights that stand beside it, or one that torch exported."""
     try:
         import onnx
         import onnx.shape_inference
     except ImportError:
         raise AccelsimError(NO_ONNX) from None
+    if str(path).endswith(ENDING):
+        return read_program(path), onnx
     try:
         model = onnx.load(str(path), load_external_data=False)
     except FileNotFoundError:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from os import PathLike
 
 from accelsim.errors import Mark, Problem, SpecError
+from accelsim.importers import MODELS
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file
 from accelsim.units import LARGEST, listed, near_miss, quoted
 
@@ -233,7 +234,7 @@ def _override(node: Node, text: str) -> Node:
 
 def parameter_names(path: str | PathLike[str]) -> frozenset[str]:
     """Names that `--set` can override in a file; none if the file cannot be read."""
-    if str(path).endswith(".onnx"):
+    if str(path).endswith(MODELS):
         from accelsim.importers.onnx_shapes import parameters
 
         return parameters(path)
