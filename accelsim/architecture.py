@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from accelsim import library
+from accelsim.compression import COMPRESSION, read_compression
 from accelsim.energy import (
     AREA,
     ATTRIBUTES,
@@ -30,7 +31,7 @@ from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
 from accelsim.systolic import SYSTOLIC, Systolic, check_systolic, read_systolic
 from accelsim.units import Rate, listed
-from accelsim.workload import ROLES
+from accelsim.workload import ROLES, Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class Axis:
 class Level:
     """One storage level; sizes and bandwidths are those of one instance.
 
-    An element of b bits takes `ceil(b / word_bits)` words. `size_words` is shared by all tensors; `partition_words` (by
+    An element of b bits takes `ceil(b / word_bits)` words, or the share of these in `compression` (by role; 1 where it
+    is left out), unless it is a partial sum. `size_words` is shared by all tensors; `partition_words` (by
     role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
     unlimited. `tensors` is not None only for a storage node of an uneven mapping (`accelsim.nodes`), which may keep
     no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
@@ -70,6 +72,16 @@ class Level:
     drain_reads: bool = False
     tensors: frozenset[str] | None = None
     systolic: Systolic | None = None
+    compression: Mapping[str, Fraction] = field(default_factory=dict)
+
+    def stored_share(self, role: str, *, partial: bool = False) -> Fraction:
+        """Share of the raw bits of a tensor that is stored and moved here; partial sums are not compressed."""
+        return Fraction(1) if partial else self.compression.get(role, Fraction(1))
+
+    def element_words(self, tensor: Tensor, *, partial: bool = False) -> int | Fraction:
+        """Words that an element of a tensor takes, or a partial sum of it; a fraction where it is compressed."""
+        words = -(-(tensor.psum_bits if partial else tensor.bits) // self.word_bits)
+        return words if partial else words * self.compression.get(tensor.role, 1)
 
     @property
     def fanout(self) -> int:
@@ -152,6 +164,7 @@ _LEVEL: Keys = {
     },
     "fanout": Key(node_of(keys_form(_FANOUT))),
     "drain_reads": Key(fields.boolean),
+    "compression": COMPRESSION,
     "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
     "area": AREA,
 }
@@ -309,6 +322,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         y=_axis(level, "y", array),
         drain_reads=level.value("drain_reads", False),
         systolic=array,
+        compression=read_compression(level, frozenset() if first else bypass),
     )
     _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)

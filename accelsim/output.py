@@ -20,7 +20,7 @@ from accelsim.architecture import Architecture
 from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop
 from accelsim.mapping import Mapping as LoopNest
-from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult
+from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult, TensorAtLevel
 from accelsim.workload import ROLES
 
 if TYPE_CHECKING:
@@ -87,6 +87,10 @@ def provenance_json(provenance: Provenance) -> dict[str, Any]:
     }
 
 
+def _tensor_json(tensor: TensorAtLevel) -> dict[str, Any]:
+    return {**asdict(tensor), "compression": float(tensor.compression), "energy_pj": tensor.energy_pj}
+
+
 def result_json(result: Result) -> dict[str, Any]:
     """Everything about one mapping, as plain values.
 
@@ -123,7 +127,7 @@ def result_json(result: Result) -> dict[str, Any]:
         },
         "ramps": [asdict(ramp) for ramp in result.ramps],
         "levels": [asdict(level) for level in result.levels],
-        "tensors": [{**asdict(tensor), "energy_pj": tensor.energy_pj} for tensor in result.tensors],
+        "tensors": [_tensor_json(tensor) for tensor in result.tensors],
         "networks": [asdict(network) for network in result.networks],
         "energy": [dict(row) for row in result.energy_rows()],
         "cycles_by_component": [dict(row) for row in result.cycle_rows()],

@@ -97,6 +97,7 @@ _RESULT = _record(
             read_pj=_NUMBER,
             write_pj=_NUMBER,
             update_pj=_NUMBER,
+            compression=_SHARE,
             energy_pj=_NUMBER,
         )
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from accelsim.errors import AccelsimError
@@ -57,6 +58,8 @@ class TensorAtLevel:
         The same of all instances together.
     partial : bool
         The words are partial sums: some arrive more than once, or other instances hold parts of the same sums.
+    compression : Fraction
+        Share of the raw bits that the level stores and moves; words are counted as if they were raw.
     read_pj, write_pj, update_pj : float
         Energy [pJ] of all instances; fills and updates are charged as write and update.
     """
@@ -75,6 +78,17 @@ class TensorAtLevel:
     read_pj: float
     write_pj: float
     update_pj: float
+    compression: Fraction = Fraction(1)
+
+    @property
+    def total_words(self) -> int:
+        """Words read, filled and updated in all instances."""
+        return self.total_reads + self.total_fills + self.total_updates
+
+    def storage_words(self, words: int, width: int) -> int | Fraction:
+        """Storage words of `width` bits that so many words of the tensor take here, compressed if they are."""
+        raw = words * -(-self.word_bits // width)
+        return raw if self.compression == 1 else raw * self.compression
 
     @property
     def energy_pj(self) -> float:
@@ -120,8 +134,8 @@ class TensorOnNetwork:
 class LevelResult:
     """One level as a whole.
 
-    `used_words` and `capacity_words` (None: unlimited) count storage words of one instance; `cycles` is what its ports
-    need.
+    `used_words` and `capacity_words` (None: unlimited) count storage words of one instance, the former rounded up where
+    tensors are compressed; `cycles` is what its ports need.
     """
 
     level: str
@@ -243,13 +257,10 @@ class Result:
 
     @property
     def outer_words(self) -> int:
-        """Storage words read and written at the outermost level."""
+        """Storage words read and written at the outermost level; a part of one that compression leaves counts whole."""
         outermost = self.levels[0]
-        return sum(
-            (t.total_reads + t.total_fills + t.total_updates) * -(-t.word_bits // outermost.word_bits)
-            for t in self.tensors
-            if t.level == outermost.level
-        )
+        at_outermost = (t for t in self.tensors if t.level == outermost.level)
+        return math.ceil(sum(t.storage_words(t.total_words, outermost.word_bits) for t in at_outermost))
 
     @property
     def busy_cycles(self) -> int:

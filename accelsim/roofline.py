@@ -92,13 +92,13 @@ def stand(architecture: Architecture, einsum: Einsum, result: Result) -> Stand:
 
 def least_bytes(architecture: Architecture, einsum: Einsum, port: Port) -> float:
     """Bytes that go through a port of the outermost level if each word of the layer moves once."""
-    width = architecture.levels[0].word_bits
+    outer = architecture.levels[0]
 
     def moves(tensor: Tensor) -> bool:
         return port.direction in ("", "write" if tensor.output else "read")
 
-    words = (touched_words(einsum, t) * -(-t.bits // width) for t in einsum.tensors if moves(t))
-    return sum(words) * width / 8
+    words = (touched_words(einsum, t) * outer.element_words(t) for t in einsum.tensors if moves(t))
+    return float(sum(words)) * outer.word_bits / 8
 
 
 def ports(architecture: Architecture) -> list[Port]:
@@ -121,12 +121,12 @@ def peak_macs_per_cycle(architecture: Architecture) -> float:
 def bytes_moved(result: Result, port: Port) -> float:
     """Bytes that go through the ports of all instances of a level."""
     width = next(level.word_bits for level in result.levels if level.level == port.level)
-    moved = 0
+    moved = 0.0
     for tensor in result.tensors:
         if tensor.level == port.level:
             read = tensor.total_reads if port.direction != "write" else 0
             written = tensor.total_fills + tensor.total_updates if port.direction != "read" else 0
-            moved += (read + written) * -(-tensor.word_bits // width)
+            moved += float(tensor.storage_words(read + written, width))
     return moved * width / 8
 
 

@@ -50,7 +50,7 @@ def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, eins
         assert (t.reads, t.fills, t.updates) == (count.reads, count.fills, count.updates), where
         totals = (count.total_reads, count.total_fills, count.total_updates)
         assert (t.total_reads, t.total_fills, t.total_updates) == totals, where
-        width = -(-t.word_bits // level.word_bits)
+        width = -(-t.word_bits // level.word_bits) * t.compression
         first = (0,) * len(next(iter(count.read)))
         for words, action, energy_pj in (
             (count.read, "read", t.read_pj),
@@ -92,7 +92,11 @@ def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture, star
     """
     for index, (level, cycles) in enumerate(zip(machine.levels, parts.cycles_of, strict=True)):
         counts = dict(itertools.chain(*(node.items() for node in walked.levels[starts[index] : starts[index + 1]])))
-        width = {t.tensor: -(-t.word_bits // level.word_bits) for t in parts.at_level if t.level == level.name}
+        width = {
+            t.tensor: -(-t.word_bits // level.word_bits) * t.compression
+            for t in parts.at_level
+            if t.level == level.name
+        }
         needed = [0]
         for instance in next(iter(counts.values())).read if counts else ():
             read = sum(count.read[instance] * width[name] for name, count in counts.items())

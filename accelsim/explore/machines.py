@@ -209,12 +209,12 @@ def quick_bound(architecture: Architecture, einsum: Einsum, words: Mapping[str, 
     outer, energy = architecture.levels[0], architecture.energy
     macs, compute = einsum.macs, architecture.compute
     pj = macs * energy.energy_pj(compute.name, "*", "compute")
-    read = written = 0
+    read: int | Fraction = 0
+    written: int | Fraction = 0
     for tensor in einsum.tensors:
-        moved = words[tensor.name] * -(-tensor.bits // outer.word_bits)
-        pj += (
-            moved / outer.block_size * energy.energy_pj(outer.name, tensor.role, "update" if tensor.output else "read")
-        )
+        moved = words[tensor.name] * outer.element_words(tensor)
+        each_pj = energy.energy_pj(outer.name, tensor.role, "update" if tensor.output else "read")
+        pj += float(moved) / outer.block_size * each_pj
         read, written = read + (0 if tensor.output else moved), written + (moved if tensor.output else 0)
     ports = ((outer.bandwidth, read + written), (outer.read_bandwidth, read), (outer.write_bandwidth, written))
     slow = [math.ceil(count / rate) for rate, count in ports if rate is not None]

@@ -102,7 +102,7 @@ def _fill(cost: LevelResult, result: Result, einsum: Einsum, top: float) -> str:
     for tile in result.tensors:
         if tile.level != cost.level:
             continue
-        words = tile.tile_words * -(-tile.word_bits // cost.word_bits)
+        words = float(tile.storage_words(tile.tile_words, cost.word_bits))
         width = min(wide * words / capacity, _WIDTH - _MARGIN - left)
         parts.append(
             f'<rect x="{left:.2f}" y="{top:g}" width="{width:.2f}" height="9" fill="{colours[tile.tensor]}">'

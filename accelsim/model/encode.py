@@ -10,12 +10,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.architecture import Architecture
+from accelsim.architecture import Architecture, Level
 from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.nodes import first_nodes
@@ -41,15 +42,18 @@ class Constants(NamedTuple):
     one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank;
     whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
     index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity :
-    int64[L] [words], -1 unlimited; partition : int64[L, 3] [words] by role, -1 unlimited; partitioned : bool[L];
-    word_parts : int64[L, T, 2], words an element takes, finished and as a partial sum; two_widths : bool[1], whether
-    these differ anywhere; block : int64[L] [words an access]; block_shift : int64[L], its logarithm, -1 if it is no
-    power of two; bandwidth : int64[L, 3, 2], words and cycles of the shared, read and write port, 0 if unlimited;
+    int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited; partitioned : bool[L];
+    word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
+    these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
+    power of two; bandwidth : int64[L, 3, 2], units and cycles of the shared, read and write port, 0 if unlimited;
     limited : bool[L], any of them limited; drain : bool[L]; energy : float64[L, T, 4] [pJ] of read, write, update (an
     access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
     mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level;
     array : int64[4], PE, ROWS, SKEW, BUFFERED of a systolic array; stationary : bool[T], held in its PEs; most_held :
     int64[T], words of it that a PE has room for, -1 unlimited.
+
+    A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
+    so that compressed elements too take whole units.
     """
 
     bounds: Ints
@@ -112,6 +116,8 @@ class Encoded:
     dims: tuple[str, ...]
     tensors: tuple[Tensor, ...]
     constants: Constants
+    units_per_word: tuple[int, ...]
+    """In which the kernel counts what a level stores and moves: 1 unless it compresses."""
 
 
 def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
@@ -148,12 +154,14 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     output = next(t for t, tensor in enumerate(tensors) if tensor.output)
     shared = [r for r in range(len(tensors[output].ranks)) if (relevant[output] & (rank_of[output] == r)).sum() > 1]
     parts = np.ones((len(levels), len(tensors), 2), np.int64)
+    units = tuple(_units_per_word(level) for level in levels)
     for index, level in enumerate(levels):
         for t, tensor in enumerate(tensors):
-            parts[index, t, 0] = -(-tensor.bits // level.word_bits)
-            parts[index, t, 1] = -(-(tensor.psum_bits if tensor.output else tensor.bits) // level.word_bits)
-    bandwidth = _bandwidth(architecture)
-    array, stationary, most_held = _array(architecture, tensors, parts)
+            for partial in (False, True):
+                words = level.element_words(tensor, partial=partial and tensor.output)
+                parts[index, t, int(partial)] = int(words * units[index])
+    bandwidth = _bandwidth(architecture, units)
+    array, stationary, most_held = _array(architecture, tensors, parts, units)
     ramp = int(array[ROWS] + array[SKEW])
     _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)), ramp)
     energy, leak = _energies(architecture, tensors)
@@ -174,13 +182,15 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         fanout=np.array([[level.x.size, level.y.size] for level in levels], np.int64),
         multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
         reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
-        capacity=np.array([_capacity(level.size_words, level.multiple_buffering) for level in levels], np.int64),
-        partition=_partitions(architecture),
+        capacity=np.array([_capacity(level, unit) for level, unit in zip(levels, units, strict=True)], np.int64),
+        partition=_partitions(architecture, units),
         partitioned=np.array([level.partition_words is not None for level in levels], np.bool_),
         word_parts=parts,
         two_widths=np.array([bool((parts[:, :, 0] != parts[:, :, 1]).any())], np.bool_),
-        block=np.array([level.block_size for level in levels], np.int64),
-        block_shift=np.array([_shift(level.block_size) for level in levels], np.int64),
+        block=np.array([level.block_size * unit for level, unit in zip(levels, units, strict=True)], np.int64),
+        block_shift=np.array(
+            [_shift(level.block_size * unit) for level, unit in zip(levels, units, strict=True)], np.int64
+        ),
         bandwidth=bandwidth,
         limited=(bandwidth[:, :, 0] > 0).sum(axis=1) > 0,
         drain=np.array([level.drain_reads for level in levels], np.bool_),
@@ -194,11 +204,25 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         stationary=stationary,
         most_held=most_held,
     )
-    return Encoded(architecture, einsum, dims, tensors, constants)
+    return Encoded(architecture, einsum, dims, tensors, constants, units)
 
 
-def _capacity(size_words: int | None, multiple_buffering: int) -> int:
-    return UNLIMITED if size_words is None else size_words // multiple_buffering
+def _units_per_word(level: Level) -> int:
+    """Least number of parts of a storage word of which every compressed element takes whole ones."""
+    return math.lcm(*(share.denominator for share in level.compression.values()))
+
+
+def _capacity(level: Level, units_per_word: int) -> int:
+    if level.size_words is None:
+        return UNLIMITED
+    return _safe(level, level.size_words // level.multiple_buffering * units_per_word)
+
+
+def _safe(level: Level, units: int) -> int:
+    """A size in units, which 64 bits hold."""
+    if units >= SAFE:
+        raise AccelsimError(f"level {level.name}: size and compression have too many digits; round them")
+    return units
 
 
 def _nodes(architecture: Architecture) -> Ints:
@@ -210,26 +234,28 @@ def _shift(block_size: int) -> int:
     return block_size.bit_length() - 1 if block_size & (block_size - 1) == 0 else -1
 
 
-def _partitions(architecture: Architecture) -> Ints:
+def _partitions(architecture: Architecture, units: Sequence[int]) -> Ints:
     partition = np.full((len(architecture.levels), len(ROLES)), UNLIMITED, np.int64)
     for index, level in enumerate(architecture.levels):
         if level.partition_words is not None:
-            partition[index] = [level.partition_words.get(role, 0) // level.multiple_buffering for role in ROLES]
+            rooms = (level.partition_words.get(role, 0) // level.multiple_buffering for role in ROLES)
+            partition[index] = [_safe(level, room * units[index]) for room in rooms]
     return partition
 
 
-def _bandwidth(architecture: Architecture) -> Ints:
-    """Words and cycles of each port, so that n words take `ceil(n * cycles / words)` cycles; 0 words: unlimited."""
+def _bandwidth(architecture: Architecture, units: Sequence[int]) -> Ints:
+    """Units and cycles of each port, so that n units take `ceil(n * cycles / units)` cycles; 0 units: unlimited."""
     bandwidth = np.zeros((len(architecture.levels), 3, 2), np.int64)
     for index in first_nodes(architecture.levels)[:-1]:
         level = architecture.levels[index]
         for port, rate in enumerate((level.bandwidth, level.read_bandwidth, level.write_bandwidth)):
             if rate is not None:
-                if max(rate.numerator, rate.denominator) >= SAFE:
+                scaled = Fraction(rate) * units[index]
+                if max(scaled.numerator, scaled.denominator) >= SAFE:
                     raise AccelsimError(
                         f"level {level.name}: bandwidth {rate} words a cycle has too many digits; round it"
                     )
-                bandwidth[index, port] = rate.numerator, rate.denominator
+                bandwidth[index, port] = scaled.numerator, scaled.denominator
     return bandwidth
 
 
@@ -250,7 +276,9 @@ def _energies(architecture: Architecture, tensors: Sequence[Tensor]) -> tuple[Fl
     return energy, leak
 
 
-def _array(architecture: Architecture, tensors: Sequence[Tensor], parts: Ints) -> tuple[Ints, Bools, Ints]:
+def _array(
+    architecture: Architecture, tensors: Sequence[Tensor], parts: Ints, units: Sequence[int]
+) -> tuple[Ints, Bools, Ints]:
     """Systolic array of the machine, the tensors held in its PEs, and words of each that a PE has room for."""
     array, held = np.array([-1, 0, 0, 0], np.int64), np.zeros(len(tensors), np.bool_)
     most = np.full(len(tensors), UNLIMITED, np.int64)
@@ -272,7 +300,7 @@ def _array(architecture: Architecture, tensors: Sequence[Tensor], parts: Ints) -
             if inside.partition_words is not None:
                 room = inside.partition_words.get(tensor.role, 0)
             if room is not None:
-                most[t] = room // inside.multiple_buffering // int(parts[index + 1, t].min())
+                most[t] = room // inside.multiple_buffering * units[index + 1] // int(parts[index + 1, t].min())
     return array, held, most
 
 
@@ -296,7 +324,7 @@ def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rat
     if bound >= SAFE:
         raise AccelsimError(
             f"{einsum.name} on {architecture.name}: counts could pass 2**{bound.bit_length() - 1}, and 64-bit "
-            "integers are safe to 2**62; split the workload, or round bandwidths to fewer digits"
+            "integers are safe to 2**62; split the workload, or round bandwidths and compression to fewer digits"
         )
 
 

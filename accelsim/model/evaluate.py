@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
                 level=level.name,
                 instances=architecture.instances(first),
                 used_instances=parts.used[index],
-                used_words=sum(t.tile_words * -(-t.word_bits // level.word_bits) for t in kept),
+                used_words=math.ceil(sum(t.storage_words(t.tile_words, level.word_bits) for t in kept)),
                 capacity_words=None if capacity is None else capacity // level.multiple_buffering,
                 word_bits=level.word_bits,
                 cycles=parts.cycles_of[index],
@@ -126,6 +127,7 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
                     read_pj=float(s.energy[index, t, BY_READ]),
                     write_pj=float(s.energy[index, t, BY_WRITE]),
                     update_pj=float(s.energy[index, t, BY_UPDATE]),
+                    compression=level.stored_share(tensor.role, partial=partial),
                 )
             )
     for below in first[1:]:
@@ -222,10 +224,10 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
             if spread > axis.size:
                 text = f"{level.name} spreads over {spread} instances on {name}, its fanout is {axis.size}"
                 found.append(Violation(text, spread / axis.size))
-        held = dict.fromkeys(ROLES, 0)
+        held: dict[str, int | Fraction] = dict.fromkeys(ROLES, 0)
         for t in at_level:
             if t.level == level.name:
-                held[roles[t.tensor]] += t.tile_words * -(-t.word_bits // level.word_bits)
+                held[roles[t.tensor]] += t.storage_words(t.tile_words, level.word_bits)
         for role, room in (level.partition_words or {}).items():
             if held[role] > room // level.multiple_buffering:
                 found.append(
@@ -249,8 +251,8 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
     return tuple(found)
 
 
-def _too_small(name: str, needs: int, words: int, word_bits: int, buffering: int) -> Violation:
+def _too_small(name: str, needs: int | Fraction, words: int, word_bits: int, buffering: int) -> Violation:
     has = format_bits(words // buffering * word_bits)
     half = f" for the working tile ({buffering} buffers)" if buffering > 1 else ""
-    text = f"{name} needs {format_bits(needs * word_bits)}, has {has}{half}"
-    return Violation(text, needs * buffering / words if words else math.inf)
+    text = f"{name} needs {format_bits(math.ceil(needs * word_bits))}, has {has}{half}"
+    return Violation(text, float(needs * buffering / words) if words else math.inf)

@@ -12,6 +12,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
@@ -361,7 +362,7 @@ def _count_link(
 def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result: OracleCounts) -> list[str]:
     """Which levels' fanout or capacity the mapping exceeds, as `fanout x NAME`, `fanout y NAME`, `capacity NAME`."""
     fails = []
-    held: dict[str, int] = {}
+    held: dict[str, int | Fraction] = {}
     for index, (level, mapped, counts) in enumerate(
         zip(architecture.levels, mapping.levels, result.levels, strict=True)
     ):
@@ -380,7 +381,8 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
             read_back = any(words > count.drained[at] for at, words in count.read.items())
             partial = tensor.output and (read_back or _sums_meet_outside(mapping, tensor, level.name))
             bits = tensor.psum_bits if partial else tensor.bits
-            held[tensor.role] = held.get(tensor.role, 0) + count.tile * -(-bits // level.word_bits)
+            share = 1 if partial else level.compression.get(tensor.role, 1)
+            held[tensor.role] = held.get(tensor.role, 0) + count.tile * -(-bits // level.word_bits) * share
         if index + 1 < len(mapping.levels) and mapping.levels[index + 1].level == mapped.level:
             continue
         if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:

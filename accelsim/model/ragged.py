@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 from accelsim.architecture import Level
@@ -55,7 +56,7 @@ class _Kept:
 
     tile: int
     partial: bool
-    width: int
+    width: int | Fraction
     busiest: _Counts
     total: _Counts
     accesses: tuple[int, int, int]
@@ -149,11 +150,12 @@ class _Model:
     def tiles_fit(self, *, partial: bool) -> bool:
         """Whether the kept tiles fit; `partial`: with the widths of partial sums where `count` has found them."""
         for first, end in self.nodes:
-            level, held = self.machine[first], dict.fromkeys(ROLES, 0)
+            level = self.machine[first]
+            held: dict[str, int | Fraction] = dict.fromkeys(ROLES, 0)
             for operand, index in itertools.product(self.operands, range(first, end)):
                 tensor, at = operand.tensor, (index, operand.index)
                 if at in self.tiles:
-                    width = self.kept[at].width if partial else -(-tensor.bits // level.word_bits)
+                    width = self.kept[at].width if partial else level.element_words(tensor)
                     held[tensor.role] += self.tiles[at] * width
             if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
                 return False
@@ -181,14 +183,14 @@ class _Model:
             for dim, _, _ in spread
         )
         partial = tensor.output and (busiest.reads > busiest.drained or apart)
-        width = -(-(tensor.psum_bits if partial else tensor.bits) // machine.word_bits)
-        if machine.block_size > 1:
-            accesses = self._accesses(operand, level, child, width)
-        else:
+        width = machine.element_words(tensor, partial=partial)
+        if isinstance(width, int) and machine.block_size == 1:
             accesses = (total.reads * width, total.fills * width, total.updates * width)
+        else:
+            accesses = self._accesses(operand, level, child, width)
         return _Kept(self.tiles[level, operand.index], partial, width, busiest, total, accesses)
 
-    def _accesses(self, operand: Operand, level: int, child: int, width: int) -> tuple[int, int, int]:
+    def _accesses(self, operand: Operand, level: int, child: int, width: int | Fraction) -> tuple[int, int, int]:
         """Accesses of all instances, each class of them rounded up on its own."""
         block = self.machine[level].block_size
         found = [0, 0, 0]
@@ -319,6 +321,7 @@ class _Model:
             read_pj=energies[index, operand.index, _READ],
             write_pj=energies[index, operand.index, _WRITE],
             update_pj=energies[index, operand.index, _UPDATE],
+            compression=level.stored_share(tensor.role, partial=kept.partial),
         )
 
     def on_network(self, energies: Mapping[tuple[int, int, int], float]) -> list[TensorOnNetwork]:

@@ -229,7 +229,7 @@ def _draw_filling(ax: Axes, result: Result, component: str, down: tuple[float, f
     left, wide = _BOX[0] + 0.02, _BOX[1] - _BOX[0] - 0.056
     ax.add_patch(Rectangle((left, down[0]), wide, down[1] - down[0], facecolor="white", edgecolor=DARK, linewidth=0.6))
     for t in (t for t in result.tensors if t.level == component):
-        share = t.tile_words * -(-t.word_bits // level.word_bits) / max(1, capacity)
+        share = float(t.storage_words(t.tile_words, level.word_bits)) / max(1, capacity)
         ax.add_patch(Rectangle((left, down[0]), wide * share, down[1] - down[0], facecolor=colours[t.tensor]))
         left += wide * share
 

@@ -352,11 +352,12 @@ def _fewest(space: MapSpace, nest: Nest, clock: _Clock, cores: int) -> tuple[tup
     complete = [clock.note(each) for each in (fewest.stop, best.stop, stop)]
     result = evaluate_encoded(space.encoded, start)
     bound = float(words) if complete[0] else fewest.bound
-    return (result, bound), Fewest(words, mappings, all(complete), result.energy_pj, worst)
+    units = space.encoded.units_per_word[0]
+    return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst)
 
 
 def _words_alone(encoded: Encoded) -> Encoded:
-    """A machine on which energy is the storage words read and written at the outermost level."""
+    """A machine on which energy is the storage words read and written at the outermost level, in its units."""
     c = encoded.constants
     energy = np.zeros_like(c.energy)
     energy[0, :, :3] = 1.0

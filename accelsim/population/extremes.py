@@ -67,6 +67,7 @@ def upper_limits(nest: Nest) -> Limits:
             if c.bandwidth[lv, port, 0] > 0:
                 cycles = max(cycles, math.ceil(words_at * c.bandwidth[lv, port, 1] / c.bandwidth[lv, port, 0]))
     instances = [machine.instances(level) for level in range(len(c.fanout))]
+    outer /= encoded.units_per_word[0]
     return Limits(energy + float(c.leak @ np.array(instances)) * cycles, cycles, outer)
 
 

@@ -182,7 +182,8 @@ class Census:
         encoded = self.sample.sampler.nest.space.encoded
         parts = {tensor.name: int(encoded.constants.word_parts[0, t, 0]) for t, tensor in enumerate(encoded.tensors)}
         outermost = [t for t in self.means.tensors if t.level == encoded.architecture.levels[0].name]
-        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost)
+        units = encoded.units_per_word[0]
+        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost) / units
 
     @property
     def best(self) -> Result:

@@ -19,7 +19,7 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import put_loops
-from accelsim.population.draw_kernel import ENERGY, Ways, draw_and_evaluate, draw_batch
+from accelsim.population.draw_kernel import ENERGY, WORDS, Ways, draw_and_evaluate, draw_batch
 from accelsim.population.result import Interval
 from accelsim.population.steps import Keeping, Nest, Step
 from accelsim.result import Result
@@ -115,6 +115,7 @@ class Sampler:
             if job.result() < PIECE:
                 break
         column = column[:, :drawn]
+        column[WORDS] /= self.nest.space.encoded.units_per_word[0]
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))
         return UniformSample(self, seed, drawn, valid, *np.ascontiguousarray(column[:, valid]))
 

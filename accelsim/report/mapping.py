@@ -117,6 +117,10 @@ def _print_movement(console: Console, result: Result, architecture: Architecture
                 made.add_row(f"  {tensor.name}", "passes", *[""] * 4, multicast, reduction, "")
     print_table(console, made)
     console.print(Text("Multicast, (spatial) reduction: children below that share one read, one update.", style="dim"))
+    stored = [f"{t.level} {percent(float(t.compression))} of {t.tensor}" for t in result.tensors if t.compression != 1]
+    if stored:
+        what = f"Bits stored and moved after compression: {', '.join(stored)}. Words are counted as they are without."
+        console.print(Text(what, style="dim"))
 
 
 def _share(at: TensorAtLevel, level: LevelResult, spec: Level, role: str) -> str:
@@ -124,7 +128,7 @@ def _share(at: TensorAtLevel, level: LevelResult, spec: Level, role: str) -> str
     room = level.capacity_words
     if spec.partition_words is not None:
         room = spec.partition_words.get(role, 0) // spec.multiple_buffering
-    return share(at.tile_words * -(-at.word_bits // level.word_bits) / room) if room else ""
+    return share(float(at.storage_words(at.tile_words, level.word_bits)) / room) if room else ""
 
 
 def _print_energy(console: Console, result: Result, einsum: Einsum) -> None:

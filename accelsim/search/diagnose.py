@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -61,17 +62,17 @@ def _capacities(space: MapSpace) -> list[str]:
         inside = [at for at, slot in enumerate(space.slots) if slot.level >= index]
         tile = {dim: _least(space, dim, inside) for dim in space.encoded.einsum.dims}
         shown = ", ".join(f"{dim}={size}" for dim, size in tile.items() if size > 1) or "one iteration"
-        held = dict.fromkeys(ROLES, 0)
+        held: dict[str, int | Fraction] = dict.fromkeys(ROLES, 0)
         for t, tensor in enumerate(space.encoded.tensors):
             if space.keep[index, t]:
-                held[tensor.role] += tensor.words(tile) * -(-tensor.bits // level.word_bits)
+                held[tensor.role] += tensor.words(tile) * level.element_words(tensor)
         rooms = [(level.name, sum(held.values()), level.size_words)]
         if level.partition_words is not None:
             rooms = [(f"{level.name} ({role})", held[role], room) for role, room in level.partition_words.items()]
         for name, needs, room in rooms:
             if room is not None and needs > room // level.multiple_buffering:
                 has = format_bits(room // level.multiple_buffering * level.word_bits)
-                least = format_bits(needs * level.word_bits)
+                least = format_bits(math.ceil(needs * level.word_bits))
                 found.append(f"{name} needs at least {least} (for {shown}), has {has}")
     return found
 

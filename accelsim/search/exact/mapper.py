@@ -353,6 +353,13 @@ def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
     )
 
 
+def _values(space: MapSpace, found: Found, i: int, columns: Sequence[tuple[int, int]]) -> tuple[float, ...]:
+    """Columns of a point of a front; words of a level are storage words, in parts of which the kernel counts."""
+    units = space.encoded.units_per_word
+    each = {WORDS: units[0], CAPACITY: units[max(level for _, level in columns)]}
+    return tuple(float(found.column[i, kind]) / each.get(kind, 1) for kind, _ in columns)
+
+
 def map_front(
     architecture: Architecture,
     einsum: Einsum,
@@ -419,7 +426,7 @@ def map_front(
     return FrontResult(
         columns=columns,
         points=tuple(_result(space, found, i) for i in rows),
-        values=tuple(tuple(float(v) for v in found.column[i, list(kinds)]) for i in rows),
+        values=tuple(_values(space, found, i, parsed) for i in rows),
         stop=stopped or outcome.stop,
         space_size=space.size,
         nodes=outcome.nodes,
