@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
-from accelsim.architecture import Architecture
 from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult, TensorAtLevel
-from accelsim.workload import ROLES
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval
@@ -312,7 +310,7 @@ def _interval_json(interval: Interval) -> dict[str, Any]:
     return {name: value if math.isfinite(value) else None for name, value in ends.items()}
 
 
-def front_json(front: FrontResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def front_json(front: FrontResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
     """Document of a Pareto front: each point with its values, in the order of the columns, and its mapping."""
     first = front.points[0]
     return {
@@ -332,22 +330,22 @@ def front_json(front: FrontResult, provenance: Provenance, energies: Sequence[Ma
                 for values, result in zip(front.values, front.points, strict=True)
             ],
         },
-        "energy_table": [dict(row) for row in energies],
+        **machine,
     }
 
 
-def evaluation_json(result: Result, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Document of one evaluated mapping; `energies` are the `energy_rows` of the machine."""
-    return {**provenance_json(provenance), "result": result_json(result), "energy_table": [dict(e) for e in energies]}
+def evaluation_json(result: Result, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Document of one evaluated mapping; `machine` is the `machine_json` of the machine."""
+    return {**provenance_json(provenance), "result": result_json(result), **machine}
 
 
-def map_json(search: SearchResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def map_json(search: SearchResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
     """Document of one mapped layer: its best mapping, how it was found and what is proved about it."""
     return {
         **provenance_json(provenance),
         "result": result_json(search.best),
         "search": search_json(search, provenance),
-        "energy_table": [dict(row) for row in energies],
+        **machine,
     }
 
 
@@ -357,7 +355,7 @@ def network_json(
     totals: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     provenance: Provenance,
-    energies: Sequence[Mapping[str, Any]],
+    machine: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Document of a mapped network.
 
@@ -372,8 +370,8 @@ def network_json(
     rows : sequence of mapping
         Of `accelsim.report.network.layer_rows`: one for each mapped layer.
     provenance : Provenance
-    energies : sequence of mapping
-        The `energy_rows` of the machine.
+    machine : mapping
+        The `machine_json` of the machine.
     """
     found: list[dict[str, Any]] = []
     shares = iter(rows)
@@ -391,72 +389,5 @@ def network_json(
         "architecture": names[1],
         "total": dict(totals),
         "layers": found,
-        "energy_table": [dict(row) for row in energies],
+        **machine,
     }
-
-
-def energy_rows(architecture: Architecture) -> list[dict[str, Any]]:
-    """Energy of each action of a machine, outermost component first: pJ an access, a word, a bit; formula; source.
-
-    An energy is None where the action may be left out and is not modelled. Tensors whose entries are equal share a row.
-    """
-    rows: list[dict[str, Any]] = []
-    for level in architecture.levels:
-        words, bits = level.block_size, level.block_size * level.word_bits
-        kept = [role for role in ROLES if role not in level.bypass]
-        for action in ("read", "write", "update"):
-            rows += _by_role(architecture, level.name, kept, action, (words, bits))
-        rows += _by_role(architecture, level.name, [], "leak", (None, None))
-        rows += _by_role(architecture, f"{level.name} network", [], "transfer", (1, level.word_bits))
-    return rows + _by_role(architecture, architecture.compute.name, [], "compute", (None, None))
-
-
-def _by_role(
-    architecture: Architecture, component: str, roles: Sequence[str], action: str, sizes: tuple[int | None, int | None]
-) -> list[dict[str, Any]]:
-    """Rows of one action, one for each group of roles with equal entries; no roles: one entry for all."""
-    found = {role: architecture.energy.find(component, role, action) for role in roles or ["*"]}
-    groups: list[list[str]] = []
-    for role, entry in found.items():
-        same = next((group for group in groups if found[group[0]] == entry), None)
-        if same is None:
-            groups.append([role])
-        else:
-            same.append(role)
-    rows = []
-    for group in groups:
-        entry = found[group[0]]
-        energy_pj = None if entry is None else entry.energy_pj
-        words, bits = sizes
-        rows.append(
-            {
-                "component": component,
-                "role": "all" if len(groups) == 1 and len(roles) in (0, len(ROLES)) else ", ".join(group),
-                "action": action,
-                "energy_pj": energy_pj,
-                "pj_per_word": None if energy_pj is None or words is None else energy_pj / words,
-                "pj_per_bit": None if energy_pj is None or bits is None else energy_pj / bits,
-                "formula": None if entry is None else entry.formula,
-                "source": None if entry is None else entry.source,
-            }
-        )
-    return rows
-
-
-def area_rows(architecture: Architecture) -> list[dict[str, Any]]:
-    """Area [um2] of each level and of the compute units, of one instance and of all; None where no source says it."""
-    rows: list[dict[str, Any]] = []
-    names = [*(level.name for level in architecture.levels), architecture.compute.name]
-    for index, name in enumerate(names):
-        entry, instances = architecture.areas.get(name), architecture.instances(index)
-        rows.append(
-            {
-                "component": name,
-                "instances": instances,
-                "area_um2": None if entry is None else entry.area_um2,
-                "total_um2": None if entry is None else entry.area_um2 * instances,
-                "formula": None if entry is None else entry.formula,
-                "source": None if entry is None else entry.source,
-            }
-        )
-    return rows

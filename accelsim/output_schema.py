@@ -194,6 +194,17 @@ _ENERGY_TABLE = _rows(
         source=_or_null(_TEXT),
     )
 )
+_AREA = _rows(
+    _record(
+        component=_TEXT,
+        instances=_SOME,
+        area_um2=_or_null(_NUMBER),
+        total_um2=_or_null(_NUMBER),
+        formula=_or_null({"type": "string"}),
+        source=_or_null(_TEXT),
+    )
+)
+_MACHINE = {"energy_table": _to("energy_table"), "area": _to("area"), "area_um2": _or_null(_NUMBER)}
 _TOTAL = _record(
     layers=_COUNT,
     distinct_layers=_COUNT,
@@ -229,24 +240,24 @@ _NETWORK = _record(
     architecture=_TEXT,
     total=_TOTAL,
     layers=_rows({"oneOf": [_MAPPED, _UNMAPPED]}),
-    energy_table=_to("energy_table"),
+    **_MACHINE,
 )
 
 RESULT_FORM: Form = {
     "oneOf": [
         {
             "title": "an evaluated mapping",
-            **_record(**_PROVENANCE, result=_to("result"), energy_table=_to("energy_table")),
+            **_record(**_PROVENANCE, result=_to("result"), **_MACHINE),
         },
         {
             "title": "a mapped layer",
-            **_record(**_PROVENANCE, result=_to("result"), search=_to("search"), energy_table=_to("energy_table")),
+            **_record(**_PROVENANCE, result=_to("result"), search=_to("search"), **_MACHINE),
         },
         {"title": "a mapped network", **_NETWORK},
         {
             "title": "a Pareto front of one layer",
-            **_record(**_PROVENANCE, front=_FRONT, energy_table=_to("energy_table")),
+            **_record(**_PROVENANCE, front=_FRONT, **_MACHINE),
         },
     ],
-    "$defs": {"result": _RESULT, "search": _SEARCH, "energy_table": _ENERGY_TABLE},
+    "$defs": {"result": _RESULT, "search": _SEARCH, "energy_table": _ENERGY_TABLE, "area": _AREA},
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +15,7 @@ from accelsim.energy import Part
 from accelsim.errors import SpecError
 from accelsim.estimators.accelergy import read_accelergy
 from accelsim.estimators.hwcomponents import Hwcomponents
-from accelsim.output import area_rows, energy_rows
+from accelsim.machine_tables import area_rows, energy_rows, peak_rows
 from accelsim.spec.source import Problems
 from tests.conftest import REPOSITORY
 
@@ -271,3 +273,55 @@ def test_energy_command__shows_formulas_sources_and_area(machine, tmp_path, run)
     assert "GLB read: 25.869 pJ: one bank of 64 KiB with 64 bits at 45 nm" in out
     assert "Area" in out
     assert "sum" in out
+    assert "Peak power" in out
+    assert "Error of the interpolation" in out
+    assert "with each point of the grid left out" in " ".join(out.split())
+
+
+def test_map__shows_the_area_that_is_known(machine, tmp_path, run):
+    found = machine(glb="area: 2 mm2")
+    (tmp_path / "g.yaml").write_text("workload: {name: g, layers: [{name: a, gemm: {M: 4, N: 4, K: 4}}]}")
+    arguments = ("map", str(tmp_path / "m.yaml"), str(tmp_path / "g.yaml"))
+    code, out, _ = run(*arguments)
+    assert code == 0
+    assert f"area         {found.area_um2 / 1e6:.4g} mm2  of all levels and compute units\n" in out
+    code, out, _ = run(*arguments, "--json")
+    assert {row["component"]: row["area_um2"] for row in json.loads(out)["area"]}["GLB"] == 2e6
+    assert json.loads(out)["area_um2"] == found.area_um2
+
+
+def test_area__of_a_part_without_a_source_is_said_to_be_unknown(tmp_path, run):
+    own = "class: a, word: 16 bit, energy: {read: 1 pJ, write: 1 pJ}"
+    mac = "{class: mac, energy: {compute: 1 pJ}, area: 1 mm2}"
+    levels = f"[{{name: DRAM, {own}}}, {{name: GLB, {own}, size: 64 B, area: 2 mm2}}]"
+    (tmp_path / "m.yaml").write_text(f"architecture: {{name: m, levels: {levels}, compute: {mac}}}")
+    (tmp_path / "g.yaml").write_text("workload: {name: g, layers: [{name: a, gemm: {M: 4, N: 4, K: 4}}]}")
+    arguments = ("map", str(tmp_path / "m.yaml"), str(tmp_path / "g.yaml"))
+    assert "area         3 mm2  without DRAM, of which none is known\n" in run(*arguments)[1]
+    document = json.loads(run(*arguments, "--json")[1])
+    assert [row["area_um2"] for row in document["area"]] == [None, 2e6, 1e6]
+    assert document["area_um2"] is None
+
+
+def test_peak__of_a_machine_by_hand():
+    """Peak of Eyeriss at 200 MHz: 5 reads and 4 writes of 15 pJ; 168 x (3 reads + 1 update) of 1 pJ; 168 x 2 pJ."""
+    rows = {row["component"]: row for row in peak_rows(load_architecture("eyeriss_jssc"))}
+    powers = {name: row["power_w"] for name, row in rows.items()}
+    assert powers == pytest.approx({"DRAM": 1.2 * 460 * 2e-4, "GLB": 0.027, "SPAD": 0.1344, "MAC": 0.0672})
+
+
+def test_peak__networks_share_and_levels_that_are_not_asked_have_none():
+    """NVDLA's accumulators: 32 of them, one sum a cycle for 64 MACs that a tree adds. Ports of Simba are unlimited."""
+    rows = {row["component"]: row for row in peak_rows(load_architecture("nvdla_large"))}
+    found = [row for row in energy_rows(load_architecture("nvdla_large")) if row["component"] == "CACC"]
+    energy = {row["action"]: row["energy_pj"] for row in found}
+    assert rows["CACC"]["pj_per_cycle"] == pytest.approx(32 * (energy["read"] + energy["update"]))
+    simba = {row["component"]: row["pj_per_cycle"] for row in peak_rows(load_architecture("simba_like"))}
+    assert (simba["GlobalBuffer"], simba["PEWeightBuffer"]) == (None, None)
+
+
+def test_peak__has_leakage_of_all_instances_and_no_power_without_a_clock(machine):
+    found = machine()
+    (leak,) = (row for row in peak_rows(found) if (row["component"], row["how"]) == ("GLB", "leakage"))
+    assert leak["pj_per_cycle"] == found.energy.energy_pj("GLB", "*", "leak") * found.instances(1)
+    assert all(row["power_w"] is None for row in peak_rows(replace(found, clock_hz=None)))

@@ -13,8 +13,9 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search, row_s
 from accelsim.architecture import load_architecture
 from accelsim.errors import AccelsimError
 from accelsim.folder import front_files, layer_files, mapping_text, refuse_directory, write_directory
+from accelsim.machine_tables import machine_json
 from accelsim.mapping import load_mapping
-from accelsim.output import Provenance, energy_rows, front_json, map_json
+from accelsim.output import Provenance, front_json, map_json
 from accelsim.result import to_pandas
 from accelsim.workload import load_workload
 
@@ -23,13 +24,13 @@ PROVENANCE = Provenance("map", (), {"b": "2", "a": "1"}, 5000, None)
 
 def map_document():
     architecture, _, result = row_stationary()
-    return map_json(a_search(result), PROVENANCE, energy_rows(architecture))
+    return map_json(a_search(result), PROVENANCE, machine_json(architecture))
 
 
 def test_front_files__a_table_a_picture_and_every_mapping(tmp_path):
     machine, layer, result = row_stationary()
     front = a_front(result, ("energy", "cycles", "capacity:GLB"))
-    document = front_json(front, PROVENANCE, [])
+    document = front_json(front, PROVENANCE, machine_json(machine))
     files = front_files(front, PROVENANCE, document)
     assert files == front_files(front, PROVENANCE, document)
     names = {"front.csv", "front.png", "front.svg", "result.json", *(f"mappings/0{n}.yaml" for n in (1, 2, 3))}

@@ -12,9 +12,9 @@ import pytest
 from reports import a_search, an_exact_search, row_stationary
 
 from accelsim.architecture import load_architecture
+from accelsim.machine_tables import energy_rows, machine_json
 from accelsim.output import (
     Provenance,
-    energy_rows,
     evaluation_json,
     input_file,
     map_json,
@@ -38,7 +38,7 @@ def values(document):
 
 def map_document():
     architecture, _, result = row_stationary()
-    return map_json(a_search(result), PROVENANCE, energy_rows(architecture))
+    return map_json(a_search(result), PROVENANCE, machine_json(architecture))
 
 
 def test_json__holds_plain_values_only():
@@ -86,9 +86,9 @@ def test_search_json__a_random_search_has_a_seed_and_no_certificate():
 
 def test_json__does_not_hold_the_time_that_the_search_took():
     architecture, _, result = row_stationary()
-    search, energies = a_search(result), energy_rows(architecture)
+    search, machine = a_search(result), machine_json(architecture)
     slower = replace(search, seconds=99.5)
-    assert to_json(map_json(search, PROVENANCE, energies)) == to_json(map_json(slower, PROVENANCE, energies))
+    assert to_json(map_json(search, PROVENANCE, machine)) == to_json(map_json(slower, PROVENANCE, machine))
 
 
 def test_json__refuses_what_is_no_number():
@@ -106,14 +106,14 @@ def test_json__energies_sum_to_the_total():
 
 def test_evaluation_json__has_the_same_result_as_map():
     architecture, _, result = row_stationary()
-    evaluated = evaluation_json(result, Provenance("eval", (), {}), energy_rows(architecture))
+    evaluated = evaluation_json(result, Provenance("eval", (), {}), machine_json(architecture))
     assert evaluated["result"] == map_document()["result"]
 
 
 def test_network_json__keeps_layers_without_a_mapping():
     found = [("a", 2, a_search(row_stationary()[2]), ""), ("b", 1, None, "0 of 3 valid")]
     document = network_json(
-        ("net", "eyeriss"), found, {"macs": 1}, [{"layer": "a", "energy_share": 1.0}], PROVENANCE, []
+        ("net", "eyeriss"), found, {"macs": 1}, [{"layer": "a", "energy_share": 1.0}], PROVENANCE, {}
     )
     assert [layer["layer"] for layer in document["layers"]] == ["a", "b"]
     assert document["layers"][0]["in_network"] == {"energy_share": 1.0}

@@ -17,7 +17,7 @@ from rich.console import Console
 from accelsim.architecture import load_architecture
 from accelsim.library import shipped
 from accelsim.limits import Limits
-from accelsim.output import energy_rows
+from accelsim.machine_tables import energy_rows
 from accelsim.report import (
     LayerOutcome,
     network_totals,

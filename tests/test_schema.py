@@ -17,6 +17,7 @@ from reports import a_search, an_exact_search, row_stationary
 from accelsim import cli, library
 from accelsim.check import check_files
 from accelsim.limits import Limits
+from accelsim.machine_tables import machine_json
 from accelsim.output import Provenance, network_json, to_json
 from accelsim.report.network import LayerOutcome, layer_rows, network_totals
 from accelsim.schema import KINDS, json_schema
@@ -277,7 +278,8 @@ def test_results__fit_the_schema(arguments, capsys):
 
 
 def test_results__a_layer_without_a_mapping_fits_too():
-    _, einsum, result = row_stationary()
+    architecture, einsum, result = row_stationary()
+    machine = machine_json(architecture)
     found = [
         LayerOutcome(replace(einsum, name="a", repeat=2), a_search(result)),
         LayerOutcome(replace(einsum, name="b"), None, "0 of 3 valid"),
@@ -287,7 +289,7 @@ def test_results__a_layer_without_a_mapping_fits_too():
         layers = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
         provenance = Provenance("map", (), {"a": "1"}, 5000, None)
         totals, rows = network_totals(outcomes, yields), layer_rows(outcomes)
-        assert wrong("result", network_json(("net", "eyeriss"), layers, totals, rows, provenance, [])) == []
+        assert wrong("result", network_json(("net", "eyeriss"), layers, totals, rows, provenance, machine)) == []
 
 
 def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):

@@ -160,4 +160,6 @@ def test_machine__compresses_as_the_study_does_where_parameters_ask_for_it():
     assert moved == {t.tensor: t.total_words for t in mapped("conv3").tensors if t.level == "DRAM"}
     coded_words = moved["Weights"] + 0.3667 * moved["Inputs"] + 0.2762 * moved["Outputs"]
     assert eyeriss.on_chip(result).dram_mb == pytest.approx(2e-6 * coded_words)
-    assert sum(t.energy_pj for t in result.tensors if t.level == "DRAM") == pytest.approx(460 * coded_words, abs=3 * 460)
+    assert sum(t.energy_pj for t in result.tensors if t.level == "DRAM") == pytest.approx(
+        460 * coded_words, abs=3 * 460
+    )

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 def eval_command(arguments: argparse.Namespace) -> int:
     """Evaluate one mapping."""
     from accelsim.folder import layer_files, refuse_directory, write_directory
+    from accelsim.machine_tables import machine_json
     from accelsim.mapping import load_mapping
     from accelsim.model.evaluate import evaluate
-    from accelsim.output import energy_rows, evaluation_json
+    from accelsim.output import evaluation_json
     from accelsim.report import print_result
 
     inputs = read_inputs(arguments)
@@ -25,7 +26,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
     result = evaluate(inputs.architecture, layer, mapping)
     provenance = make_provenance("eval", inputs, arguments)
-    document = evaluation_json(result, provenance, energy_rows(inputs.architecture))
+    document = evaluation_json(result, provenance, machine_json(inputs.architecture))
     if arguments.output:
         refuse_directory(arguments.output)
         write_directory(arguments.output, layer_files(result, None, provenance, document))

@@ -59,27 +59,28 @@ def _any_kind(name: str) -> str | Path:
 
 
 def energy_command(arguments: argparse.Namespace) -> int:
-    """Show the energy of each action of a machine, and its area."""
-    from accelsim.output import InputFile, Provenance, area_rows, energy_rows, input_file, provenance_json
+    """Show the energy of each action of a machine, its area, and its power with everything busy."""
+    from accelsim.components.interpolation import error_notes
+    from accelsim.machine_tables import area_rows, energy_rows, peak_rows
+    from accelsim.output import InputFile, Provenance, input_file, provenance_json
     from accelsim.report import print_energies
 
     overrides = read_overrides(arguments)
     path = library.resolve(arguments.arch, "arch")
     check_overrides(overrides, [path])
     architecture = load_architecture(path, overrides)
-    rows, areas = energy_rows(architecture), area_rows(architecture)
+    rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
+    notes = [*architecture.energy_notes, *error_notes(str(row["source"]) for row in (*rows, *areas))]
     if arguments.json:
         files: tuple[InputFile, ...] = (input_file("architecture", arguments.arch, path),)
         provenance = provenance_json(Provenance("energy", files, overrides))
         document = {**provenance, "architecture": architecture.name, "energy_table": rows}
-        print_json(
-            {**document, "area": areas, "area_um2": architecture.area_um2, "notes": list(architecture.energy_notes)}
-        )
+        print_json({**document, "area": areas, "area_um2": architecture.area_um2, "peak": peaks, "notes": notes})
     else:
 
         def show(console: Console) -> None:
-            print_energies(console, architecture.name, rows, areas)
-            for note in architecture.energy_notes:
+            print_energies(console, architecture.name, rows, areas, peaks)
+            for note in notes:
                 console.print(note, markup=False, highlight=False)
 
         print_report(show)

@@ -43,7 +43,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
     from accelsim.folder import layer_files, refuse_directory, refuse_page, write_directory, write_page
     from accelsim.gpu.catalogue import is_gpu
-    from accelsim.output import energy_rows, map_json
+    from accelsim.machine_tables import machine_json
+    from accelsim.output import map_json
 
     if is_gpu(arguments.arch):
         from accelsim.commands.gpu_mapping import map_on_gpu
@@ -63,7 +64,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         return _map_network(inputs, arguments)
     search = _search(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
     provenance = make_provenance("map", inputs, arguments)
-    document = map_json(search, provenance, energy_rows(inputs.architecture))
+    document = map_json(search, provenance, machine_json(inputs.architecture))
     if arguments.output:
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
     if arguments.html:
@@ -104,13 +105,14 @@ def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[in
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Find the mappings of one layer that no other one beats."""
     from accelsim.folder import front_files, write_directory
-    from accelsim.output import energy_rows, front_json
+    from accelsim.machine_tables import machine_json
+    from accelsim.output import front_json
     from accelsim.report import print_front
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
     provenance = make_provenance("map", inputs, arguments)
-    document = front_json(front, provenance, energy_rows(inputs.architecture))
+    document = front_json(front, provenance, machine_json(inputs.architecture))
     if arguments.output:
         write_directory(arguments.output, front_files(front, provenance, document))
     if arguments.json:
@@ -128,25 +130,26 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.folder import layer_files, write_directory
-    from accelsim.output import energy_rows, map_json, network_json, to_json
+    from accelsim.machine_tables import machine_json
+    from accelsim.output import map_json, network_json, to_json
     from accelsim.report.network import layer_rows, network_totals, print_network
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
     provenance = make_provenance("map", inputs, arguments)
-    energies, folders = energy_rows(inputs.architecture), layer_folders(layers)
+    machine, folders = machine_json(inputs.architecture), layer_folders(layers)
     outcomes: list[LayerOutcome] = []
     for outcome in map_layers(inputs, arguments, map_options(arguments)):
         outcomes.append(outcome)
         search = outcome.search
         if arguments.output and search is not None:
-            files = layer_files(search.best, search, provenance, map_json(search, provenance, energies))
+            files = layer_files(search.best, search, provenance, map_json(search, provenance, machine))
             write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
     interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
     layers_found = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
     totals = network_totals(outcomes, yields)
-    document = network_json(names, layers_found, totals, layer_rows(outcomes), provenance, energies)
+    document = network_json(names, layers_found, totals, layer_rows(outcomes), provenance, machine)
     if arguments.output:
         write_directory(arguments.output, {"result.json": to_json(document).encode()})
 

@@ -40,6 +40,7 @@ def print_result(
     `search` is the one that found it, if one did.
     """
     print_headline(console, result, search)
+    _print_area(console, architecture)
     title(console, "Loop nest", "for: in time, par_for: in space; sizes of one instance")
     print_nest(console, result)
     _print_movement(console, result, architecture, einsum)
@@ -81,6 +82,21 @@ def print_headline(console: Console, result: Result, search: SearchResult | None
     if search is not None:
         objective = "EDP" if search.objective == "edp" else search.objective
         console.print(Text(f"{'certificate':<12} {objective} is {verdict(search)}"))
+
+
+def _print_area(console: Console, architecture: Architecture) -> None:
+    """Print the area of the machine, if a source says that of any part."""
+    names = [*(level.name for level in architecture.levels), architecture.compute.name]
+    without = [name for name in names if name not in architecture.areas]
+    if len(without) == len(names):
+        return
+    known = sum(
+        architecture.areas[name].area_um2 * architecture.instances(index)
+        for index, name in enumerate(names)
+        if name not in without
+    )
+    what = f"without {', '.join(without)}, of which none is known" if without else "of all levels and compute units"
+    console.print(Text(f"{'area':<12} {known / 1e6:.4g} mm2  {what}"))
 
 
 def _macs(result: Result) -> str:

@@ -12,11 +12,15 @@ from accelsim.report.text import count, print_table, share, table, title
 
 
 def print_energies(
-    console: Console, machine: str, rows: Sequence[Mapping[str, Any]], areas: Sequence[Mapping[str, Any]] = ()
+    console: Console,
+    machine: str,
+    rows: Sequence[Mapping[str, Any]],
+    areas: Sequence[Mapping[str, Any]] = (),
+    peaks: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Print the energy of each action, how it came about, and areas.
+    """Print the energy of each action, how it came about, areas, and power with everything busy.
 
-    `rows` and `areas` are those of `accelsim.output.energy_rows` and `area_rows`.
+    `rows`, `areas` and `peaks` are those of `accelsim.machine_tables`: `energy_rows`, `area_rows`, `peak_rows`.
     """
     console.print(Text(f"Energies of {machine} [pJ]", style="bold"))
     console.print(Text("read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance"))
@@ -36,6 +40,8 @@ def print_energies(
     _print_formulas(console, rows)
     if any(row["area_um2"] is not None for row in areas):
         _print_areas(console, areas, sources)
+    if any(row["power_w"] is not None for row in peaks):
+        _print_peaks(console, peaks)
     console.print()
     for number, source in enumerate(sources, 1):
         console.print(Text(f"[{number}] {source}"))
@@ -76,6 +82,27 @@ def _print_areas(console: Console, areas: Sequence[Mapping[str, Any]], sources: 
     for row in known:
         if row["formula"]:
             console.print(Text(f"{row['component']}: {row['formula']}"))
+
+
+def _print_peaks(console: Console, peaks: Sequence[Mapping[str, Any]]) -> None:
+    """Print the power of each component with everything busy, that of all, and of all but the outermost level."""
+    title(console, "Peak power", "all compute units and ports busy in each cycle; networks and control are not in it")
+    made = table("component", "busy", "mW", left=(0, 1))
+    before, outermost = "", peaks[0]["component"]
+    for row in peaks:
+        name = "" if row["component"] == before else row["component"]
+        before = row["component"]
+        made.add_row(name, row["how"], "" if row["power_w"] is None else f"{row['power_w'] * 1e3:,.4g}")
+    made.add_section()
+    known = [row for row in peaks if row["power_w"] is not None]
+    for what, counted in (
+        ("sum", known),
+        (f"without {outermost}", [row for row in known if row["component"] != outermost]),
+    ):
+        made.add_row(what, "", f"{sum(row['power_w'] for row in counted) * 1e3:,.4g}")
+    print_table(console, made)
+    if len(known) < len(peaks):
+        console.print(Text("A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."))
 
 
 def _pj(value: float | None) -> str:

@@ -1,14 +1,16 @@
-"""Published areas of machines and published energies of memories beside those of the component models."""
+"""Published areas, powers and energies of memories beside those of the component models and of shipped machines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from accelsim.architecture import load_architecture
 from accelsim.components.arithmetic import mac
 from accelsim.components.estimate import Estimate
 from accelsim.components.memories import register, register_file
 from accelsim.components.sram import sram
+from accelsim.machine_tables import peak_rows
 from accelsim.validation.study import Figure, Study
 
 _PRIMER = (
@@ -18,12 +20,19 @@ _PRIMER = (
 """NVDLA: MACs, convolution buffer [KiB], synthesized area [mm2] at 28 nm."""
 _CACHES = ((45, 8, 10), (45, 32, 20), (45, 1024, 100), (7, 8, 7.5), (7, 32, 8.5), (7, 1024, 14))
 """Access of 64 bits: node [nm], size [KiB], energy [pJ]."""
+_POWERS: tuple[tuple[str, str, dict[str, str], float], ...] = (
+    ("Eyeriss, AlexNet CONV1, measured", "eyeriss_jssc", {}, 0.332),
+    ("TPU v1, TDP", "systolic", {"bits": "8", "word": "8 bit"}, 75.0),
+    ("TPU v1, busy, measured", "systolic", {"bits": "8", "word": "8 bit"}, 40.0),
+)
+"""Case, shipped machine and its parameters, power [W] without DRAM."""
 _BOUND = "a lower bound"
+_PEAK = "all busy"
 
 
 def area_figures() -> list[Figure]:
-    """Area [mm2] of chips, and energy [pJ] of an access to a memory."""
-    return [*_eyeriss(), *_nvdla(), *_tpu(), *_memories()]
+    """Area [mm2] of chips, their power [W], and energy [pJ] of an access to a memory."""
+    return [*_eyeriss(), *_nvdla(), *_tpu(), *_powers(), *_memories()]
 
 
 def _mm2(*parts: tuple[int, Estimate]) -> float:
@@ -71,6 +80,18 @@ def _tpu() -> list[Figure]:
     ]
 
 
+def _powers() -> list[Figure]:
+    """Published powers, and all that a machine takes but DRAM while everything is busy."""
+    found = []
+    for case, machine, parameters, published in _POWERS:
+        architecture = load_architecture(machine, parameters)
+        outermost = architecture.levels[0].name
+        rows = [row for row in peak_rows(architecture) if row["component"] != outermost]
+        ours = sum(row["power_w"] or 0.0 for row in rows)
+        found.append(Figure(case, "power", "W", published, ours, None, architecture.technology, _PEAK))
+    return found
+
+
 def _memories() -> list[Figure]:
     """Published energies are rough ones of caches; ours are of plain RAMs."""
     found = []
@@ -81,10 +102,11 @@ def _memories() -> list[Figure]:
 
 
 def area_study(_: Sequence[str | Path] = ()) -> Study:
-    """Study of areas and memories; it needs no records."""
+    """Study of areas, powers and memories; it needs no records."""
     source = (
         "Eyeriss: Chen et al., JSSC 52(1), 2017, Table IV (3.5 mm x 3.5 mm, core). NVDLA: nvdla/doc@04a0133, "
-        "primer.rst. TPU v1: Jouppi et al., ISCA 2017, Table 2 and Fig. 2 (die of at most 331 mm2). Memories: "
+        "primer.rst. TPU v1: Jouppi et al., ISCA 2017, Table 2 and Fig. 2 (die of at most 331 mm2). Power of Eyeriss: "
+        "Table V. Memories: "
         "Horowitz, ISSCC 2014, Fig. 1.1.9 (45 nm; 32 KiB and 1 MiB from memory, not verified); Jouppi et al., "
         "ISCA 2021, Table 2 (7 nm; from memory, not verified)"
     )
@@ -92,9 +114,12 @@ def area_study(_: Sequence[str | Path] = ()) -> Study:
         "a lower bound: ours has the memories and the MACs with their registers, and nothing else of the chip: no "
         "control, networks, pipelines, other units or room for placement. NVDLA's own table says what that is: from "
         "256 to 512 MACs it grows by 0.6 mm2, 2344 um2 a MAC; a multiplier, an adder and two registers are a tenth.",
+        "all busy: all compute units and ports in each cycle, without DRAM (`accelsim energy`), by the energies of the "
+        "shipped machines: arch/eyeriss_jssc.yaml, and arch/systolic.yaml with words and MACs of 8 bit. Clock trees, "
+        "control, host interfaces and leakage are not in it, and no layer keeps everything busy, so it bounds neither.",
         "a cache: the published figures are rough ones of caches; ours are of plain RAMs of low standby power.",
         "The banks of Eyeriss's buffer (27 of 4 KiB) and its scratchpads' cells are from memory, not verified. NVDLA's "
         "banks and atomic sizes: nvdla/hw spec/defs; those of the middle configurations are assumed.",
     )
-    about = "published areas and memory energies beside the component models'"
+    about = "published areas, powers and memory energies beside ours"
     return Study("area", about, source, tuple(area_figures()), notes)
