@@ -17,7 +17,7 @@ from rich.console import Console
 from accelsim.architecture import load_architecture
 from accelsim.library import shipped
 from accelsim.limits import Limits
-from accelsim.machine_tables import energy_rows
+from accelsim.machine_tables import energy_rows, peak_rows
 from accelsim.report import (
     LayerOutcome,
     network_totals,
@@ -178,7 +178,8 @@ def test_network__golden():
 
 def test_energies__golden():
     architecture = row_stationary()[0]
-    text = printed(lambda console: print_energies(console, architecture.name, energy_rows(architecture)))
+    rows, peaks = energy_rows(architecture), peak_rows(architecture)
+    text = printed(lambda console: print_energies(console, architecture.name, rows, peaks=peaks))
     check_golden("energies", text)
 
 
@@ -212,7 +213,8 @@ def words(text: str) -> list[str]:
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_energies__fit_80_columns(name):
     architecture = load_architecture(name)
-    text = printed(lambda console: print_energies(console, name, energy_rows(architecture)))
+    rows, peaks = energy_rows(architecture), peak_rows(architecture)
+    text = printed(lambda console: print_energies(console, name, rows, peaks=peaks))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
 

@@ -26,6 +26,7 @@ from accelsim.report.text import (
     title,
 )
 from accelsim.result import LevelResult, Result, SearchResult, TensorAtLevel
+from accelsim.start_up import start_and_end
 from accelsim.units import format_si
 from accelsim.workload import Einsum
 
@@ -46,6 +47,7 @@ def print_result(
     _print_movement(console, result, architecture, einsum)
     _print_energy(console, result, einsum)
     _print_cycles(console, result)
+    _print_start_and_end(console, result, architecture)
     windowed = [t.name for t in einsum.tensors if any(len(rank) > 1 for rank in t.ranks)]
     if windowed:
         console.print(f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved.")
@@ -212,3 +214,17 @@ def _print_cycles(console: Console, result: Result) -> None:
         for ramp in result.ramps:
             times = f", {ramp.times:,} times" if ramp.times > 1 else ""
             console.print(Text(f"  {ramp.cycles:>{wide},} {ramp.what}{times}"))
+
+
+def _print_start_and_end(console: Console, result: Result, architecture: Architecture) -> None:
+    """Print first fills and last drains, which are not in the cycles."""
+    ramps = start_and_end(architecture, result)
+    if not ramps:
+        return
+    whole = sum(ramp.cycles for ramp in ramps)
+    console.print(
+        Text(f"Not in it: first fills and last drains, at most {share(whole / result.cycles)} more, one by one:")
+    )
+    wide = len(f"{max(ramp.cycles for ramp in ramps):,}")
+    for ramp in ramps:
+        console.print(Text(f"  {ramp.cycles:>{wide},} {ramp.what}"))

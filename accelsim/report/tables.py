@@ -96,7 +96,7 @@ def _print_peaks(console: Console, peaks: Sequence[Mapping[str, Any]]) -> None:
     made.add_section()
     known = [row for row in peaks if row["power_w"] is not None]
     for what, counted in (
-        ("sum", known),
+        ("sum" if len(known) == len(peaks) else "sum of the known", known),
         (f"without {outermost}", [row for row in known if row["component"] != outermost]),
     ):
         made.add_row(what, "", f"{sum(row['power_w'] for row in counted) * 1e3:,.4g}")
