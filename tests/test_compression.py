@@ -23,6 +23,7 @@ from accelsim.model.oracle import execute
 from accelsim.model.ragged import evaluate_ragged, ragged_parts
 from accelsim.nodes import arrange_for
 from accelsim.population.census import census
+from accelsim.roofline import stand
 from accelsim.search.mapper import map_einsum
 from accelsim.workload import ROLES, Einsum, Tensor
 from tests.brute import truth
@@ -270,3 +271,10 @@ def test_counts__that_64_bits_cannot_hold_are_refused():
     large = replace(GEMM, dims=dict.fromkeys(GEMM.dims, 10**3))
     with pytest.raises(AccelsimError, match="round bandwidths and compression to fewer digits"):
         encode(machine, large)
+
+
+def test_roofline__has_the_bytes_that_are_left():
+    """Inputs at 0.6, outputs at 0.3: 12 + 15 + 3.6 words of 2 bytes, at least and moved by the mapping at hand."""
+    machine = two_levels(bandwidth=Fraction(2), compression={"Inputs": Fraction(3, 5), "Outputs": Fraction(3, 10)})
+    found = stand(machine, GEMM, evaluate(machine, GEMM, AT_ONCE))
+    assert found.least == found.moved == pytest.approx(60 / 61.2)
