@@ -20,6 +20,7 @@ from accelsim.population.counting import count_mappings
 from accelsim.population.steps import Nest
 from accelsim.search import Budget, map_einsum
 from accelsim.workload import load_workload
+from tests.conftest import REPOSITORY
 from tests.strategies import cases
 
 
@@ -185,6 +186,7 @@ MEANT_FOR = {
     "nvdla_1024_sample": ("nvdla_1024", "conv"),
     "nvdla_direct": ("nvdla", "conv"),
     "nvdla_image": ("nvdla", "strided"),
+    "nvdla_winograd": ("nvdla_large", REPOSITORY / "tests" / "winograd.yaml"),
     "simba_like": ("simba_like", "conv"),
     "systolic_input_stationary": ("systolic_32", "conv"),
     "systolic_output_stationary": ("systolic_32", "conv"),

@@ -23,7 +23,7 @@ from accelsim.machines.nvdla import (
     sheet_networks,
 )
 from accelsim.validation import NoReferenceError, mapped_layers, nvdla_study
-from accelsim.validation.nvdla import configured_machine, layer_einsum
+from accelsim.validation.nvdla import configured_machine, layer_einsum, winograd_einsum
 from accelsim.workload import load_workload
 
 LARGE = sheet_configurations()[0]
@@ -179,6 +179,37 @@ def test_mapped__worked_by_hand():
     assert "no Winograd" in found[2].why
 
 
+def test_mapped__winograd_worked_by_hand():
+    """MACs: 28^2 / 4 tiles x 128 / 4 channels x 128 / 32 kernels = 25 088, as the sheet has it.
+
+    res5a: an edge of 8 for 7, 4^2 tiles x 128 x 16 = 32 768, but DRAM moves 16/9 times the weights: 512 x 512 x 16 +
+    512 x 10^2 + 512 x 8^2 = 4 278 272 words at 20 a cycle.
+    """
+    network = only("ResNet50", "res2a_branch2a", "res3a_branch2b", "res5a_branch2b")
+    one, fast, wide = mapped_layers(LARGE, network, winograd=True)
+    assert [one] == mapped_layers(LARGE, only("ResNet50", "res2a_branch2a"))
+    assert (fast.cycles, fast.bottleneck, fast.why) == (25_088, "MAC", "")
+    assert (wide.cycles, wide.bottleneck) == (math.ceil(4_278_272 / 20), "DRAM")
+    assert wide.why == "an edge of 8 for 7; a KiB is 1024 bytes, not 1000"
+
+
+def test_winograd__needs_64_lanes():
+    small, network = sheet_configurations()[2], only("ResNet50", "res5a_branch2b")
+    assert small.atomic[0] == 32
+    assert mapped_layers(small, network, winograd=True) == mapped_layers(small, network)
+
+
+def test_winograd__einsum_has_16_multiplications_for_36():
+    (layer,) = only("ResNet50", "res3a_branch2b").layers
+    einsum = winograd_einsum(layer)
+    assert Fraction(layer_einsum(layer).macs, einsum.macs) == Fraction(36, 16)
+    weights, inputs, outputs = einsum.tensors
+    direct = layer_einsum(layer).tensors[1]
+    assert weights.words(einsum.dims) == 128 * 128 * 16
+    assert inputs.words(einsum.dims) == direct.words(layer_einsum(layer).dims) == 128 * 30**2
+    assert outputs.words(einsum.dims) * outputs.bits == 128 * 28**2 * 8
+
+
 def test_mapped__a_batch_shares_the_weights():
     """Of fc8: (4096 x 1000 + 16 x (4096 + 1000)) / 20 / 16."""
     (layer,) = mapped_layers(LARGE, only("AlexNet", "fc8"))
@@ -187,7 +218,9 @@ def test_mapped__a_batch_shares_the_weights():
 
 def test_study__runs_without_reference_data(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCELSIM_SHARED", str(tmp_path))
-    monkeypatch.setattr("accelsim.validation.nvdla.mapped_layers", lambda made, network: short[network.name])
+    monkeypatch.setattr(
+        "accelsim.validation.nvdla.mapped_layers", lambda made, network, winograd=False: short[network.name]
+    )
     short = {name: mapped_layers(LARGE, only(name, network.layers[-1].name)) for name, network in NETWORKS.items()}
     study = nvdla_study([])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -37,7 +37,9 @@ SHORTEST_STRIPE = 16
 """Cycles in which the weights of the next stripe are read (unit_description, "Stripe Operation")."""
 IMAGE_CHANNELS = 4
 """Images have at most so many channels (unit_description, "Convolution with Image Input")."""
-_SHEET, _MAPPED = "sheet", "mapped"
+_SHEET, _MAPPED, _WINOGRAD = "sheet", "mapped", "mapped, Winograd"
+_LANES = 64
+"""Products that a MAC cell of Winograd sums: 4 x 4 of 4 channels (unit_description, "Winograd Convolution Mode")."""
 _COLUMNS = {"sram4M": "with CVSRAM", "sram0": "DRAM only"}
 _NUMBERS = ("macs_hw", "cbuf_KiB", "dram_GBs", "mhz", *(f"{prefix}_max_cycles" for prefix in _COLUMNS))
 
@@ -94,6 +96,10 @@ def nvdla_study(paths: Sequence[str | Path]) -> Study:
             f"{network.name}, {configuration}: {float(sheet):,.0f} cycles in the sheet, {float(ours):,.0f} with the "
             f"best mapping of each layer ({float(ours / sheet):.2f}x)"
         )
+        fast = mapped_layers(configuration, network, winograd=True)
+        figures += _mapped_figures(configuration, network, layers, fast)
+        either = sum(min(one.cycles, other.cycles) for one, other in zip(layers, fast, strict=True))
+        notes[-1] += f", {float(either):,.0f} with Winograd where that is faster"
         if network.name == rtl.network:
             figures += _rtl_figures(float(sheet), float(ours))
     return Study(
@@ -105,11 +111,12 @@ def nvdla_study(paths: Sequence[str | Path]) -> Study:
     )
 
 
-def mapped_layers(configuration: Configuration, network: SheetNetwork) -> list[MappedLayer]:
+def mapped_layers(configuration: Configuration, network: SheetNetwork, *, winograd: bool = False) -> list[MappedLayer]:
     """Find and prove the mapping of each layer that takes the fewest cycles on the machine of the configuration.
 
-    No Winograd, atomic operations are counted whole, and DRAM moves what the convolution buffer forces it to. The proof
-    is about the convolution alone; a fused addition's operand is added to the traffic of its best mapping.
+    Atomic operations are counted whole, and DRAM moves what the convolution buffer forces it to. The proof is about the
+    convolution alone; a fused addition's operand is added to the traffic of its best mapping. With `winograd`, layers
+    of 3 x 3 kernels with stride 1 are those of `winograd_einsum`, if a MAC cell has 64 lanes.
 
     Returns
     -------
@@ -121,13 +128,14 @@ def mapped_layers(configuration: Configuration, network: SheetNetwork) -> list[M
     layers = []
     for layer in network.layers:
         batch = network.fc_batch["dram"] if layer.fc else 1
-        einsum = layer_einsum(layer, batch)
+        fast = winograd and layer.winograd and layer.stride == 1 and configuration.atomic[0] == _LANES
+        einsum = winograd_einsum(layer) if fast else layer_einsum(layer, batch)
         shape = (*einsum.dims.values(), layer.stride, layer.add)
         if shape not in found:
-            found[shape] = _fewest_cycles(machine, configuration, layer, einsum)
+            found[shape] = _fewest_cycles(machine, configuration, layer, einsum, fast)
         cycles, bottleneck = found[shape]
         sheet = sheet_cycles(configuration, network, layer).total
-        why = _why(configuration, network, layer, bottleneck)
+        why = _why(configuration, network, layer, bottleneck, fast)
         layers.append(MappedLayer(layer.name, Fraction(cycles, batch), sheet, bottleneck, why))
     return layers
 
@@ -152,6 +160,18 @@ def layer_einsum(layer: SheetLayer, batch: int = 1) -> Einsum:
     return Einsum(layer.name, dims, tensors)
 
 
+def winograd_einsum(layer: SheetLayer) -> Einsum:
+    """Return a layer of 3 x 3 kernels as the pipeline of Winograd does it, as an Einsum of 8-bit words.
+
+    Kernels are 4 x 4, as software has transformed them, and each takes a 4 x 4 tile of inputs to 2 x 2 outputs, which
+    are one element here. The edge of the output is a multiple of four. MACs are 16 for 36 of a direct convolution.
+    """
+    tiles = _up(layer.out, 4) // 2
+    direct = layer_einsum(replace(layer, stride=2, out=tiles, kernel=4))
+    outputs = replace(direct.tensors[2], bits=4 * 8, psum_bits=4 * 34)
+    return replace(direct, tensors=(*direct.tensors[:2], outputs))
+
+
 def configured_machine(configuration: Configuration) -> Architecture:
     """Load arch/nvdla_large.yaml with the parameters of a configuration."""
     channels, kernels = configuration.atomic
@@ -169,7 +189,7 @@ def configured_machine(configuration: Configuration) -> Architecture:
 
 
 def _fewest_cycles(
-    machine: Architecture, configuration: Configuration, layer: SheetLayer, einsum: Einsum
+    machine: Architecture, configuration: Configuration, layer: SheetLayer, einsum: Einsum, winograd: bool
 ) -> tuple[int, str]:
     """Cycles and bottleneck of the best mapping.
 
@@ -177,17 +197,22 @@ def _fewest_cycles(
     better factors. The second operand of a fused addition is read from DRAM besides.
     """
     image = layer.C <= IMAGE_CHANNELS
-    constraints = load_constraints(
-        library.resolve("nvdla_image" if image else "nvdla_direct", "constraints"), machine, einsum
-    )
+    mode = "nvdla_winograd" if winograd else "nvdla_image" if image else "nvdla_direct"
+    lanes, kernels = configuration.atomic
     pad = [dim for dim in ("PR" if image else "P") if einsum.dims[dim] > 1]
-    whole = {dim: _up(einsum.dims[dim], lanes) for dim, lanes in zip("CK", configuration.atomic, strict=True)}
+    if winograd:  # four times the sums of a stripe; outputs come in whole tiles already
+        accumulator = replace(machine.levels[2], size_words=4 * (machine.levels[2].size_words or 0))
+        machine = replace(machine, levels=(*machine.levels[:2], accumulator, *machine.levels[3:]))
+        lanes, pad = _LANES // 16, []
+    constraints = load_constraints(library.resolve(mode, "constraints"), machine, einsum)
+    whole = {"C": _up(einsum.dims["C"], lanes), "K": _up(einsum.dims["K"], kernels)}
     pad += [f"{dim}={bound}" for dim, bound in whole.items() if bound > einsum.dims[dim] and not image]
     result = map_einsum(machine, einsum, constraints=constraints, objective="cycles", pad=pad)
     if result.certificate is None or not result.certificate.proved:
         raise RuntimeError(f"{einsum.name}: the search was stopped")
     best, dram = result.best, machine.levels[0]
-    words = sum(count.reads + count.updates for count in best.tensors if count.level == dram.name)
+    at_dram = (count for count in best.tensors if count.level == dram.name)
+    words = sum(count.storage_words(count.total_words, dram.word_bits) for count in at_dram)
     words += layer.K * layer.out**2 if layer.add else 0
     moved = math.ceil(words / dram.bandwidth) if dram.bandwidth else 0
     return (moved, dram.name) if moved > best.cycles else (best.cycles, best.bottleneck)
@@ -287,16 +312,21 @@ def _numbers(row: dict[str, str], place: str) -> dict[str, Fraction]:
 
 
 def _mapped_figures(
-    configuration: Configuration, network: SheetNetwork, layers: Sequence[MappedLayer]
+    configuration: Configuration,
+    network: SheetNetwork,
+    layers: Sequence[MappedLayer],
+    fast: Sequence[MappedLayer] = (),
 ) -> Iterator[Figure]:
-    for layer in layers:
+    """Figures of the best mappings; where there are those with Winograd, of the layers that it changes."""
+    changed = [new for old, new in zip(layers, fast, strict=True) if new != old] if fast else []
+    for layer in changed if fast else layers:
         yield Figure(
             case=f"{network.name} {layer.name}, {configuration}",
             quantity=f"{network.name} layer, DRAM only",
             unit="cycles",
             published=float(layer.sheet),
             ours=float(layer.cycles),
-            variant=_MAPPED,
+            variant=_WINOGRAD if fast else _MAPPED,
             why=layer.why,
         )
 
@@ -315,7 +345,9 @@ def _rtl_figures(sheet: float, mapped: float) -> Iterator[Figure]:
         )
 
 
-def _why(configuration: Configuration, network: SheetNetwork, layer: SheetLayer, bottleneck: str) -> str:
+def _why(
+    configuration: Configuration, network: SheetNetwork, layer: SheetLayer, bottleneck: str, winograd: bool
+) -> str:
     """Name what the sheet and the mapping count differently, as far as it can show."""
     sheet = sheet_cycles(configuration, network, layer)
     bounds = {"DRAM" if sheet.dram > sheet.mac else "MAC", "DRAM" if bottleneck == "DRAM" else "MAC"}
@@ -323,16 +355,20 @@ def _why(configuration: Configuration, network: SheetNetwork, layer: SheetLayer,
     if "MAC" in bounds:
         channels, kernels = configuration.atomic
         image, lanes, multiple = layer.C <= IMAGE_CHANNELS, _up(layer.C, channels), network.kernels["dram"]
-        if layer.winograd:
+        if layer.winograd and not winograd:
             reasons.append("no Winograd: 2.25x the MACs")
         if image:
             reasons.append(f"lines of {layer.C * layer.kernel} on {channels} lanes")
-        elif lanes > layer.channels:
+        elif lanes > layer.channels and not winograd:
             reasons.append(f"{layer.C} channels on {lanes} lanes")
         if _up(layer.K, multiple) != _up(layer.K, kernels) and not layer.fc:
             reasons.append(f"{layer.K} kernels count as {_up(layer.K, kernels)}, not {_up(layer.K, multiple)}")
+    if winograd and layer.out % 4:
+        reasons.append(f"an edge of {_up(layer.out, 4)} for {layer.out}")
     if "DRAM" in bounds:
-        if layer.winograd and layer.winograd_weights:
+        if winograd and not layer.winograd_weights:
+            reasons.append("4 x 4 weights, not 3 x 3")
+        if layer.winograd and layer.winograd_weights and not winograd:
             reasons.append("3 x 3 weights, not 4 x 4")
         if layer.stride > 1 and layer.kernel == 1:
             reasons.append(f"each weight once, not {layer.stride**2} times")
