@@ -6,9 +6,10 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test lint bench bench-map bench-census validate clean
+.PHONY: help map test lint docs bench bench-map bench-census validate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +26,10 @@ lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --diff; exit 1; }
 	@$(BIN)/mypy --strict --no-error-summary accelsim
+
+docs: $(DOCUMENTED)  ## build the documentation as a site in build/docs; executes the notebooks
+	@$(BIN)/python -m sphinx -E -a -q -W --keep-going -c docs . build/docs
+	@echo "build/docs/index.html"
 
 bench: $(INSTALLED)  ## time the cost model: mappings evaluated per second
 	@$(BIN)/python benchmarks/kernel.py
@@ -49,4 +54,8 @@ $(INSTALLED): pyproject.toml
 	@echo "Installing accelsim and its tools into $(VENV) ..." >&2
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[test]'
+	@touch $@
+
+$(DOCUMENTED): $(INSTALLED)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
 	@touch $@

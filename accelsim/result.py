@@ -491,7 +491,7 @@ class SearchResult:
         Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout` or
         `interrupted`.
     space_size : int
-        Mappings in the map space before validity (MODEL.md section 3, identity).
+        Mappings in the map space before validity (docs/mapspace.md).
     seconds : float
     certificate : Certificate or None
         None after a random search, which proves nothing.

@@ -1,4 +1,7 @@
-"""The pages run: Python blocks execute and print what stands below them, YAML blocks are read, links lead somewhere."""
+"""The pages run: Python blocks execute and print what stands below them, YAML blocks are read, links lead somewhere.
+
+On the pages of `COMMANDS` blocks of `sh` run too, and a block of YAML is written to the file that its first line names.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,22 @@ import contextlib
 import io
 import itertools
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from accelsim import cli
 from accelsim.check import check_files
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+COMMANDS = ("start.md", "howto.md")
 NO_RUN = "<!-- no-run -->"
 KINDS = ("workload", "architecture", "energy_table", "params", "mapping")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# ([\w.]+\.\w+)\n")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -33,7 +40,7 @@ class Block:
     printed: str | None
 
 
-def blocks(page: Path, language: str) -> list[Block]:
+def blocks(page: Path, *languages: str) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     fences = list(FENCE.finditer(text))
     found = []
@@ -43,7 +50,7 @@ def blocks(page: Path, language: str) -> list[Block]:
         line = text.count("\n", 0, fence.start()) + 1
         printed = below[2] if below is not None and close else None
         found.append(Block(page, line, fence[1], fence[2], before.strip() != NO_RUN, printed))
-    return [block for block in found if block.language == language]
+    return [block for block in found if block.language in languages]
 
 
 def execute(block: Block, namespace: dict[str, object], source: str | None = None) -> str:
@@ -55,14 +62,41 @@ def execute(block: Block, namespace: dict[str, object], source: str | None = Non
     return printed.getvalue()
 
 
+def command(line: str) -> str:
+    """Run a command and return what it prints."""
+    name, *arguments = shlex.split(line, comments=True)
+    assert name == "accelsim", line
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert cli.main(arguments) == 0, line
+    return printed.getvalue()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks__run_and_print_what_the_page_says(page, monkeypatch, tmp_path):
+def test_blocks__run_and_print_what_the_page_says(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
     namespace: dict[str, object] = {"__name__": page.stem}
-    for block in blocks(page, "python"):
-        if block.run:
+    for block in blocks(page, "python", *(("sh", "yaml") if page.name in COMMANDS else ())):
+        if not block.run:
+            continue
+        if block.language == "python":
             printed = execute(block, namespace)
-            assert block.printed is None or printed == block.printed, f"{page.name}:{block.line}"
+        elif block.language == "sh":
+            printed = "".join(map(command, block.text.splitlines()))
+        else:
+            (tmp_path / FILE.match(block.text)[1]).write_text(block.text, encoding="utf-8")
+            continue
+        assert block.printed is None or printed == block.printed, f"{page.name}:{block.line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands__are_ones_that_there_are(page):
+    for block in blocks(page, "sh"):
+        for line in block.text.splitlines():
+            name, *arguments = shlex.split(line, comments=True) or [""]
+            if name == "accelsim" and "…" not in line:
+                assert cli._parser().parse_known_args(arguments)[1] == [], f"{page.name}:{block.line}: {line}"
 
 
 def test_validation_page__prints_the_numbers_of_the_records(shared):

@@ -34,7 +34,7 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
     Returns
     -------
     Result
-        Energy, cycles and all counts, by MODEL.md sections 4 to 6 (docs/model.md).
+        Energy, cycles and all counts, as docs/model.md has them.
 
     Raises
     ------

@@ -1,0 +1,45 @@
+"""What the site has besides pages: schemas of the input files to download, and a start page at its root."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SCHEMAS = REPOSITORY / "build" / "schemas"
+PAGE = "docs/input"
+_START = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>accelsim</title>
+<meta http-equiv="refresh" content="0; url=docs/index.html"><link rel="canonical" href="docs/index.html"></head>
+<body><a href="docs/index.html">accelsim's documentation</a></body></html>
+"""
+
+
+def _write_schemas(app: Any) -> None:
+    from accelsim.schema import KINDS, json_schema
+
+    SCHEMAS.mkdir(parents=True, exist_ok=True)
+    for kind in KINDS:
+        (SCHEMAS / f"{kind}.schema.json").write_text(json.dumps(json_schema(kind), indent=2), encoding="utf-8")
+
+
+def _link_schemas(app: Any, name: str, source: list[str]) -> None:
+    if name == PAGE:
+        links = ", ".join(
+            f"{{download}}`{path.name} </build/schemas/{path.name}>`" for path in sorted(SCHEMAS.glob("*.json"))
+        )
+        source[0] += f"\nThe schemas of this version: {links}.\n"
+
+
+def _write_start(app: Any, error: Exception | None) -> None:
+    if error is None and app.builder.format == "html":
+        Path(app.outdir, "index.html").write_text(_START, encoding="utf-8")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Write schemas before pages are read, and the start page when all others are there."""
+    app.connect("builder-inited", _write_schemas)
+    app.connect("source-read", _link_schemas)
+    app.connect("build-finished", _write_start)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

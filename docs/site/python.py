@@ -1,0 +1,86 @@
+"""The reference of the Python API, from the docstrings of what is public."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PAGE = "docs/python"
+
+Names = dict[str, tuple[str, ...]]
+PARTS: dict[str, Names] = {
+    "Read input files": {
+        "accelsim": ("load_architecture", "load_workload", "load_mapping", "load_constraints"),
+    },
+    "Cost one mapping, find the best": {
+        "accelsim": ("evaluate", "map_einsum", "map_front", "Budget", "verify"),
+    },
+    "Count all mappings": {
+        "accelsim": ("census", "Census", "UniformSample"),
+        "accelsim.population.result": ("Range", "Interval", "Near", "Fewest"),
+    },
+    "Results": {
+        "accelsim": ("Result", "SearchResult", "Certificate", "Sample", "FrontResult", "to_pandas"),
+        "accelsim.result": ("TensorAtLevel", "TensorOnNetwork", "LevelResult", "Ramp", "Violation", "Spread"),
+    },
+    "Figures": {
+        "accelsim": (
+            *("plot_architecture", "plot_mapping", "plot_reuse", "plot_energy", "plot_stacks", "plot_front"),
+            *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_spread", "plot_curve"),
+        ),
+        "accelsim.plots": ("plot_network", "new_axes", "at_width", "figure_bytes"),
+    },
+    "Sweeps of designs": {
+        "accelsim.explore": ("load_sweep",),
+        "accelsim.explore.run": ("explore", "Explored"),
+        "accelsim.explore.tables": ("read_designs", "about"),
+        "accelsim.plots.explore": ("plot_designs_front", "plot_parallel", "plot_sensitivity"),
+    },
+    "GPUs": {
+        "accelsim.gpu.catalogue": ("load_gpu",),
+        "accelsim.gpu.calibration": ("mode_of",),
+        "accelsim.gpu.gemm": ("Gemms", "time_gemms", "Times"),
+        "accelsim.gpu.kernel": ("best_kernels", "Kernel"),
+        "accelsim.gpu.advice": ("advise", "sweep", "wave_efficiency", "tile_efficiency"),
+    },
+    "What input files become": {
+        "accelsim.architecture": ("Architecture", "Level", "Axis", "Compute"),
+        "accelsim.workload": ("Workload", "Einsum", "Tensor"),
+        "accelsim.edges": ("to_networkx",),
+        "accelsim.mapping": ("Mapping", "LevelMapping", "Loop", "dump_mapping"),
+        "accelsim.constraints": ("Constraints", "LevelConstraint", "Block", "Factor"),
+    },
+    "Limits and oracle": {
+        "accelsim.limits": ("layer_limits", "Limits"),
+        "accelsim.explain": ("explain", "Explanation"),
+    },
+    "Errors": {
+        "accelsim.errors": ("AccelsimError", "SpecError", "NoValidMapping"),
+    },
+}
+"""What the reference shows, in the order of the page."""
+
+
+def python_text() -> str:
+    """Reference of the Python API as Markdown."""
+    return "\n".join(_part(title, names) for title, names in PARTS.items())
+
+
+def _part(title: str, names: Names) -> str:
+    lines = [f"## {title}"]
+    for module, members in names.items():
+        for member in members:
+            kind = "autoclass" if member[0].isupper() else "autofunction"
+            options = "   :members:\n" if kind == "autoclass" and module != "accelsim.errors" else ""
+            lines.append(f"### {member}\n```{{eval-rst}}\n.. {kind}:: {module}.{member}\n{options}```")
+    return "\n".join(lines) + "\n"
+
+
+def _add_python(app: Any, name: str, source: list[str]) -> None:
+    if name == PAGE:
+        source[0] += "\n" + python_text()
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Add the reference when Sphinx reads its page."""
+    app.connect("source-read", _add_python)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,64 @@
+"""What the site makes of index, commands and docstrings; building it is `make docs`."""
+
+from __future__ import annotations
+
+import argparse
+import doctest
+import re
+from importlib import import_module
+
+import pytest
+
+import accelsim
+from accelsim.cli import _parser
+from docs.site.commands import commands_of, commands_text
+from docs.site.contents import parts_of
+from docs.site.python import PARTS
+from tests.conftest import REPOSITORY
+
+
+@pytest.mark.parametrize("module", ["contents", "notebooks"])
+def test_examples__print_what_they_say(module):
+    tried = doctest.testmod(import_module(f"docs.site.{module}"))
+    assert tried.attempted
+    assert not tried.failed
+
+
+def test_contents__have_every_page_and_notebook_once():
+    pages = [page for rows in parts_of((REPOSITORY / "docs" / "index.md").read_text()).values() for _, page in rows]
+    written = [
+        path
+        for folder, kind in (("docs", "*.md"), ("notebooks", "*.py"))
+        for path in REPOSITORY.glob(f"{folder}/{kind}")
+    ]
+    expected = {str(path.relative_to(REPOSITORY).with_suffix("")) for path in written} - {"docs/index"}
+    assert sorted(pages) == sorted(expected | {"CHANGELOG", "README"})
+
+
+def test_commands__have_a_section_and_every_option_is_in_it():
+    sections = dict(re.findall(r"^## (accelsim .+)\n((?:(?!^## ).*\n?)*)", commands_text(), re.MULTILINE))
+    commands = list(commands_of(_parser()))
+    assert list(sections) == [command.prog for command in commands]
+    assert {"accelsim map", "accelsim gpu advise", "accelsim explore"} <= set(sections)
+    for command in commands:
+        for action in command._actions:
+            if not isinstance(action, argparse._HelpAction):
+                for option in action.option_strings:
+                    assert f"`{option}" in sections[command.prog], (command.prog, option)
+
+
+def test_commands__text_is_no_markup():
+    text = re.sub(r"`[^`]*`|```.*?```", "", commands_text(), flags=re.DOTALL)
+    assert not re.findall(r"(?<!\\)[<>\[\]]", text)
+
+
+def test_python_reference__shows_all_that_is_public():
+    shown = {name for names in PARTS.values() for name in names.get("accelsim", ())}
+    assert shown == set(accelsim.__all__) - {"__version__"}
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(m, n) for names in PARTS.values() for m, members in names.items() for n in members]
+)
+def test_python_reference__names_exist_and_say_what_they_are(module, name):
+    assert getattr(import_module(module), name).__doc__
