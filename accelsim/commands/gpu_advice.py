@@ -61,7 +61,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
 
     gpu = load_gpu(arguments.gpu, arguments.mig)
     sizes = (arguments.m, arguments.n, arguments.k)
-    advice = advise(gpu, *sizes, arguments.dtype, arguments.calibration, arguments.l2)
+    advice = advise(gpu, *sizes, arguments.dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
     if arguments.output:
         from accelsim.plots.gpu import plot_sweep
 

@@ -50,7 +50,8 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     number_format = arguments.dtype or _format_of_bits({product.bits for product in products})
     mode = mode_of(gpu, number_format, arguments.calibration)
     names = [einsum.name for einsum in layers]
-    kernels = best_kernels(gpu, names, gemms_of(products), number_format, mode, l2=arguments.l2)
+    gemms = gemms_of(products)
+    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2, stream_k=arguments.stream_k)
     repeats = [einsum.repeat for einsum in layers]
     rows = [kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
