@@ -57,6 +57,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.advice import advise, sweep
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
+    from accelsim.gpu.gemm import LARGEST
     from accelsim.report.gpu_advice import advice_json, print_advice
 
     gpu = load_gpu(arguments.gpu, arguments.mig)
@@ -67,7 +68,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
 
         name = arguments.sweep or "n"
         size = sizes["mnk".index(name)]
-        first, last = max(1, size // 2), 2 * size
+        first, last = max(1, size // 2), min(2 * size, LARGEST)
         step = -(-(last - first) // _SWEPT)
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))

@@ -26,6 +26,26 @@ _FOREIGN = (
 )
 
 
+_OF_GPUS = {
+    **{"mig": None, "calibration": None, "dtype": None},
+    **{"l2": "rotating", "training_pass": "forward", "stream_k": False},
+}
+
+
+def refuse_gpu_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that mean nothing on a machine that is no GPU.
+
+    Raises
+    ------
+    AccelsimError
+        If there is one.
+    """
+    for name, usual in _OF_GPUS.items():
+        if getattr(arguments, name) != usual:
+            option = {"training_pass": "pass", "stream_k": "stream-k"}.get(name, name)
+            raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
+
+
 def map_on_gpu(arguments: argparse.Namespace) -> int:
     """Choose the fastest kernel tiling of each layer on a GPU."""
     from accelsim.commands.inputs import find_layer, read_workload

@@ -216,8 +216,11 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
         _ = found.constants
     except json.JSONDecodeError as error:
         problems.add(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}")
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {error}", "write it anew")
+    except (KeyError, TypeError, AttributeError) as error:
+        missing = f"{error} is missing" if isinstance(error, KeyError) else "its parts are of other kinds"
+        problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {missing}", "write it anew")
     else:
         return found
     return None

@@ -75,7 +75,7 @@ def constants_of(values: Mapping[str, float], kind: str) -> Constants:
     return COMMON[kind].with_values(own)
 
 
-def fit_common(tables: Sequence[Table], *, iterations: int = 18) -> dict[str, float]:
+def fit_common(tables: Sequence[Table], *, iterations: int = 30) -> dict[str, float]:
     """Fit the common constants to several GPUs, each family with equal weight, each constant near its prior.
 
     Only rows that `split_rows` leaves for fitting are used, some hundred of each GPU. A constant of a kind of kernels

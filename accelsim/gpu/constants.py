@@ -77,26 +77,26 @@ class Constants:
         Energy of an operation at full clock, beside what the board takes when idle.
     """
 
-    launch_us: float = 1.54
-    latency_us: float = 0.674
+    launch_us: float = 1.53
+    latency_us: float = 0.683
     tensor_efficiency: float = 1.0
-    dram_efficiency: float = 0.807
-    smem_cost: float = 0.684
-    reduction_us: float = 3.11
-    store_efficiency: float = 0.696
-    overlap: float = 0.1
-    round_us: float = 0.193
+    dram_efficiency: float = 0.793
+    smem_cost: float = 0.692
+    reduction_us: float = 3.13
+    store_efficiency: float = 0.692
+    overlap: float = 0.0794
+    round_us: float = 0.194
     in_flight_bytes: float = 100_000.0
     l2_loads: float = 0.3
     l2_share: float = 0.7
-    weight_copies: float = 6.3
-    residency: float = 0.59
-    residency_sharpness: float = 3.16
-    gemv_us: float = 0.91
-    gemv_slice_us: float = 0.31
-    reduction_traffic: float = 0.616
+    weight_copies: float = 6.21
+    residency: float = 0.575
+    residency_sharpness: float = 3.12
+    gemv_us: float = 0.887
+    gemv_slice_us: float = 0.312
+    reduction_traffic: float = 0.666
     throttle_us: float = 1000.0
-    pj_per_flop: float = 0.58
+    pj_per_flop: float = 0.611
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -111,8 +111,8 @@ class Constants:
 
 COMMON = {
     "async": Constants(),
-    "mma": Constants(smem_cost=1.43, l2_loads=1.32, pj_per_flop=1.09),
-    "vector": Constants(smem_cost=1.43, l2_loads=1.32, pj_per_flop=13.0),
+    "mma": Constants(smem_cost=1.44, l2_loads=1.41, pj_per_flop=1.09),
+    "vector": Constants(smem_cost=1.44, l2_loads=1.41, pj_per_flop=13.0),
 }
 """Uncalibrated constants by how a multiply-add gets its operands: `async` from shared memory (wgmma, tcgen05), `mma`
 from registers (mma.sync), `vector` without tensor cores."""

@@ -119,8 +119,8 @@ def sparse_gain(gpu: Gpu, number_format: str) -> float:
 def sparse_share(number_format: str) -> float:
     """Bytes of 2:4 sparse weights, of those of dense ones: half the words, and two bits where each of these stands.
 
-    PTX ISA, `mma.sp`: TF32 keeps one word of two, with four bits; formats of 4 bits keep pairs of words, with two bits a
-    pair.
+    PTX ISA, `mma.sp`: TF32 keeps one word of two, with four bits; formats of 4 bits keep pairs of words, with two
+    bits a pair.
 
     Examples
     --------
