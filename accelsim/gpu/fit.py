@@ -35,8 +35,8 @@ def fit_positive(
     bounds : mapping of str to (float, float)
         Range of each, above 0.
     iterations : int
-        Evaluations of each method at most, beside those for differences; it ends earlier where a step gains less than 1e-5 of the
-        cost.
+        Evaluations of each method at most, beside those for differences; it ends earlier where a step gains less than
+        1e-5 of the cost.
 
     Returns
     -------
