@@ -73,7 +73,8 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))
         mode = mode_of(gpu, arguments.dtype, arguments.calibration)
-        tflops = sweep(gpu, name, values, *sizes, arguments.dtype, mode)
+        l2, stream_k = arguments.l2, arguments.stream_k
+        tflops = sweep(gpu, name, values, *sizes, arguments.dtype, mode, l2=l2, stream_k=stream_k)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {arguments.dtype}, {others}"
         write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))

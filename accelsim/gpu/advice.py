@@ -12,6 +12,7 @@ from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.machine import BYTES, Gpu
+from accelsim.gpu.schedule import SCHEDULES, SPLITS
 from accelsim.gpu.tiling import compute_class
 
 MULTIPLES = (8, 16, 64, 128, 256)
@@ -122,13 +123,24 @@ def advise(
 
 
 def sweep(
-    gpu: Gpu, dimension: str, values: Sequence[int], m: int, n: int, k: int, number_format: str, mode: Mode
+    gpu: Gpu,
+    dimension: str,
+    values: Sequence[int],
+    m: int,
+    n: int,
+    k: int,
+    number_format: str,
+    mode: Mode,
+    *,
+    l2: str = "rotating",
+    stream_k: bool = False,
 ) -> Floats:
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
     sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
     gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
-    found: Floats = gemms.flops / time_gemms(gpu, gemms, number_format, mode.constants).time_us * 1e-6
-    return found
+    splits = SCHEDULES if stream_k else SPLITS
+    found: Floats = gemms.flops / time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=splits).time_us
+    return found * 1e-6
 
 
 def _times(
