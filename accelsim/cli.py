@@ -221,8 +221,8 @@ def _parser() -> argparse.ArgumentParser:
 
     made = command("validate", "hold our numbers against other tools' and against published machines")
     made.add_argument(
-        "what", nargs="?", choices=(*STUDIES, "gemm"), metavar="WHAT",
-        help=f"{', '.join(STUDIES)} (default: all of these), or gemm: measured times of GPU kernels",
+        "what", nargs="?", choices=(*STUDIES, "gemm", "conv"), metavar="WHAT",
+        help=f"{', '.join(STUDIES)} (default: all of these), or gemm, conv: measured times of GPU kernels",
     )  # fmt: skip
     made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
     made.add_argument("--every", action="store_true", help="print every figure, however many there are")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -162,3 +163,56 @@ def test_validate_gemm__leaves_a_family_out(tmp_path, capsys):
     alone.write_text("\n".join(lines[:91]) + "\n")
     assert cli.main(["validate", "gemm", str(alone), "--leave-out"]) == 0
     assert "no other family of GPUs with mma kernels" in capsys.readouterr().out
+
+
+def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    table = made_table({}, rows=120)
+    path = tmp_path / "measured.csv"
+    g = table.gemms
+    lines = [f"{m:.0f},{n:.0f},{k:.0f},bf16,{t}" for m, n, k, t in zip(g.m, g.n, g.k, table.time_us, strict=True)]
+    path.write_text("\n".join(["M,N,K,dtype,time_us_median", *lines]) + "\n")
+    assert cli.main(["calibrate", str(path), "--gpu", "a100"]) == 2
+    assert "pip install 'accelsim[calibrate]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["calibrate", "one.csv", "--gpu", "a100", "--dtype", "zz"], "'zz' is no number format; formats: fp64"),
+        (["calibrate", "one.csv", "--gpu", "h100"], "1 rows of h100_sxm in bf16 may be fitted; 40 are needed"),
+        (["calibrate", "other.csv", "--gpu", "a100"], "say another --gpu than a100_sxm_80gb, or another --dtype"),
+        (["calibrate", "head.csv", "--gpu", "a100"], "head.csv:1:1: no row below the head line; write a row"),
+        (
+            ["validate", "gemm", "other.csv", "--calibration", "list.json"],
+            "its parts are of other kinds; write it anew",
+        ),
+        (["validate", "gemm", "other.csv", "--calibration", "part.json"], "'errors' is missing; write it anew"),
+        (["gpu", "compare", "late.csv", "--gpu", "a100"], "late.csv:2:1: time_us: expected a time above 0, got '-3'"),
+        (
+            ["gpu", "compare", "none.csv", "--gpu", "a100"],
+            "none.csv:2:1: M: expected a whole number from 1 to 67108864",
+        ),
+        (["map", "eyeriss", "gemm", "--dtype", "fp16"], "--dtype: eyeriss is no GPU"),
+        (["map", "eyeriss", "gemm", "--stream-k"], "--stream-k: eyeriss is no GPU"),
+        (["validate", "conv"], "say what was measured"),
+        (["validate", "conv", "one.csv"], "one.csv:1:1: no table of convolutions"),
+        (["validate", "conv", "one.csv", "--leave-out"], "--leave-out: not for conv"),
+    ],
+)
+def test_gpu_commands__say_what_is_wrong_with_careless_input(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    head = "M,N,K,dtype,time_us\n"
+    files = {
+        "one.csv": head + "64,64,64,bf16,5\n",
+        "other.csv": "device,M,N,K,dtype,time_us\nNVIDIA H100 80GB HBM3,64,64,64,bf16,5\n",
+        "head.csv": head,
+        "list.json": "[]",
+        "part.json": '{"gpu_calibration": {}}',
+        "late.csv": "M,N,K,time_us\n64,64,64,-3\n",
+        "none.csv": "M,N,K,time_us\n0,64,64,3\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert cli.main(arguments) == 2
+    assert message in capsys.readouterr().err

@@ -12,7 +12,8 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.machine import BYTES
-from accelsim.gpu.tiling import SPLITS, compute_class, tile_set
+from accelsim.gpu.schedule import SPLITS
+from accelsim.gpu.tiling import compute_class, sparse_gain, sparse_share, tile_set
 
 GPUS = ("a100", "h100", "b200", "v100_pcie")
 RNG = np.random.default_rng(7)
@@ -59,9 +60,9 @@ def walked_blocks(m: int, n: int, k: int, rows: int, columns: int, step: int, sp
 
 @pytest.mark.parametrize(("m", "n", "k"), [(257, 1000, 4096), (64, 64, 64), (4096, 3000, 77), (1000, 129, 10000)])
 def test_time_gemms__tensor_time_is_that_of_the_walked_blocks(m, n, k):
-    """With no tail, overlap or shared memory, tensor time is blocks of the busiest SM x steps x cycles of a step."""
+    """With no overlap or shared memory, tensor time is blocks of the busiest SM x steps x cycles of a step."""
     gpu = load_gpu("a100")
-    constants = COMMON["mma"].with_values({"tail": 1.0, "smem_cost": 0.0})
+    constants = COMMON["mma"].with_values({"smem_cost": 0.0})
     tiles = tile_set(gpu, "fp16", constants.in_flight_bytes)
     found = time_gemms(gpu, Gemms.of(m, n, k), "fp16", constants)
     tile, split = int(found.tile[0]), SPLITS[int(found.split[0])]
@@ -77,7 +78,7 @@ def test_time_gemms__by_hand_of_a_cube_on_an_a100():
     5 x 4096 x 2 x 128 x 256 / 2048 cycles at 1410 MHz are 464.8 us.
     """
     gpu = load_gpu("a100")
-    constants = COMMON["mma"].with_values({"tail": 1.0, "smem_cost": 0.0})
+    constants = COMMON["mma"].with_values({"smem_cost": 0.0})
     found = time_gemms(gpu, Gemms.of(4096, 4096, 4096), "fp16", constants, splits=(1,))
     tiles = tile_set(gpu, "fp16", constants.in_flight_bytes)
     assert tiles.name(int(found.tile[0])) in ("128x256", "256x128")
@@ -126,3 +127,26 @@ def test_tile_set__fits_an_sm(name):
         assert (tiles.occupancy >= 1).all()
         assert (tiles.tensor_cycles == 2 * tiles.rows * tiles.columns / gpu.operations(number_format)).all()
         assert tiles.step * BYTES[number_format] in (128, 32)
+
+
+@pytest.mark.parametrize(
+    ("name", "number_format"), [("a100", "fp16"), ("a100", "tf32"), ("h100", "fp8"), ("b200", "fp4")]
+)
+def test_time_gemms__sparse_weights_bring_at_most_the_gain_of_the_peak(name, number_format):
+    gpu = load_gpu(name)
+    constants = COMMON[compute_class(gpu, number_format)]
+    gemms = Gemms.of([4096, 1, 64, 8192], [4096, 8192, 64, 8192], [4096, 8192, 64, 8192])
+    dense, sparse = (time_gemms(gpu, gemms, number_format, constants, l2="cold", sparse=on) for on in (False, True))
+    gain = dense.time_us / sparse.time_us
+    assert (gain >= 1).all()
+    assert (gain <= sparse_gain(gpu, number_format) + 1e-9).all()
+    assert gain[3] > 1.25  # math
+    assert gain[2] < 1.1  # launch and latency
+    weights = 8192 * 8192 * BYTES[number_format]
+    saved = weights * (1 - sparse_share(number_format))
+    assert dense.dram_bytes[1] - sparse.dram_bytes[1] == pytest.approx(saved, rel=0.02)
+
+
+def test_time_gemms__refuses_sparse_weights_where_no_data_sheet_has_them():
+    with pytest.raises(AccelsimError, match="v100_pcie has no 2:4 sparse peak in 'fp16'; formats that have one: none"):
+        time_gemms(load_gpu("v100_pcie"), GEMMS, "fp16", COMMON["mma"], sparse=True)

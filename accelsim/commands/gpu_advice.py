@@ -57,22 +57,24 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.advice import advise, sweep
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
+    from accelsim.gpu.gemm import LARGEST
     from accelsim.report.gpu_advice import advice_json, print_advice
 
     gpu = load_gpu(arguments.gpu, arguments.mig)
     sizes = (arguments.m, arguments.n, arguments.k)
-    advice = advise(gpu, *sizes, arguments.dtype, arguments.calibration, arguments.l2)
+    advice = advise(gpu, *sizes, arguments.dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
     if arguments.output:
         from accelsim.plots.gpu import plot_sweep
 
         name = arguments.sweep or "n"
         size = sizes["mnk".index(name)]
-        first, last = max(1, size // 2), 2 * size
+        first, last = max(1, size // 2), min(2 * size, LARGEST)
         step = -(-(last - first) // _SWEPT)
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))
         mode = mode_of(gpu, arguments.dtype, arguments.calibration)
-        tflops = sweep(gpu, name, values, *sizes, arguments.dtype, mode)
+        l2, stream_k = arguments.l2, arguments.stream_k
+        tflops = sweep(gpu, name, values, *sizes, arguments.dtype, mode, l2=l2, stream_k=stream_k)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {arguments.dtype}, {others}"
         write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))

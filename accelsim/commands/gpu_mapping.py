@@ -26,6 +26,26 @@ _FOREIGN = (
 )
 
 
+_OF_GPUS = {
+    **{"mig": None, "calibration": None, "dtype": None},
+    **{"l2": "rotating", "training_pass": "forward", "stream_k": False},
+}
+
+
+def refuse_gpu_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that mean nothing on a machine that is no GPU.
+
+    Raises
+    ------
+    AccelsimError
+        If there is one.
+    """
+    for name, usual in _OF_GPUS.items():
+        if getattr(arguments, name) != usual:
+            option = {"training_pass": "pass", "stream_k": "stream-k"}.get(name, name)
+            raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
+
+
 def map_on_gpu(arguments: argparse.Namespace) -> int:
     """Choose the fastest kernel tiling of each layer on a GPU."""
     from accelsim.commands.inputs import find_layer, read_workload
@@ -50,7 +70,8 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     number_format = arguments.dtype or _format_of_bits({product.bits for product in products})
     mode = mode_of(gpu, number_format, arguments.calibration)
     names = [einsum.name for einsum in layers]
-    kernels = best_kernels(gpu, names, gemms_of(products), number_format, mode, l2=arguments.l2)
+    gemms = gemms_of(products)
+    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2, stream_k=arguments.stream_k)
     repeats = [einsum.repeat for einsum in layers]
     rows = [kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}

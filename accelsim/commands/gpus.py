@@ -46,9 +46,10 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     own = [table for table in own if arguments.dtype in (None, table.number_format)]
     if len(own) != 1:
         names = sorted({f"{table.device or 'no device'} ({table.number_format})" for table in own or tables})
+        hint = "say which with --dtype" if own else f"say another --gpu than {gpu.name}, or another --dtype"
         raise AccelsimError(
-            f"{arguments.measured}: expected kernels of {gpu.name} in one number format, found {', '.join(names)}; "
-            "say which with --dtype"
+            f"{arguments.measured}: expected kernels of {gpu.name} in one number format, "
+            f"found {', '.join(names)}; {hint}"
         )
     source = {"file": Path(arguments.measured).name, "sha256": sha256(arguments.measured), "device": own[0].device}
     found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
@@ -89,12 +90,37 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
                 "inside_interval": _or_none(case.inside),
                 "step_pairs": case.step_rows,
                 "step_correlation": _or_none(case.step_correlation),
+                "large_step_pairs": case.large_step_rows,
+                "large_step_correlation": _or_none(case.large_step_correlation),
             }
             for case in found
         ]
         print_json({"gemm": rows, "not_compared": skipped})
     else:
         print_report(lambda console: print_gemm_validations(console, found, skipped))
+    return DONE
+
+
+def validate_conv_command(arguments: argparse.Namespace) -> int:
+    """Hold implicit GEMMs against measured convolutions."""
+    from accelsim.gpu.convolutions import validate_convolutions
+    from accelsim.report.gpu_validation import print_convolutions
+
+    if not arguments.paths:
+        raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
+    for name in ("mig", "dtype", "leave_out"):
+        if getattr(arguments, name):
+            raise AccelsimError(f"--{name.replace('_', '-')}: not for conv")
+    found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
+    if arguments.json:
+        named = ("gpu", "number_format", "algorithm", "training_pass")
+        rows = [
+            {**{name: getattr(case, name) for name in named}, "nhwc": case.nhwc.as_row(), "nchw": case.nchw.as_row()}
+            for case in found
+        ]
+        print_json({"conv": rows, "not_compared": skipped})
+    else:
+        print_report(lambda console: print_convolutions(console, found, skipped))
     return DONE
 
 

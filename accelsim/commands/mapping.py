@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
+    from accelsim.commands.gpu_mapping import map_on_gpu, refuse_gpu_options
     from accelsim.folder import layer_files, refuse_directory, refuse_page, write_directory, write_page
     from accelsim.gpu.catalogue import is_gpu
     from accelsim.machine_tables import machine_json
     from accelsim.output import map_json
 
     if is_gpu(arguments.arch):
-        from accelsim.commands.gpu_mapping import map_on_gpu
-
         return map_on_gpu(arguments)
+    refuse_gpu_options(arguments)
     inputs = read_inputs(arguments)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cli import STUDIES
-from accelsim.commands.gpus import validate_gemm_command
+from accelsim.commands.gpus import validate_conv_command, validate_gemm_command
 from accelsim.commands.printing import DIFFERS, DONE, print_json, print_report, print_written
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ def validate_command(arguments: argparse.Namespace) -> int:
 
     if arguments.what == "gemm":
         return validate_gemm_command(arguments)
+    if arguments.what == "conv":
+        return validate_conv_command(arguments)
     if arguments.output:
         refuse_directory(arguments.output)
     if arguments.what == "timeloop" and not arguments.json and not arguments.output:

@@ -12,6 +12,7 @@ from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.machine import BYTES, Gpu
+from accelsim.gpu.schedule import SCHEDULES, SPLITS
 from accelsim.gpu.tiling import compute_class
 
 MULTIPLES = (8, 16, 64, 128, 256)
@@ -69,7 +70,15 @@ def tile_efficiency(m: int, n: int, rows: int, columns: int) -> float:
 
 
 def advise(
-    gpu: Gpu, m: int, n: int, k: int, number_format: str, calibration: str | None = None, l2: str = "rotating"
+    gpu: Gpu,
+    m: int,
+    n: int,
+    k: int,
+    number_format: str,
+    calibration: str | None = None,
+    l2: str = "rotating",
+    *,
+    stream_k: bool = False,
 ) -> Advice:
     """Find what a product loses and what would help.
 
@@ -81,6 +90,8 @@ def advise(
     calibration : str, optional
         As in `mode_of`.
     l2 : str
+    stream_k : bool
+        Whether Stream-K is among the schedules. Without it, a note says where it would be faster.
 
     Returns
     -------
@@ -88,7 +99,10 @@ def advise(
         Roundings that are faster, or as fast, for each operation that is wanted, best first.
     """
     mode = mode_of(gpu, number_format, calibration)
-    (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, l2=l2)
+    kernel, other = (
+        best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, l2=l2, stream_k=on)[0]
+        for on in (stream_k, True)
+    )
     sizes: dict[tuple[int, int, int], str] = {}
     for name, size, at in (("M", m, 0), ("N", n, 1), ("K", k, 2)):
         for multiple in MULTIPLES:
@@ -103,24 +117,39 @@ def advise(
     ]
     better = [change for change in roundings if change.time_us < kernel.time_us * _FASTER]
     better.sort(key=lambda change: change.time_us)
-    return Advice(kernel, tuple(better), tuple(_formats(gpu, kernel, calibration, l2)), tuple(_notes(gpu, kernel)))
+    return Advice(
+        kernel, tuple(better), tuple(_formats(gpu, kernel, calibration, l2)), tuple(_notes(gpu, kernel, other))
+    )
 
 
 def sweep(
-    gpu: Gpu, dimension: str, values: Sequence[int], m: int, n: int, k: int, number_format: str, mode: Mode
+    gpu: Gpu,
+    dimension: str,
+    values: Sequence[int],
+    m: int,
+    n: int,
+    k: int,
+    number_format: str,
+    mode: Mode,
+    *,
+    l2: str = "rotating",
+    stream_k: bool = False,
 ) -> Floats:
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
     sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
     gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
-    found: Floats = gemms.flops / time_gemms(gpu, gemms, number_format, mode.constants).time_us * 1e-6
-    return found
+    splits = SCHEDULES if stream_k else SPLITS
+    found: Floats = gemms.flops / time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=splits).time_us
+    return found * 1e-6
 
 
-def _times(gpu: Gpu, sizes: Sequence[tuple[int, int, int]], number_format: str, mode: Mode, l2: str) -> list[float]:
+def _times(
+    gpu: Gpu, sizes: Sequence[tuple[int, int, int]], number_format: str, mode: Mode, l2: str, sparse: bool = False
+) -> list[float]:
     if not sizes:
         return []
     gemms = Gemms.of(*zip(*sizes, strict=True))
-    found: list[float] = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2).time_us.tolist()
+    found: list[float] = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, sparse=sparse).time_us.tolist()
     return found
 
 
@@ -130,22 +159,28 @@ def _tflops(m: int, n: int, k: int, time_us: float) -> float:
 
 
 def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list[Change]:
-    """The product in the other formats; where a calibration is of another kind of kernels, without it."""
+    """The product in the other formats, and in each with 2:4 sparse weights.
+
+    Where a calibration is of another kind of kernels, without it.
+    """
     found = []
     own = compute_class(gpu, kernel.number_format)
+    size = (kernel.m, kernel.n, kernel.k)
     for name in gpu.operations_per_sm_cycle:
-        if name == kernel.number_format or name == "fp16_vector":
+        if name == "fp16_vector":
             continue
         mode = mode_of(gpu, name, calibration if compute_class(gpu, name) == own else None)
-        (time_us,) = _times(gpu, [(kernel.m, kernel.n, kernel.k)], name, mode, l2)
-        tflops = _tflops(kernel.m, kernel.n, kernel.k, time_us)
-        size = (kernel.m, kernel.n, kernel.k)
-        found.append(Change(name, *size, name, time_us, tflops, kernel.time_us / time_us))
+        for sparse in (False, True):
+            if (name == kernel.number_format and not sparse) or (sparse and name not in gpu.peak_tflops_sparse):
+                continue
+            (time_us,) = _times(gpu, [size], name, mode, l2, sparse)
+            what = f"{name}, 2:4 sparse weights" if sparse else name
+            found.append(Change(what, *size, name, time_us, _tflops(*size, time_us), kernel.time_us / time_us))
     return sorted(found, key=lambda change: change.time_us)
 
 
-def _notes(gpu: Gpu, kernel: Kernel) -> list[str]:
-    """What a reader should know of the sizes."""
+def _notes(gpu: Gpu, kernel: Kernel, stream_k: Kernel) -> list[str]:
+    """What a reader should know of the sizes; `stream_k` is the fastest kernel if Stream-K is among the schedules."""
     notes = []
     multiple = max(1, int(16 / BYTES[kernel.number_format]))
     for name, size in (("K", kernel.k), ("N", kernel.n)):
@@ -156,7 +191,11 @@ def _notes(gpu: Gpu, kernel: Kernel) -> list[str]:
             )
     if kernel.blocks and kernel.blocks < gpu.sms:
         notes.append(f"{kernel.blocks} blocks leave {gpu.sms - kernel.blocks} of {gpu.sms} SMs without work")
-    if kernel.number_format in gpu.peak_tflops_sparse:
-        gain = gpu.peak_tflops_sparse[kernel.number_format] / gpu.peak_tflops[kernel.number_format]
-        notes.append(f"2:4 sparse weights have {gain:g} times the peak, which helps only what math limits")
+    if stream_k.time_us < kernel.time_us * _FASTER:
+        notes.append(
+            f"a Stream-K kernel of {stream_k.tile} tiles takes {stream_k.time_us:.4g} us, "
+            f"{kernel.time_us / stream_k.time_us:.2f} times as fast (--stream-k)"
+        )
+    if gpu.peak_tflops_sparse:
+        notes.append("2:4 sparse weights: TFLOPS count the zeros too; the weights must be pruned to two of each four")
     return notes

@@ -54,6 +54,7 @@ def add_advise(made: argparse.ArgumentParser) -> None:
         made.add_argument(name.lower(), metavar=name, type=argument_types.positive_int)
     made.add_argument("--gpu", required=True, metavar="GPU")
     _add_prediction(made)
+    _add_stream_k(made)
     made.add_argument("--sweep", choices=("m", "n", "k"), help="the dimension that the chart varies (default: n)")
     made.add_argument("-o", "--output", metavar="FILE", help="draw throughput over one dimension: FILE.png or FILE.svg")
     _add_json(made)
@@ -68,6 +69,12 @@ def add_compare(made: argparse.ArgumentParser) -> None:
     _add_json(made)
 
 
+def _add_stream_k(made: argparse._ActionsContainer) -> None:
+    made.add_argument(
+        "--stream-k", action="store_true", help="compare Stream-K kernels too, which most libraries do not choose"
+    )
+
+
 def _add_prediction(made: argparse.ArgumentParser) -> None:
     _add_mig(made)
     add_calibration(made)
@@ -80,6 +87,7 @@ def add_map(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")
     _add_mig(group)
     add_calibration(group)
+    _add_stream_k(group)
     group.add_argument(
         "--dtype", metavar="FORMAT", help="number format (default: fp16 for operands of 16 bit, and so on)"
     )

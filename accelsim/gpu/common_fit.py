@@ -16,7 +16,7 @@ from accelsim.gpu.tiling import compute_class
 
 Table = tuple[Gpu, Measured]
 PRIORS = {
-    "launch_us": 1.5, "latency_us": 0.7, "tensor_efficiency": 0.9, "dram_efficiency": 0.88, "tail": 0.8,
+    "launch_us": 1.5, "latency_us": 0.7, "tensor_efficiency": 0.9, "dram_efficiency": 0.88,
     "reduction_us": 2.7, "reduction_traffic": 1.0, "in_flight_bytes": 1e5, "overlap": 0.12, "round_us": 0.2,
     "l2_share": 0.7, "weight_copies": 6.0, "residency": 0.6, "residency_sharpness": 2.5, "throttle_us": 1000.0,
     "store_efficiency": 0.6, "gemv_us": 0.8, "gemv_slice_us": 0.3,
@@ -27,10 +27,9 @@ PRIORS = {
 _RANGES = {
     **BOUNDS,
     "tensor_efficiency": (0.2, 1.0),
-    "tail": (0.7, 1.0),
     "reduction_traffic": (0.25, 10.0),
     "in_flight_bytes": (16e3, 200e3),
-    "round_us": (0.01, 3.0),
+    "store_efficiency": (0.05, 4.0),
     "l2_loads": (0.3, 1.5),
     "l2_share": (0.05, 1.5),
     "weight_copies": (1.0, 40.0),
@@ -76,7 +75,7 @@ def constants_of(values: Mapping[str, float], kind: str) -> Constants:
     return COMMON[kind].with_values(own)
 
 
-def fit_common(tables: Sequence[Table], *, iterations: int = 18) -> dict[str, float]:
+def fit_common(tables: Sequence[Table], *, iterations: int = 30) -> dict[str, float]:
     """Fit the common constants to several GPUs, each family with equal weight, each constant near its prior.
 
     Only rows that `split_rows` leaves for fitting are used, some hundred of each GPU. A constant of a kind of kernels

@@ -18,7 +18,8 @@ from accelsim.errors import AccelsimError
 from accelsim.gpu.arguments import L2_STATES
 from accelsim.gpu.constants import Constants
 from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
-from accelsim.gpu.tiling import SPLITS, TileSet, tile_set
+from accelsim.gpu.schedule import SPLITS, STREAM_K, Work, work_of
+from accelsim.gpu.tiling import TileSet, sparse_share, tile_set
 
 Floats = NDArray[np.float64]
 LARGEST = 2**26
@@ -136,6 +137,7 @@ def time_gemms(
     l2: str = "rotating",
     splits: Sequence[int] = SPLITS,
     output_bytes: float | None = None,
+    sparse: bool = False,
 ) -> Times:
     """Time each product with every tile and split, and choose the fastest.
 
@@ -149,9 +151,11 @@ def time_gemms(
     l2 : str
         One of `L2_STATES`.
     splits : sequence of int
-        Parts into which K may be split.
+        Schedules, out of `SCHEDULES`: parts into which K may be split, and Stream-K as the last.
     output_bytes : float, optional
         Width of a result; by default that of an operand, at least 2 bytes (16-bit results of 8-bit products).
+    sparse : bool
+        Whether the weights are 2:4 sparse: half the multiply-adds, `sparse_share` of their bytes.
 
     Returns
     -------
@@ -160,14 +164,21 @@ def time_gemms(
     Raises
     ------
     AccelsimError
-        If the GPU does not compute in the format.
+        If the GPU does not compute in the format, or not in sparse.
     """
     if l2 not in L2_STATES:
         raise AccelsimError(f"l2 must be one of {', '.join(L2_STATES)}, got '{l2}'")
-    tiles = tile_set(gpu, number_format, constants.in_flight_bytes)
+    tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
     width = BYTES[number_format]
     model = _Model(
-        gpu, tiles, number_format, constants, l2, np.array(splits, np.float64), output_bytes or max(width, 2.0)
+        gpu,
+        tiles,
+        number_format,
+        constants,
+        l2,
+        np.array(splits, np.float64),
+        output_bytes or max(width, 2.0),
+        sparse_share(number_format) if sparse else 1.0,
     )
     found = [model.best(gemms.part(at, at + _CHUNK)) for at in range(0, len(gemms), _CHUNK)]
     return Times(
@@ -218,31 +229,24 @@ class _Model:
     l2: str
     splits: Floats
     output_bytes: float
+    kept: float
 
     def best(self, gemms: Gemms) -> Times:
         """Fastest tiling of each product."""
         c, gpu, tiles = self.constants, self.gpu, self.tiles
         m, n, k, batch, unique = (values[:, None, None] for values in _columns(gemms))
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
-        splits = self.splits[None, None, :]
         across, down = np.ceil(m / rows), np.ceil(n / columns)
-        outputs = across * down
         steps = np.ceil(k / tiles.step)
-        steps_of_part = np.ceil(steps / splits)
-        blocks = (outputs * batch) * splits
-        each_sm = blocks * (1 / gpu.sms)
-        whole = np.ceil(each_sm)
-        rounds = np.maximum(each_sm + c.tail * (whole - each_sm), 1.0)
-        steps_of_sm = steps_of_part * rounds
+        work = work_of(across * down * batch, steps, self.splits, gpu.sms, tiles.occupancy[None, :, None])
 
-        tensor = (self._cycles(k) * (tiles.step * 1e6 / gpu.boost_hz)) * steps_of_sm
+        tensor = (self._cycles(k) * (tiles.step * 1e6 / gpu.boost_hz)) * work.steps
         moved = np.minimum(rows, m) * tiles.row_share[None, :, None]
         moved = moved + np.minimum(columns, n) * tiles.column_share[None, :, None]
         step_bytes = moved * (tiles.step * BYTES[self.number_format])
-        at_once = np.minimum(whole, tiles.occupancy[None, :, None])
-        flying = np.minimum((tiles.stages * tiles.stage_bytes)[None, :, None] * at_once, c.in_flight_bytes)
+        flying = np.minimum((tiles.stages * tiles.stage_bytes)[None, :, None] * work.at_once, c.in_flight_bytes)
         rate = np.minimum(flying * (1 / c.latency_us), _L2_PORT * gpu.boost_hz * 1e-6)
-        stream = step_bytes * steps_of_sm / rate
+        stream = step_bytes * work.steps / rate
 
         traffic = self._traffic(m, n, k, batch, unique, across, down, step_bytes * steps)
         l2_rate = gpu.l2_bytes_per_s * 1e-6
@@ -252,15 +256,14 @@ class _Model:
         longest = np.maximum(np.maximum(tensor, stream), shared)
         main = longest + c.overlap * (tensor + stream + (l2_time + dram_time) - longest)
 
-        partial = m * n * batch * (8 / l2_rate * c.reduction_traffic)
-        reduction = np.where(splits > 1, c.reduction_us + partial * splits, 0.0)
+        reduction = self._reduction(m * n * batch, work)
         narrow = np.minimum(_narrowness(n * self.output_bytes), _MERGED_STORES)
-        store = traffic.results / (l2_rate * c.store_efficiency) * np.where(splits > 1, narrow - 1, narrow)
-        total = main + c.round_us * rounds + reduction + store
+        store = traffic.results / (l2_rate * c.store_efficiency) * np.where(self.splits > 1, narrow - 1, narrow)
+        total = main + c.round_us * work.rounds + reduction + store
         slow = clock_under_power_limit(gpu, self.number_format, c)
         if slow < 1:
             total *= 1 + (1 / slow - 1) * tensor / (tensor + c.throttle_us)
-        total = np.where(splits <= steps, total, np.inf)
+        total = np.where(work.possible, total, np.inf)
         total = total.reshape(len(gemms), -1)
         choice = np.argmin(total, axis=1)
         least = total[np.arange(len(gemms)), choice] + (c.launch_us + c.latency_us)
@@ -282,7 +285,7 @@ class _Model:
             "dram": np.where(is_vector, traffic.compulsory[:, 0, 0] * 0, chosen(dram_time)),
             "launch": constant,
             "latency": np.full(len(gemms), c.latency_us),
-            "rounds": chosen(c.round_us * rounds),
+            "rounds": chosen(c.round_us * work.rounds),
             "reduction": chosen(reduction),
             "store": chosen(store),
         }
@@ -295,6 +298,14 @@ class _Model:
             np.where(is_vector, (traffic.operands + traffic.results)[:, 0, 0], np.broadcast_to(traffic.l2, shape)[at]),
             total.reshape(shape),
         )
+
+    def _reduction(self, words: Floats, work: Work) -> Floats:
+        """Time to add up partial sums: a second phase of split-K; waits of a tile's first unit in Stream-K."""
+        c, tiles = self.constants, self.tiles
+        word_us = 8 / (self.gpu.l2_bytes_per_s * 1e-6) * c.reduction_traffic
+        second = np.where(self.splits > 1, c.reduction_us + words * word_us * self.splits, 0.0)
+        fixup_us = (tiles.rows * tiles.columns)[None, :, None] * word_us
+        return np.where(self.splits == STREAM_K, (work.peers - 1) * c.latency_us + work.fixups * fixup_us, second)
 
     def _cycles(self, k: Floats) -> Floats:
         """Cycles of an SM for one element of K, of multiply-adds and shared memory together [P or 1, T, 1]."""
@@ -323,7 +334,7 @@ class _Model:
         gpu, tiles, c = self.gpu, self.tiles, self.constants
         width = BYTES[self.number_format]
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
-        inputs, weights = m * k * batch * width * unique, k * n * batch * width
+        inputs, weights = m * k * batch * width * unique, k * n * batch * (width * self.kept)
         results = m * n * batch * self.output_bytes
         operands = inputs + weights
         if self.l2 == "cold":
@@ -339,7 +350,9 @@ class _Model:
         high = np.minimum(np.ceil(np.sqrt(wave * (columns / rows))), across)
         wide = np.minimum(np.ceil(wave / high), down)
         high = np.minimum(np.ceil(wave / wide), across)
-        footprint = (np.minimum(high * rows, m) * unique + np.minimum(wide * columns, n)) * (k * width * batch)
+        footprint = (np.minimum(high * rows, m) * unique + np.minimum(wide * columns, n) * self.kept) * (
+            k * width * batch
+        )
         missing = np.maximum(1 - c.l2_share * gpu.l2_bytes * batch / operands, 0)
         again = missing * np.maximum(footprint * (outputs / (high * wide)) - operands, 0)
         return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results)

@@ -12,7 +12,8 @@ from accelsim.gpu.calibration import Mode
 from accelsim.gpu.energy import board_power_w
 from accelsim.gpu.gemm import Gemms, Times, time_gemms
 from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.tiling import SPLITS, TileSet, tile_set
+from accelsim.gpu.schedule import SCHEDULES, SPLITS, STREAM_K, stream_k
+from accelsim.gpu.tiling import TileSet, tile_set
 
 LONGEST = ("tensor", "stream", "l2", "dram")
 """Resources of which the busiest is the bottleneck: multiply-adds, an SM's loads, L2, DRAM."""
@@ -30,12 +31,14 @@ class Kernel:
     m, n, k, batch : int
     tile : str
         Output tile of a block, such as 128x256, or `gemv`.
+    schedule : str
+        `data-parallel`, `split-K` or `Stream-K`; empty for `gemv`.
     split : int
-        Parts of K.
+        Parts of K; with Stream-K, units that share a tile, at most.
     blocks, occupancy : int
-        Blocks of the grid; blocks at once on an SM.
+        Blocks of the grid, with Stream-K its work units; blocks at once on an SM.
     waves : float
-        Blocks over those that run at once.
+        Blocks over those that run at once; with Stream-K, tiles over SMs.
     tile_efficiency, wave_efficiency : float
         Share of the tiles' products that are wanted; average over the largest number of blocks of an SM.
     parts_us : dict of str to float
@@ -62,6 +65,7 @@ class Kernel:
     k: int
     batch: int
     tile: str
+    schedule: str
     split: int
     blocks: int
     occupancy: int
@@ -96,8 +100,9 @@ def best_kernels(
     mode: Mode,
     *,
     l2: str = "rotating",
+    stream_k: bool = False,
 ) -> list[Kernel]:
-    """Choose the fastest tiling of each product out of all of them.
+    """Choose the fastest tiling and schedule of each product out of all of them.
 
     Parameters
     ----------
@@ -110,6 +115,9 @@ def best_kernels(
         Constants, calibrated or not.
     l2 : str
         What L2 holds at the start, one of `L2_STATES`.
+    stream_k : bool
+        Whether Stream-K is among the schedules. The constants were fitted to libraries' kernels, most of which are
+        data-parallel or split K.
 
     Examples
     --------
@@ -120,7 +128,7 @@ def best_kernels(
     >>> kernel.tile, kernel.bottleneck, 200 < kernel.tflops < 290
     ('128x256', 'math', True)
     """
-    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2)
+    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=SCHEDULES if stream_k else SPLITS)
     tiles = tile_set(gpu, number_format, mode.constants.in_flight_bytes)
     return [_kernel(gpu, name, gemms, number_format, mode, times, tiles, i) for i, name in enumerate(names)]
 
@@ -136,19 +144,26 @@ def _kernel(
     i: int,
 ) -> Kernel:
     m, n, k, batch = (int(values[i]) for values in (gemms.m, gemms.n, gemms.k, gemms.batch))
-    tile, split = int(times.tile[i]), SPLITS[int(times.split[i])]
+    tile, split = int(times.tile[i]), SCHEDULES[int(times.split[i])]
     time_us, flops = float(times.time_us[i]), float(gemms.flops[i])
     parts = {key: float(values[i]) for key, values in times.parts.items()}
     if tile < 0:
-        shape, split, blocks, occupancy, waves, efficient, even, padded = "gemv", 1, 0, 0, 0.0, 1.0, 1.0, flops
+        shape, schedule, split, blocks, occupancy, waves = "gemv", "", 1, 0, 0, 0.0
+        efficient, even, padded = 1.0, 1.0, flops
         bottleneck = _NAMES["dram"]
     else:
         rows, columns = int(tiles.rows[tile]), int(tiles.columns[tile])
         outputs = -(-m // rows) * -(-n // columns) * batch
-        blocks, occupancy = outputs * split, int(tiles.occupancy[tile])
-        each = blocks / gpu.sms
-        shape, waves, even = tiles.name(tile), each / occupancy, each / math.ceil(each)
-        steps = math.ceil(k / tiles.step)
+        shape, occupancy, steps = tiles.name(tile), int(tiles.occupancy[tile]), math.ceil(k / tiles.step)
+        if split == STREAM_K:
+            work = stream_k(outputs, steps, gpu.sms)
+            schedule, split, blocks, occupancy = "Stream-K", int(work.peers), int(work.units), 1
+            waves = outputs / gpu.sms
+            even = waves * steps / float(work.whole_tiles * steps + work.iterations)
+        else:
+            schedule, blocks = "split-K" if split > 1 else "data-parallel", outputs * split
+            each = blocks / gpu.sms
+            waves, even = each / occupancy, each / math.ceil(each)
         padded = 2.0 * outputs * rows * columns * steps * tiles.step
         efficient = flops / padded
         longest = max(LONGEST, key=lambda key: parts[key])
@@ -168,6 +183,7 @@ def _kernel(
         k=k,
         batch=batch,
         tile=shape,
+        schedule=schedule,
         split=split,
         blocks=blocks,
         occupancy=occupancy,
@@ -197,6 +213,7 @@ def _others(times: Times, tiles: TileSet, mode: Mode, i: int, chosen: int) -> tu
     order = [t for t in np.argsort(best, kind="stable").tolist() if t != chosen][:4]
     found = []
     for t in order:
-        split = SPLITS[int(times.by_tiling_us[i, t].argmin())]
-        found.append((tiles.name(t) + (f" / {split}" if split > 1 else ""), float(best[t]) + fixed))
+        split = SCHEDULES[int(times.by_tiling_us[i, t].argmin())]
+        how = " Stream-K" if split == STREAM_K else f" / {split}" if split > 1 else ""
+        found.append((tiles.name(t) + how, float(best[t]) + fixed))
     return tuple(found)

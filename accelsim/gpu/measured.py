@@ -12,7 +12,7 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.errors import Mark
+from accelsim.errors import AccelsimError, Mark
 from accelsim.gpu.gemm import LARGEST, Gemms
 from accelsim.gpu.machine import FORMATS
 from accelsim.spec.source import Problems, read_text
@@ -128,12 +128,18 @@ def read_measured(path: str | PathLike[str], *, number_format: str | None = None
 
     Raises
     ------
+    AccelsimError
+        If that is no number format.
     SpecError
         With every mistake in the file and its place.
     """
+    known = None if number_format is None else format_of(number_format)
+    if number_format is not None and known is None:
+        hint = near_miss(number_format, FORMATS) or f"formats: {listed(FORMATS)}"
+        raise AccelsimError(f"{quoted(number_format)} is no number format; {hint}")
     problems = Problems()
     text = read_text(path, problems)
-    return problems.result(_read(text, str(path), number_format, problems) if text is not None else None)
+    return problems.result(_read(text, str(path), known, problems) if text is not None else None)
 
 
 def _read(text: str, file: str, number_format: str | None, problems: Problems) -> list[Measured] | None:
@@ -162,7 +168,7 @@ def _read(text: str, file: str, number_format: str | None, problems: Problems) -
         if read is not None:
             groups.setdefault(read[0], []).append(read[1])
     if not groups:
-        problems.add(where, "no row could be read")
+        problems.add(where, "no row below the head line", "write a row for each measured product")
     return [_measured(device, name, rows) for (device, name), rows in groups.items()] if not len(problems) else None
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
 from accelsim.errors import Mark
+from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.measured import TIMES
 from accelsim.spec.source import Problems, read_text
 from accelsim.units import listed
@@ -195,7 +197,12 @@ def _plain(head: Sequence[str], rows: _Rows, problems: Problems) -> list[Profile
     for where, row in rows:
         sizes = [_number(where, row, name, problems) for name in ("m", "n", "k")]
         value = _number(where, row, time, problems)
-        if value is None or any(size is None for size in sizes):
+        for name, size in zip("MNK", sizes, strict=True):
+            if size is not None and not (1 <= size <= LARGEST and size == int(size)):
+                problems.add(where, f"{name}: expected a whole number from 1 to {LARGEST}, got '{row[name.lower()]}'")
+        if value is not None and value <= 0:
+            problems.add(where, f"{time}: expected a time above 0, got '{row[time]}'")
+        if value is None or any(size is None for size in sizes) or len(problems):
             continue
         m, n, k = (int(size or 0) for size in sizes)
         label = next((row[name] for name in ("layer", "range", "name", "kernel") if row.get(name)), f"{m}x{n}x{k}")
@@ -208,7 +215,10 @@ def _plain(head: Sequence[str], rows: _Rows, problems: Problems) -> list[Profile
 def _number(where: Mark, row: Mapping[str, str], name: str, problems: Problems) -> float | None:
     text = row.get(name, "").replace(",", "")
     try:
-        return float(text)
+        value = float(text)
+        if math.isfinite(value):
+            return value
+        raise ValueError
     except ValueError:
         problems.add(where, f"{name}: expected a number, got '{row.get(name, '')}'", f"columns: {listed(row)}")
         return None

@@ -8,7 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.errors import AccelsimError
 from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
+from accelsim.units import listed
 
 Floats = NDArray[np.float64]
 STAGE_BYTES = 128
@@ -24,8 +26,6 @@ _ASYNC = (
     *((128, 192), (128, 256), (256, 64), (256, 128)),
 )
 _VECTOR = ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128), (256, 64), (256, 128))
-SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
-"""Parts into which K may be split."""
 
 
 def compute_class(gpu: Gpu, number_format: str) -> str:
@@ -57,7 +57,7 @@ class TileSet:
         a cycle.
     row_share, column_share : float[T]
         Share of the rows' and columns' operands that a block loads and reads itself; where two SMs work as a pair, each
-        has half of the operand that they share (tcgen05, `cta_group::2`).
+        has half of the operand that they share (tcgen05, `cta_group::2`); of sparse weights, what is kept.
     stage_bytes : float[T]
         One step's operands.
     stages : float[T]
@@ -102,8 +102,38 @@ def warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats
     return np.minimum(rows, 64), np.minimum(columns, 64)
 
 
+def sparse_gain(gpu: Gpu, number_format: str) -> float:
+    """Peak with 2:4 sparse weights over the dense peak.
+
+    Raises
+    ------
+    AccelsimError
+        If the data sheet has no sparse peak for the format.
+    """
+    if number_format not in gpu.peak_tflops_sparse:
+        known = listed(gpu.peak_tflops_sparse) if gpu.peak_tflops_sparse else "none"
+        raise AccelsimError(f"{gpu.name} has no 2:4 sparse peak in '{number_format}'; formats that have one: {known}")
+    return gpu.peak_tflops_sparse[number_format] / gpu.peak_tflops[number_format]
+
+
+def sparse_share(number_format: str) -> float:
+    """Bytes of 2:4 sparse weights, of those of dense ones: half the words, and two bits where each of these stands.
+
+    PTX ISA, `mma.sp`: TF32 keeps one word of two, with four bits; formats of 4 bits keep pairs of words, with two
+    bits a pair.
+
+    Examples
+    --------
+    >>> sparse_share("fp16"), sparse_share("fp8"), sparse_share("fp4"), sparse_share("tf32")
+    (0.5625, 0.625, 0.625, 0.5625)
+    """
+    bits = 8 * BYTES[number_format]
+    kept = {32.0: 4, 16.0: 2, 8.0: 2, 4.0: 1}[bits]
+    return 0.5 * (1 + kept / bits)
+
+
 @cache
-def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float) -> TileSet:
+def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool = False) -> TileSet:
     """Tiles of a GPU and what each needs of an SM.
 
     Parameters
@@ -113,6 +143,13 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float) -> TileSet:
         One of `machine.FORMATS`.
     in_flight_bytes : float
         Shared memory that a block's stages may fill.
+    sparse : bool
+        Whether weights are 2:4 sparse.
+
+    Raises
+    ------
+    AccelsimError
+        If the GPU has no such tensor cores for the format.
     """
     kind = compute_class(gpu, number_format)
     shapes = np.array(tile_shapes(gpu, number_format), dtype=np.float64)
@@ -122,6 +159,10 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float) -> TileSet:
     paired = kind == "async" and gpu.compute_capability[0] >= 10
     row_share = np.where(paired & (rows > columns), 0.5, 1.0)
     column_share = np.where(paired & (rows <= columns), 0.5, 1.0)
+    gain = 1.0
+    if sparse:
+        gain = sparse_gain(gpu, number_format)
+        column_share = column_share * sparse_share(number_format)
     loaded = rows * row_share + columns * column_share
     stage = loaded * step * width
     stages = np.clip(np.floor(min(gpu.smem_per_block_bytes, in_flight_bytes) / stage), 2, _MOST_STAGES)
@@ -135,7 +176,7 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float) -> TileSet:
         rows=rows,
         columns=columns,
         step=step,
-        tensor_cycles=2 * rows * columns / gpu.operations(number_format),
+        tensor_cycles=2 * rows * columns / (gpu.operations(number_format) * gain),
         smem_cycles=groups * (warp_rows * row_share + warp_columns * column_share) * width / 128,
         fill_cycles=loaded * width / 128,
         row_share=row_share,

@@ -12,7 +12,7 @@ from accelsim.errors import AccelsimError
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.common_fit import constants_of, family, fit_common
-from accelsim.gpu.errors import Errors, errors_of
+from accelsim.gpu.errors import LARGE_FLOP, Errors, errors_of
 from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
@@ -44,6 +44,8 @@ class GemmValidation:
         Pairs of rows that differ by one in M, such as 256 and 257.
     step_correlation : float
         Correlation of measured and predicted ratios of their times; NaN below three pairs.
+    large_step_rows, large_step_correlation : int, float
+        Those from `LARGE_FLOP` on, where tiles and waves outweigh the noise of a measurement.
     """
 
     gpu: Gpu
@@ -55,6 +57,8 @@ class GemmValidation:
     predicted_us: Floats
     step_rows: int
     step_correlation: float
+    large_step_rows: int
+    large_step_correlation: float
 
 
 def validate_gemm(
@@ -129,21 +133,23 @@ def _validated(gpu: Gpu, measured: Measured, mode: Mode, name: str | None = None
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops), **errors}
     low, high = mode.interval
     inside = float(np.mean((held >= low) & (held <= high))) if len(held) else float("nan")
-    pairs, correlation = _steps(measured, predicted)
+    steps = _steps(measured, predicted, 0.0)
+    large = _steps(measured, predicted, LARGE_FLOP)
     if name:
         about = f"common constants fitted to other families of GPUs, not to {family(gpu)}"
     else:
         name, about = ("calibrated" if mode.calibration else "uncalibrated"), mode.text
-    return GemmValidation(gpu, measured, name, about, errors, inside, predicted, pairs, correlation)
+    return GemmValidation(gpu, measured, name, about, errors, inside, predicted, *steps, *large)
 
 
-def _steps(measured: Measured, predicted: Floats) -> tuple[int, float]:
+def _steps(measured: Measured, predicted: Floats, least_flop: float) -> tuple[int, float]:
     """Correlation of the ratios of rows that differ by one in M from 64 on, where tiles and waves step."""
     g = measured.gemms
     sizes = zip(g.m, g.n, g.k, g.batch, strict=True)
     index = {key: i for i, key in enumerate(sizes)}
     pairs = [(i, index.get((m + 1, n, k, b))) for (m, n, k, b), i in index.items() if m >= 64]
     both = np.array([(i, j) for i, j in pairs if j is not None], dtype=np.int64).reshape(-1, 2)
+    both = both[g.flops[both[:, 0]] >= least_flop]
     if len(both) < 3:
         return len(both), float("nan")
     ours = predicted[both[:, 1]] / predicted[both[:, 0]]

@@ -39,7 +39,7 @@ def print_advice(console: Console, advice: Advice) -> None:
         _print_changes(console, advice.roundings[:_MOST])
     else:
         console.print("no multiple of 8 to 256 within a quarter of a size is faster")
-    title(console, "Other formats")
+    title(console, "Other formats and 2:4 sparse weights")
     _print_changes(console, advice.formats)
     if advice.notes:
         title(console, "Notes")

@@ -20,7 +20,7 @@ _WHAT = {
     "launch": "launch (added)",
     "latency": "first loads (added)",
     "rounds": "start and end of each round of blocks (added)",
-    "reduction": "sum of the parts of K (added)",
+    "reduction": "partial sums are added up (added)",
     "store": "results leave (added)",
 }
 
@@ -60,9 +60,7 @@ def print_kernel(console: Console, kernel: Kernel) -> None:
         f"all {kernel.tilings} of the space are compared; the next best tiles, each with its best split",
     )
     made = table("tile / split of K", "time")
-    made.add_row(
-        f"{kernel.tile}" + (f" / {kernel.split}" if kernel.split > 1 else "") + "  (chosen)", _us(kernel.time_us)
-    )
+    made.add_row(f"{kernel.tile}{_how(kernel, ' / ')}  (chosen)", _us(kernel.time_us))
     for name, time_us in kernel.others:
         made.add_row(name, _us(time_us))
     print_table(console, made)
@@ -74,7 +72,7 @@ def print_kernels(console: Console, name: str, kernels: Sequence[Kernel], repeat
     made = table("layer", "M x N x K", "tile", "waves", "time", "TFLOPS", "bottleneck", left=(0, 6), fold=(6,))
     for kernel, repeat in zip(kernels, repeats, strict=True):
         sizes = f"{kernel.m}x{kernel.n}x{kernel.k}" + (f" x{kernel.batch}" if kernel.batch > 1 else "")
-        tile = kernel.tile + (f"/{kernel.split}" if kernel.split > 1 else "")
+        tile = kernel.tile + _how(kernel, "/")
         label = kernel.name + (f" x{repeat}" if repeat > 1 else "")
         made.add_row(
             label, sizes, tile, f"{kernel.waves:.2f}", _us(kernel.time_us), f"{kernel.tflops:.3g}", kernel.bottleneck
@@ -105,9 +103,19 @@ def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, fl
 def _tiling(kernel: Kernel) -> str:
     if kernel.tile == "gemv":
         return "matrix-vector product, no tiles"
+    if kernel.schedule == "Stream-K":
+        shared = f"{kernel.blocks} work units, {kernel.split} at most share a tile, {kernel.waves:.2f} tiles an SM"
+        return f"tile {kernel.tile}, Stream-K: {shared}"
     split = f", K in {kernel.split} parts" if kernel.split > 1 else ""
     grid = f"{kernel.blocks} blocks, {kernel.occupancy} at once on an SM, {kernel.waves:.2f} waves"
     return f"tile {kernel.tile}{split}: {grid}"
+
+
+def _how(kernel: Kernel, mark: str) -> str:
+    """Schedule of a kernel beside its tile."""
+    if kernel.schedule == "Stream-K":
+        return " Stream-K"
+    return f"{mark}{kernel.split}" if kernel.split > 1 else ""
 
 
 def _us(time_us: float) -> str:

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from accelsim.gpu.calibration import Calibration
+from accelsim.gpu.convolutions import ConvolutionErrors
 from accelsim.gpu.errors import LARGE_FLOP, Errors
 from accelsim.gpu.validation import GemmValidation
 from accelsim.report.text import print_table, table, title
+
+_LARGE = f"{LARGE_FLOP:g}".replace("e+", "e")
 
 
 def print_gemm_validations(console: Console, found: Sequence[GemmValidation], skipped: Sequence[str]) -> None:
@@ -22,8 +25,10 @@ def print_gemm_validations(console: Console, found: Sequence[GemmValidation], sk
             console.print(f"{case.inside:.0%} of the held-out rows lie in the predicted interval")
         if not math.isnan(case.step_correlation):
             what = "pairs of rows that differ by one in M (from 64 on)"
+            large = f"{case.large_step_rows} from {_LARGE} FLOP on, with {case.large_step_correlation:.2f}"
             console.print(
                 f"{case.step_rows} {what}: the ratios of their times correlate with {case.step_correlation:.2f}"
+                + ("" if math.isnan(case.large_step_correlation) else f"; those of {large}")
             )
     if skipped:
         console.print("\nNot compared")
@@ -31,10 +36,30 @@ def print_gemm_validations(console: Console, found: Sequence[GemmValidation], sk
             console.print(f"  {line}")
 
 
+def print_convolutions(console: Console, found: Sequence[ConvolutionErrors], skipped: Sequence[str]) -> None:
+    """Print the errors of convolutions, in NHWC and with what NCHW costs."""
+    groups: dict[str, list[ConvolutionErrors]] = {}
+    for case in found:
+        groups.setdefault(f"{case.gpu}, {case.number_format}", []).append(case)
+    for name, cases in groups.items():
+        title(console, name, "median error, and median of predicted over measured")
+        made = table("pass", "algorithm", "rows", "NHWC", "ratio", "NCHW", "ratio", left=(0, 1))
+        for case in cases:
+            errors = [(_percent(part.median), _plain(part.ratio)) for part in (case.nhwc, case.nchw)]
+            made.add_row(
+                case.training_pass.replace("_", " "), case.algorithm, f"{case.nhwc.rows}", *errors[0], *errors[1]
+            )
+        print_table(console, made)
+    console.print(
+        "\nNHWC: the implicit GEMM alone; NCHW: input and output are turned to NHWC and back, by a kernel each"
+    )
+    for line in skipped:
+        console.print(f"not compared: {line}")
+
+
 def print_errors(console: Console, errors: dict[str, Errors]) -> None:
     """Print errors of several sets of rows."""
-    large = f"{LARGE_FLOP:g}".replace("e+", "e")
-    columns = ("rows", "count", "median", "mean", f"median from {large} FLOP", "Spearman", "median ratio")
+    columns = ("rows", "count", "median", "mean", f"median from {_LARGE} FLOP", "Spearman", "median ratio")
     made = table(*columns)
     for name, found in errors.items():
         shares = (_percent(value) for value in (found.median, found.mean, found.large_median))

@@ -6,11 +6,15 @@ the largest time over those stacks, in us. Needs pandas and pyarrow, in an envir
     python3 -m venv /tmp/aic && /tmp/aic/bin/pip install pandas pyarrow
     /tmp/aic/bin/pip download --no-deps -d /tmp/aic aiconfigurator-core && unzip -q -d /tmp/aic /tmp/aic/*.whl
     /tmp/aic/bin/python benchmarks/gpu/aiconfigurator_gemm.py /tmp/aic -o gemm_bf16.csv
+
+With `--stack sglang`, rows are of that one alone. With `--steps`, it also prints how far the stacks agree on steps: the
+correlation, over pairs of rows that differ by one in M (from 64 on), of one stack's ratios of times with another's.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -41,6 +45,25 @@ def read(package: Path, gemm_dtype: str, systems: list[str] | None) -> pd.DataFr
     return rows.assign(time_us=rows["latency"] * 1000)
 
 
+def print_steps(rows: pd.DataFrame) -> None:
+    """Print how the ratios of times at M + 1 and M correlate between two stacks, for each device."""
+    shape = ["m", "n", "k"]
+    for device, of_device in rows.groupby("device"):
+        ratios = {}
+        for stack, of_stack in of_device.groupby("stack"):
+            times = of_stack.groupby(shape)["time_us"].median().reset_index()
+            below = times.assign(m=times["m"] - 1)
+            pairs = times[times["m"] >= 64].merge(below, on=shape, suffixes=("", "_next")).set_index(shape)
+            if len(pairs):
+                ratios[stack] = pairs["time_us_next"] / pairs["time_us"]
+        table = pd.DataFrame(ratios)
+        found = table.corr()
+        for i, one in enumerate(found):
+            for other in list(found)[i + 1 :]:
+                count = len(table[[one, other]].dropna())
+                sys.stdout.write(f"{device}: {count} pairs, {one} and {other}: {found.loc[one, other]:.2f}\n")
+
+
 def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -48,8 +71,14 @@ def main() -> None:
     parser.add_argument("-o", "--output", required=True, type=Path)
     parser.add_argument("--format", default="bfloat16", choices=FORMATS)
     parser.add_argument("--systems", nargs="*")
+    parser.add_argument("--stack", choices=("trtllm", "vllm", "sglang"), help="rows of this stack alone")
+    parser.add_argument("--steps", action="store_true", help="print how far the stacks agree on steps")
     arguments = parser.parse_args()
     rows = read(arguments.package, arguments.format, arguments.systems)
+    if arguments.steps:
+        print_steps(rows)
+    if arguments.stack:
+        rows = rows[rows["stack"] == arguments.stack]
     grouped = rows.groupby(["device", "m", "n", "k"])
     found = grouped["time_us"].agg(time_us_min="min", time_us_median="median", time_us_max="max").round(4)
     found["n_stacks"] = grouped["stack"].nunique()

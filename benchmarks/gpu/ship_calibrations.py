@@ -1,8 +1,8 @@
 """Fit the calibrations that come with accelsim to public measurements, and write them into the package.
 
-Needs the table that aiconfigurator_gemm.py writes, and NeuSight's FP32 products (MIT):
+Needs the tables that aiconfigurator_gemm.py and neusight_gemm.py write:
 
-    python benchmarks/gpu/ship_calibrations.py gemm_bf16.csv ../shared/data/gpu/gemm_fp32_measured.csv
+    python benchmarks/gpu/ship_calibrations.py gemm_bf16.csv gemm_fp32.csv
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from accelsim.gpu.measured import read_measured
 ABOUT = {
     "bf16": "aiconfigurator-core 0.12.0 (ai-dynamo, Apache-2.0): median over TensorRT-LLM, vLLM and SGLang, CUDA "
     "graphs, several copies of the weights in turn",
-    "fp32": "NeuSight (MIT): FP32 products and batched products of PyTorch, TF32 off",
+    "fp32": "NeuSight (MIT): FP32 products and batched products of PyTorch, TF32 off, launches outside CUDA graphs",
 }
 
 

@@ -1,0 +1,205 @@
+"""Measured convolutions beside implicit GEMMs, by GPU, number format, algorithm and pass of training."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from accelsim.errors import AccelsimError, Mark
+from accelsim.gpu.calibration import Mode, mode_of
+from accelsim.gpu.catalogue import find_gpu, load_gpu
+from accelsim.gpu.errors import Errors, errors_of
+from accelsim.gpu.fit import Floats
+from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
+from accelsim.gpu.layers import PASSES
+from accelsim.gpu.machine import BYTES, FORMATS, Gpu
+from accelsim.gpu.operators import layout_change_us
+from accelsim.spec.source import Problems, read_text
+from accelsim.units import listed
+
+SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
+"""Columns of a table: images, channels, rows and columns of the input, channels of the output, rows and columns of the
+window and of the output."""
+TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), strict=True))
+"""Column of the time of each pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionErrors:
+    """Errors of a group of measured convolutions.
+
+    Attributes
+    ----------
+    gpu, number_format, training_pass : str
+    algorithm : str
+        `implicit GEMM`, `other` (Winograd, FFT), or `any` where the table does not say which, as for gradients.
+    nhwc : Errors
+        Of the implicit GEMM alone.
+    nchw : Errors
+        With input and output turned between NCHW and NHWC, a kernel each.
+    """
+
+    gpu: str
+    number_format: str
+    algorithm: str
+    training_pass: str
+    nhwc: Errors
+    nchw: Errors
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    algorithm: str
+    values: Mapping[str, float]
+
+
+def convolution_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
+    """Implicit GEMMs of convolutions, as `product_of` makes them of a layer.
+
+    Examples
+    --------
+    >>> sizes = dict(zip(SIZES, map(np.array, (1, 256, 58, 58, 256, 3, 3, 56, 56))))
+    >>> for name in PASSES:
+    ...     gemms = convolution_gemms(sizes, name)
+    ...     print(int(gemms.m[0]), int(gemms.n[0]), int(gemms.k[0]))
+    3136 256 2304
+    3364 256 2148
+    256 2304 3136
+    """
+    n, c, h, w, k, r, s, p, q = (sizes[name] for name in SIZES)
+    outputs, window, points = n * p * q, r * s, n * h * w
+    if training_pass == "weight_gradient":
+        return Gemms.of(k, c * window, outputs)
+    if training_pass == "input_gradient":
+        return Gemms.of(points, c, np.ceil(outputs * k * window / points), 1, 1 / window)
+    return Gemms.of(outputs, k, c * window, 1, np.minimum(1, points * c / (outputs * c * window)))
+
+
+def validate_convolutions(
+    paths: Sequence[str | PathLike[str]], *, gpu: str | None = None, calibration: str | PathLike[str] | None = None
+) -> tuple[list[ConvolutionErrors], list[str]]:
+    """Hold implicit GEMMs against tables of measured convolutions.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        CSV files with the columns of `SIZES`, a time of `TIMES` at least, and device, dtype and algo.
+    gpu : str, optional
+        The GPU that was measured; by default what the column `device` says.
+    calibration : str or path, optional
+        As in `mode_of`.
+
+    Returns
+    -------
+    list of ConvolutionErrors
+    list of str
+        What was not compared, and why.
+
+    Raises
+    ------
+    AccelsimError
+        If nothing can be compared.
+    SpecError
+        With every mistake in a file and its place.
+    """
+    groups: dict[tuple[str, str], list[_Row]] = {}
+    skipped = []
+    for path in paths:
+        problems = Problems()
+        text = read_text(path, problems)
+        partial = 0 if text is None else _read(text, str(path), groups, problems)
+        problems.result(groups if not len(problems) else None)
+        if partial:
+            skipped.append(f"{Path(path).name}: {partial} rows lack one of the columns {', '.join(SIZES)}")
+    found = []
+    for (device, number_format), rows in groups.items():
+        machine = load_gpu(gpu) if gpu else find_gpu(device)
+        if machine is None or number_format not in machine.operations_per_sm_cycle:
+            why = "which GPU is that? say --gpu NAME" if machine is None else f"does not compute in {number_format}"
+            skipped.append(f"{device or 'rows without a device'}: {len(rows)} rows: {why}")
+            continue
+        mode = mode_of(machine, number_format, calibration)
+        for name, column in TIMES.items():
+            by_algorithm: dict[str, list[_Row]] = {}
+            for row in rows:
+                if column in row.values:
+                    by_algorithm.setdefault(row.algorithm if name == PASSES[0] else "any", []).append(row)
+            for algorithm, timed in sorted(by_algorithm.items()):
+                found.append(_errors(machine, number_format, algorithm, name, timed, mode))
+    if not found:
+        raise AccelsimError("nothing to compare: " + "; ".join(skipped or ["no rows"]))
+    return found, skipped
+
+
+def _errors(
+    gpu: Gpu, number_format: str, algorithm: str, name: str, rows: Sequence[_Row], mode: Mode
+) -> ConvolutionErrors:
+    sizes = {key: np.array([row.values[key] for row in rows]) for key in SIZES}
+    measured = np.array([row.values[TIMES[name]] for row in rows])
+    gemms = convolution_gemms(sizes, name)
+    nhwc = time_gemms(gpu, gemms, number_format, mode.constants).time_us
+    images = sizes["N"]
+    inputs = images * sizes["C"] * sizes["H"] * sizes["W"]
+    outputs = images * sizes["K"] * sizes["P"] * sizes["Q"]
+    turned = [
+        sum(layout_change_us(gpu, words, BYTES[number_format], mode.constants) for words in pair)
+        for pair in zip(inputs.tolist(), outputs.tolist(), strict=True)
+    ]
+    flops = gemms.flops
+    return ConvolutionErrors(
+        gpu.name,
+        number_format,
+        algorithm,
+        name,
+        errors_of(nhwc, measured, flops),
+        errors_of(nhwc + np.array(turned), measured, flops),
+    )
+
+
+def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], problems: Problems) -> int:
+    """Read rows into groups by device and format; return how many lack a size."""
+    reader = csv.DictReader(text.splitlines())
+    head = reader.fieldnames or ()
+    missing = [name for name in (*SIZES, "dtype") if name not in head]
+    if missing or not any(name in head for name in TIMES.values()):
+        need = f"{', '.join((*SIZES, 'dtype'))} and one of {', '.join(TIMES.values())}"
+        problems.add(Mark(file, 1, 1), f"no table of convolutions: columns {listed(head) if head else 'none'}", need)
+        return 0
+    partial = 0
+    for row in reader:
+        where = Mark(file, reader.line_num, 1)
+        if not all(row[name] for name in SIZES):
+            partial += 1
+            continue
+        times = {name: row[name] for name in TIMES.values() if row.get(name)}
+        values = {name: _positive(where, name, cell, problems) for name, cell in times.items()}
+        for name in SIZES:
+            values[name] = _positive(where, name, row[name] or "", problems)
+            if values[name] != int(values[name]) or values[name] > LARGEST:
+                problems.add(where, f"{name}: expected a whole number from 1 to {LARGEST}, got '{row[name]}'")
+        words = (row["dtype"] or "").lower().replace("-", " ").split()
+        number_format = next((word for word in words if word in FORMATS), None)
+        if number_format is None:
+            problems.add(where, f"'{row['dtype']}' names no number format", f"formats: {listed(FORMATS)}")
+            continue
+        name = (row.get("algo") or "").casefold()
+        algorithm = "implicit GEMM" if "gemm" in name else "other" if name else "any"
+        groups.setdefault((row.get("device") or "", number_format), []).append(_Row(algorithm, values))
+    return partial
+
+
+def _positive(where: Mark, name: str, text: str, problems: Problems) -> float:
+    """Number above 0, or 1 with the mistake reported."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if 0 < value < float("inf"):
+        return value
+    problems.add(where, f"{name}: expected a number above 0, got '{text}'")
+    return 1.0
