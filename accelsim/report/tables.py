@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from accelsim.report.text import count, print_table, share, table, title
+from accelsim.units import format_si
 
 
 def print_energies(
@@ -87,19 +88,19 @@ def _print_areas(console: Console, areas: Sequence[Mapping[str, Any]], sources: 
 def _print_peaks(console: Console, peaks: Sequence[Mapping[str, Any]]) -> None:
     """Print the power of each component with everything busy, that of all, and of all but the outermost level."""
     title(console, "Peak power", "all compute units and ports busy in each cycle; networks and control are not in it")
-    made = table("component", "busy", "mW", left=(0, 1))
+    made = table("component", "busy", "power", left=(0, 1))
     before, outermost = "", peaks[0]["component"]
     for row in peaks:
         name = "" if row["component"] == before else row["component"]
         before = row["component"]
-        made.add_row(name, row["how"], "" if row["power_w"] is None else f"{row['power_w'] * 1e3:,.4g}")
+        made.add_row(name, row["how"], "" if row["power_w"] is None else format_si(row["power_w"], "W", 4))
     made.add_section()
     known = [row for row in peaks if row["power_w"] is not None]
     for what, counted in (
         ("sum" if len(known) == len(peaks) else "sum of the known", known),
         (f"without {outermost}", [row for row in known if row["component"] != outermost]),
     ):
-        made.add_row(what, "", f"{sum(row['power_w'] for row in counted) * 1e3:,.4g}")
+        made.add_row(what, "", format_si(sum(row["power_w"] for row in counted), "W", 4))
     print_table(console, made)
     if len(known) < len(peaks):
         console.print(Text("A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."))
