@@ -49,7 +49,8 @@ class Constants(NamedTuple):
     access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
     mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level;
     array : int64[4], PE, ROWS, SKEW, BUFFERED of a systolic array; stationary : bool[T], held in its PEs; most_held :
-    int64[T], words of it that a PE has room for, -1 unlimited.
+    int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], storage words that a level
+    holds beforehand and that do not pass its write port.
     """
 
     bounds: Ints
@@ -87,6 +88,7 @@ class Constants(NamedTuple):
     array: Ints
     stationary: Bools
     most_held: Ints
+    already: Ints
 
 
 class Batch(NamedTuple):
@@ -193,6 +195,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         array=array,
         stationary=stationary,
         most_held=most_held,
+        already=np.zeros(len(levels), np.int64),
     )
     return Encoded(architecture, einsum, dims, tensors, constants)
 
