@@ -315,7 +315,7 @@ def _add_fuse(made: argparse.ArgumentParser) -> None:
     made.add_argument("--objective", metavar="WHAT", help="energy (default) or cycles")
     made.add_argument(
         "--seconds", type=argument_types.seconds, metavar="S",
-        help="look for nothing better after S seconds; the report then says how near the optimum is (default: no limit)",
+        help="look for nothing better after S seconds; the report then says how near the optimum is",
     )  # fmt: skip
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument("-o", "--output", metavar="DIR", help="write fusion.json and a figure there")

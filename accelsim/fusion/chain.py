@@ -1,11 +1,11 @@
-"""Chains of layers, how the tensor between two of them lines up, and what part of it a tile of the last layer demands."""
+"""Chains of layers: how the tensor between two of them lines up, and what a tile of the last layer demands of it."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from accelsim.errors import AccelsimError
 from accelsim.workload import Einsum
@@ -24,7 +24,7 @@ class Rank:
     terms : tuple of (str, int)
         Dimensions of the consumer with coefficients, those of bound 1 left out.
     box : int
-        Words that the consumer's box has along the rank, padding included.
+        Words of the consumer's box along the rank, padding included, as far as the end of the chain asks for them.
     before : int
         Words of padding before the first word that is written: the larger half, as symmetric padding gives.
     """
@@ -71,11 +71,15 @@ class FusedDim:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers of which each reads what the one before writes, made by `make_chain`."""
+    """Layers of which each reads what the one before writes, made by `make_chain`.
+
+    `needed` are the bounds of each layer without what nothing asks for: rows behind the last step of a stride.
+    """
 
     layers: tuple[Einsum, ...]
     links: tuple[Link, ...]
     dims: tuple[FusedDim, ...]
+    needed: tuple[Mapping[str, int], ...]
 
     @property
     def name(self) -> str:
@@ -153,9 +157,23 @@ def make_chain(layers: Sequence[Einsum], tensors: Sequence[str]) -> Chain:
         if isinstance(link, str):
             raise AccelsimError(f"{producer.name} and {consumer.name} cannot be fused: {link}")
         links.append(link)
+    links, needed = _needed(layers, links)
     last = layers[-1]
     dims = [_trace(layers, links, rank[0]) for rank in last.output.ranks if len(rank) == 1]
-    return Chain(tuple(layers), tuple(links), tuple(dim for dim in dims if dim is not None))
+    return Chain(tuple(layers), tuple(links), tuple(dim for dim in dims if dim is not None), tuple(needed))
+
+
+def _needed(layers: Sequence[Einsum], links: Sequence[Link]) -> tuple[list[Link], list[dict[str, int]]]:
+    """Bounds of each layer that the end of the chain asks for, and the links with the boxes that follow from them."""
+    bounds = [dict(layers[-1].dims)]
+    shorter: list[Link] = []
+    for producer, link in zip(reversed(layers[:-1]), reversed(links), strict=True):
+        boxes = [1 + sum(factor * (bounds[0][dim] - 1) for dim, factor in rank.terms) for rank in link.ranks]
+        ranks = tuple(replace(rank, box=box) for rank, box in zip(link.ranks, boxes, strict=True))
+        asked = {rank.producer: min(rank.extent, rank.box - rank.before) for rank in ranks}
+        bounds.insert(0, dict(producer.dims) | asked)
+        shorter.insert(0, Link(link.tensor, ranks))
+    return shorter, bounds
 
 
 def _trace(layers: Sequence[Einsum], links: Sequence[Link], last: tuple[str, int]) -> FusedDim | None:
@@ -174,9 +192,7 @@ def _trace(layers: Sequence[Einsum], links: Sequence[Link], last: tuple[str, int
         windows.append(sum(f * (layer.dims[d] - 1) for d, f in rank.terms if d != at))
         at = rank.producer
         dims.append(at)
-    return FusedDim(
-        name, bound, tuple(dims[::-1]), tuple(ranks[::-1]), tuple(steps[::-1]), tuple(windows[::-1])
-    )
+    return FusedDim(name, bound, tuple(dims[::-1]), tuple(ranks[::-1]), tuple(steps[::-1]), tuple(windows[::-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,4 +258,3 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
             lengths.append(max(0, high - low))
         runs.append(tuple(reversed(lengths)))
     return Demand(tuple(runs), tuple(tiles), tuple(halos))
-

@@ -157,7 +157,7 @@ def fuse(
     ----------
     architecture : Architecture
     workload : Workload
-        Its edges say which layer reads what; without any, neighbours whose shapes line up are taken to follow each other.
+        Its edges say which layer reads what; without any, neighbours whose shapes line up are taken to be joined.
     objective : {"energy", "cycles"}
         What the network is to take least of.
     chain : sequence of str, optional
@@ -297,8 +297,8 @@ class _Walk:
     def line(self, line: Line) -> tuple[tuple[Segment, ...], float]:
         """Best segments of a line, and the value that no way of fusing it falls below.
 
-        A shortest path over the borders between layers. A row that is not solved yet goes in with its lower limit; if the
-        shortest path leads over such rows, one of them is solved, until it does not.
+        A shortest path over the borders between layers. A row that is not solved yet goes in with its lower limit; as
+        long as the shortest path leads over such rows, one of them is solved.
         """
         many = len(line.layers)
         ways: dict[_Row, _Way] = {}
@@ -348,7 +348,12 @@ class _Walk:
             if self.on_progress is not None:
                 self.on_progress(f"mapping {einsum.name}")
             self.mapped[einsum.name] = map_with_cache(
-                self.architecture, einsum, MapOptions(self.goal.name), self.cache, budget=self._budget(), workers=self.workers
+                self.architecture,
+                einsum,
+                MapOptions(self.goal.name),
+                self.cache,
+                budget=self._budget(),
+                workers=self.workers,
             )
         return self.mapped[einsum.name]
 

@@ -1,8 +1,8 @@
 """One part of a fused tiling as a problem of the exact mapper: a smaller layer, some of whose tensors never leave F.
 
 F is the fusing level. A held tensor (an intermediate, or one that stays) lies in F as a whole: F keeps it and no loop
-outside F moves it. What an intermediate or a tensor that is there already would move at levels outside F, and into F, is
-taken out of the constants of the cost model; all else is as for any layer.
+outside F moves it. What an intermediate or a tensor that is there already would move at levels outside F, and into F,
+is taken out of the constants of the cost model; all else is as for any layer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from accelsim.fusion.chain import Chain
 from accelsim.fusion.tiling import Part
 from accelsim.limits import touched_words
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Encoded, encode
+from accelsim.model.encode import Bools, Encoded, Ints, encode
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.result import Result
 from accelsim.search.exact.mapper import map_exactly
@@ -107,7 +107,7 @@ def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity
     return replace(encoded, constants=c._replace(two_widths=_two_widths(c.word_parts)))
 
 
-def _two_widths(parts: np.ndarray) -> np.ndarray:
+def _two_widths(parts: Ints) -> Bools:
     return np.array([bool((parts[:, :, 0] != parts[:, :, 1]).any())], np.bool_)
 
 
@@ -141,9 +141,7 @@ def map_part(
     """Find the best mapping of a part, and prove that it is; None if no mapping is valid."""
     encoded = encode_part(architecture, einsum, held, capacity)
     try:
-        search = map_exactly(
-            [part_space(encoded, held)], goal, budget=None, workers=1, on_progress=None, explain=False
-        )
+        search = map_exactly([part_space(encoded, held)], goal, budget=None, workers=1, on_progress=None, explain=False)
     except NoValidMapping:
         return None
     proof = search.certificate
@@ -163,15 +161,19 @@ def without_held(result: Result, held: Held, names: list[str]) -> Result:
         if not (t.tensor in held.free and t.level in outside)
     ]
     networks = [n for n in result.networks if not (n.tensor in held.free and n.level in outside)]
-    return replace(result, tensors=tuple(tensors), networks=tuple(networks))
+    nests = tuple(
+        replace(nest, keep=nest.keep - held.free) if nest.level in outside else nest for nest in result.mapping.levels
+    )
+    mapping = replace(result.mapping, levels=nests)
+    return replace(result, mapping=mapping, tensors=tuple(tensors), networks=tuple(networks))
 
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """Lower limits of the parts of one layer with the same held tensors; see `PartLimits.of`.
+    """Lower limits of the parts of one layer with the same held tensors; see `of`.
 
-    `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor, `outer` storage
-    words at the outermost level for each.
+    `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor, `outer`
+    storage words at the outermost level for each, `leak` energy [pJ] a cycle.
     """
 
     einsum: Einsum

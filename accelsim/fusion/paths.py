@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,11 +88,12 @@ def find_lines(workload: Workload) -> Lines:
 def _neighbours(layers: Sequence[Einsum]) -> tuple[Edge, ...]:
     """Edges between layers that stand next to each other, run as often, and whose shapes line up."""
     found = []
-    for producer, consumer in zip(layers, layers[1:], strict=False):
+    for producer, consumer in itertools.pairwise(layers):
         inputs = [tensor.name for tensor in consumer.tensors if tensor.role == "Inputs"]
-        if len(inputs) == 1 and producer.repeat == consumer.repeat:
-            if not isinstance(make_link(producer, consumer, inputs[0]), str):
-                found.append(Edge(producer.name, consumer.name, inputs[0]))
+        if len(inputs) != 1 or producer.repeat != consumer.repeat:
+            continue
+        if not isinstance(make_link(producer, consumer, inputs[0]), str):
+            found.append(Edge(producer.name, consumer.name, inputs[0]))
     return tuple(found)
 
 
@@ -154,12 +156,17 @@ def named_line(workload: Workload, names: Sequence[str]) -> Line:
     if len(names) < 2:
         raise AccelsimError("a chain has two layers at least; write them with commas, in the order in which they run")
     tensors = []
-    for first, second in zip(names, names[1:], strict=False):
+    for first, second in itertools.pairwise(names):
         edge = next((e for e in workload.edges if (e.producer, e.consumer) == (first, second)), None)
         inputs = [tensor.name for tensor in layers[second].tensors if tensor.role == "Inputs"]
         tensor = edge.tensor if edge else next(iter(inputs), "")
+        others = [e.producer for e in workload.edges if e.consumer == second]
+        if edge is None and others:
+            raise AccelsimError(f"{second} does not read {first}; it reads {listed(dict.fromkeys(others))}")
         if edge is None and len(inputs) != 1:
-            raise AccelsimError(f"{second} has {len(inputs)} inputs with the role Inputs; say with `from` which is which")
+            raise AccelsimError(
+                f"{second} has {len(inputs)} inputs with the role Inputs; say with `from` which is which"
+            )
         link = make_link(layers[first], layers[second], tensor)
         if isinstance(link, str):
             raise AccelsimError(f"{first} and {second} cannot be fused: {link}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from accelsim.architecture import Architecture
-from accelsim.fusion.chain import Chain, demand
+from accelsim.fusion.chain import Chain
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs
 from accelsim.result import Certificate, Result
@@ -217,12 +217,11 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
     """
     names = [level.name for level in architecture.levels]
     levels = fusing_levels(architecture, chain)
-    whole = {dim.name: demand(dim, dim.bound, (False,) * len(chain.links)).runs[0] for dim in chain.dims}
     least = NOTHING
     for name in levels if isinstance(levels, list) else ():
         first, second = 0.0, 0.0
         for layer, einsum in enumerate(chain.layers):
-            bounds = dict(einsum.dims) | {dim.dims[layer]: whole[dim.name][layer] for dim in chain.dims}
+            bounds = chain.needed[layer]
             part = Part(layer, tuple(bounds.values()))
             held = held_by(chain, part, names.index(name))
             value = solutions.bound((tuple(bounds.items()), einsum.tensors, held), 0, einsum, held)

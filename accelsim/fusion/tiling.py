@@ -85,8 +85,8 @@ class Part:
 class Run:
     """A part with how often it runs.
 
-    `reserved` are the storage words of the fusing level that it cannot use, `own` those of the tiles that it holds there
-    as a whole, and of one word of each other tensor that the level must keep.
+    `reserved` are the storage words of the fusing level that it cannot use, `own` those of the tiles that it holds
+    there as a whole, and of one word of each other tensor that the level must keep.
     """
 
     part: Part
@@ -169,8 +169,8 @@ def tilings_of(chain: Chain, level: Level, loops: tuple[FusedLoop, ...]) -> Iter
 def least_room(architecture: Architecture, chain: Chain, level: str) -> list[FusedTiling]:
     """Fused tilings of a chain at a level without those that need no less room than another one with the same parts.
 
-    The order of the loops decides how much room halos that stay take, and how often a resident tensor arrives; the parts
-    are the same.
+    The order of the loops decides how much room halos that stay take, and how often a resident tensor arrives; the
+    parts are the same.
     """
     found: dict[object, list[tuple[tuple[int, ...], FusedTiling]]] = {}
     for tiling in tilings(architecture, chain, level):
@@ -267,8 +267,8 @@ def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
         count = math.prod(many for _, many in chosen)
         lengths = whole | {loop.dim: kind[0] for loop, (kind, _) in zip(tiling.loops, chosen, strict=True)}
         firsts = [kind[1] for kind, _ in chosen]
-        for layer, einsum in enumerate(chain.layers):
-            bounds = dict(einsum.dims) | {dim.dims[layer]: lengths[dim.name][layer] for dim in chain.dims}
+        for layer in range(len(chain.layers)):
+            bounds = dict(chain.needed[layer]) | {dim.dims[layer]: lengths[dim.name][layer] for dim in chain.dims}
             if not all(bounds.values()):
                 continue
             arriving = frozenset(name for name, inner in still[layer].items() if all(firsts[len(firsts) - inner :]))

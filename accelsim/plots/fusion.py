@@ -107,7 +107,9 @@ def _sums(rows: Sequence[Mapping[str, Any]], chain: str, fused: bool) -> dict[st
 def _draw_energy(
     ax: Axes, rows: Sequence[Mapping[str, Any]], chains: Sequence[str], colours: Mapping[str, str]
 ) -> None:
-    scale, unit = energy_scale(max(sum(_sums(rows, chain, fused).values()) for chain in chains for fused in (False, True)))
+    scale, unit = energy_scale(
+        max(sum(_sums(rows, chain, fused).values()) for chain in chains for fused in (False, True))
+    )
     for fused in (False, True):
         places = [at + (0.5 if fused else -0.5) * (_WIDTH + 0.04) for at in range(len(chains))]
         begin = [0.0] * len(chains)

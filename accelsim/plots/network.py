@@ -66,7 +66,9 @@ def plot_network(network: str, machine: str, results: Sequence[tuple[int, Result
 def _draw(network: str, machine: str, results: Sequence[tuple[int, Result]], ax: Axes) -> None:
     rows = network_table(results)
     layers = [result.workload for _, result in results]
-    colours = component_colours(results[0][1], {row["component"] for row in rows if row["energy_pj"] or row["bottleneck"]})
+    colours = component_colours(
+        results[0][1], {row["component"] for row in rows if row["energy_pj"] or row["bottleneck"]}
+    )
     ax.spines[:].set_visible(False)
     ax.set_xticks([])
     ax.set_yticks([])

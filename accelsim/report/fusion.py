@@ -85,7 +85,9 @@ def _notes(found: FusionResult) -> list[str]:
     """What a reader must know of what was looked at."""
     lines = []
     if found.inferred:
-        lines.append("The workload says of no layer what it reads (`from`); neighbours whose shapes line up are taken to.")
+        lines.append(
+            "The workload says of no layer what it reads (`from`); neighbours whose shapes line up are taken to."
+        )
     if found.longest:
         lines.append(f"Chains of at most {found.longest} layers were looked at.")
     lines += [f"{each.producer} and {each.consumer} are apart: {each.why}" for each in found.apart[:_MOST_APART]]
@@ -103,7 +105,9 @@ def _print_chain(console: Console, segment: Segment) -> None:
     for line in nest_lines(found):
         console.print(Text(line), no_wrap=True, overflow="ellipsis")
     console.print()
-    console.print(Text("Mappings of the parts, outermost level first; Level[tensors it keeps] and its loops:", style="dim"))
+    console.print(
+        Text("Mappings of the parts, outermost level first; Level[tensors it keeps] and its loops:", style="dim")
+    )
     for number, part in enumerate(found.parts, 1):
         console.print(Text(f"{number:2}  {part.result.workload}: {nest_line(part.result)}"))
 
