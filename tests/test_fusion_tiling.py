@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import example, given, settings
@@ -187,3 +187,11 @@ def test_fused_dims__move_every_intermediate() -> None:
         ["Inputs", "Inputs"],
     )
     assert [dim.name for dim in chain.dims] == ["B", "M"]
+
+
+def test_fused_dims__leave_whole_rows_alone() -> None:
+    """A soft-max at the end could be cut along its columns if it did not need its rows whole."""
+    scores, last = gemm("scores", 8, 6, 4), soft_max("soft_max", 8, 6)
+    assert [dim.name for dim in make_chain([scores, last], ["Inputs"]).dims] == ["M", "N"]
+    whole = replace(last, whole=frozenset("N"))
+    assert [dim.name for dim in make_chain([scores, whole], ["Inputs"]).dims] == ["M"]

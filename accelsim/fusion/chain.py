@@ -177,7 +177,10 @@ def _needed(layers: Sequence[Einsum], links: Sequence[Link]) -> tuple[list[Link]
 
 
 def _trace(layers: Sequence[Einsum], links: Sequence[Link], last: tuple[str, int]) -> FusedDim | None:
-    """Follow a dimension of the last output back through all intermediates; None if it does not move each of them."""
+    """Follow a dimension of the last output back through all intermediates.
+
+    None if it does not move each of them, or a layer must have all words along it at once.
+    """
     name, factor = last
     bound = layers[-1].dims[name]
     if bound == 1 or factor != 1:
@@ -192,6 +195,8 @@ def _trace(layers: Sequence[Einsum], links: Sequence[Link], last: tuple[str, int
         windows.append(sum(f * (layer.dims[d] - 1) for d, f in rank.terms if d != at))
         at = rank.producer
         dims.append(at)
+    if any(dim in layer.whole for dim, layer in zip(reversed(dims), layers, strict=True)):
+        return None
     return FusedDim(name, bound, tuple(dims[::-1]), tuple(ranks[::-1]), tuple(steps[::-1]), tuple(windows[::-1]))
 
 

@@ -96,7 +96,7 @@ def _draw(found: FusionResult, ax: Axes) -> None:
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     gain = found.unfused.energy_pj / found.totals.energy_pj
-    what = f"left unfused, right fused; {times(gain)} less energy in all"
+    what = f"left unfused, right fused; gain in energy {times(gain)} in all"
     put_title(ax, f"{found.workload} on {found.architecture}", what, legend=True)
 
 

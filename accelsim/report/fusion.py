@@ -38,20 +38,19 @@ def print_fusion(console: Console, found: FusionResult, *, quiet: bool = False) 
 
 def _print_gains(console: Console, found: FusionResult) -> None:
     """Print a row for each fused chain, one for all other layers, and the total, each against unfused."""
-    made = table("layers", "rep.", "at", "energy", "gain", "cycles", "gain", "outer words", "gain", "MACs", fold=(0,))
+    made = table("layers", "rep.", "energy", "gain", "cycles", "gain", "outer words", "gain", "MACs", fold=(0,))
     for segment in found.fused:
-        level = segment.fused.tiling.level if segment.fused else ""
         name = " + ".join(layer.name for layer in segment.layers)
-        made.add_row(name, str(segment.repeat), level, *_cells(segment.totals, segment.unfused))
+        made.add_row(name, str(segment.repeat), *_cells(segment.totals, segment.unfused))
     others = [segment for segment in found.segments if segment.fused is None]
     if others:
         runs = sum(segment.repeat for segment in others)
         energy_pj = sum(segment.repeat * segment.totals.energy_pj for segment in others)
         cycles = sum(segment.repeat * segment.totals.cycles for segment in others)
         words = sum(segment.repeat * segment.totals.outer_words for segment in others)
-        made.add_row("not fused", str(runs), "", energy(energy_pj), "", count(cycles), "", count(words), "", "")
+        made.add_row("not fused", str(runs), energy(energy_pj), "", count(cycles), "", count(words), "", "")
     made.add_section()
-    made.add_row("total", "", "", *_cells(found.totals, found.unfused))
+    made.add_row("total", "", *_cells(found.totals, found.unfused))
     print_table(console, made)
     console.print(Text("A row is one run of a chain; 'not fused' and 'total' count every run.", style="dim"))
     console.print(
@@ -77,8 +76,8 @@ def _verdict(found: FusionResult) -> str:
         return f"nothing is fused: {found.no_level}"
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
     if found.certificate.proved:
-        return f"the total {found.objective} is optimal (proved); {chains}"
-    return f"the total {found.objective} is within {gap_text(found.certificate.gap)} of optimal; {chains}"
+        return f"total {found.objective}: optimal (proved); {chains}"
+    return f"total {found.objective}: within {gap_text(found.certificate.gap)} of optimal; {chains}"
 
 
 def _notes(found: FusionResult) -> list[str]:
@@ -115,7 +114,7 @@ def _print_chain(console: Console, segment: Segment) -> None:
 def _headline(segment: Segment, found: ChainResult) -> str:
     gain = segment.unfused.energy_pj / found.energy_pj, segment.unfused.cycles / found.cycles
     steps = f"{found.tiling.steps} step{'' if found.tiling.steps == 1 else 's'}"
-    return f"{steps}; {times(gain[0])} less energy, {times(gain[1])} fewer cycles"
+    return f"{steps} at {found.tiling.level}; gain {times(gain[0])} in energy, {times(gain[1])} in cycles"
 
 
 def nest_lines(found: ChainResult) -> list[str]:
@@ -140,7 +139,9 @@ def nest_lines(found: ChainResult) -> list[str]:
             lines.append(f"{indent}  {number:2}  {_part_line(part, moved)}")
         if at < len(chain.links):
             words = -(-einsum.output.bits // level.word_bits)
-            lines.append(f"{indent}> {_intermediate(found, at, found.rooms[at], words * level.word_bits)}")
+            lines += [
+                f"{indent}> {line}" for line in _intermediate(found, at, found.rooms[at], words * level.word_bits)
+            ]
     return lines
 
 
@@ -159,19 +160,18 @@ def _part_line(part: FusedPart, moved: Sequence[str]) -> str:
     return f"{part.count} x {tile or 'whole'}{fetched}: {cost}"
 
 
-def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> str:
+def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> list[str]:
     """What an intermediate takes in the fusing level, and how its halo is had again."""
     chain, tiling = found.chain, found.tiling
     name = f"{chain.layers[at].output.name} of {chain.layers[at].name}"
     text = f"{name} in {tiling.level}: {format_bits(room.live * word_bits)}"
-    if room.between:
-        text += f", {format_bits(room.between * word_bits)} of it halo that stays"
     again = [
         loop.dim
         for loop in tiling.loops
         for dim in chain.dims
         if dim.name == loop.dim and dim.windows[at] + 1 > dim.steps[at] and loop.dim not in tiling.retain[at]
     ]
-    ways = [f"retained along {listed(sorted(tiling.retain[at]))}"] if tiling.retain[at] else []
+    kept = f"retained along {listed(sorted(tiling.retain[at]))} ({format_bits(room.between * word_bits)} stay)"
+    ways = [kept] if tiling.retain[at] else []
     ways += [f"recomputed along {listed(sorted(again))}"] if again else []
-    return text + (f"; halo {' and '.join(ways)}" if ways else "")
+    return [text, *([f"halo {', '.join(ways)}"] if ways else [])]
