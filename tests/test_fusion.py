@@ -168,7 +168,7 @@ def test_fuse_chain__is_the_best_of_all_fused_tilings(chain: Chain, size: int, b
     assert found.certificate.proved
     assert found.certificate.value == pytest.approx(least, rel=1e-12)
     assert bound == pytest.approx(least, rel=1e-12)
-    assert fused_limits(tiny, chain, Solutions(tiny, goal))[0] <= least
+    assert fused_limits(tiny, chain, solutions)[0] <= least
     assert fuse_chain(tiny, chain, solutions, below=least) == (None, pytest.approx(least))
 
 

@@ -12,7 +12,6 @@ from accelsim.commands.caching import open_cache
 from accelsim.commands.importing import print_notes
 from accelsim.commands.inputs import Inputs, find_files, make_provenance, read_machine, read_overrides, split
 from accelsim.commands.printing import DONE, make_console, print_json, print_report, print_written
-from accelsim.errors import AccelsimError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +22,8 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     from accelsim.folder import refuse_directory, write_directory
     from accelsim.fusion import fuse
     from accelsim.fusion.output import fusion_json
-    from accelsim.gpu.catalogue import is_gpu
     from accelsim.output import energy_rows, to_json
 
-    if is_gpu(arguments.arch):
-        raise AccelsimError(f"{arguments.arch} is a GPU of the kernel model, which has no mappings to fuse; see gpu_sm")
     if arguments.output:
         refuse_directory(arguments.output)
     given = {"architecture": arguments.arch, "workload": arguments.workload}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from accelsim.architecture import Architecture
@@ -89,14 +89,18 @@ class Solutions:
         """Whether it is not known that no mapping fits."""
         return capacity > self.impossible.get(key, -1)
 
-    def bound(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> Value:
-        """Value that no mapping of a part falls below; more room never makes it larger."""
+    def limit(self, key: _PartKey, einsum: Einsum, held: Held) -> Value:
+        """Value that no mapping of a part falls below, nor all parts together that it may be cut into."""
         if key not in self.least:
             kind = tuple(einsum.dims), einsum.tensors, held
             if kind not in self.limits:
                 self.limits[kind] = PartLimits.make(self.architecture, einsum, held)
             self.least[key] = self.value(*self.limits[kind].of(tuple(bound for _, bound in key[0])))
-        least = self.least[key]
+        return self.least[key]
+
+    def bound(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> Value:
+        """Value that no mapping of a part falls below; more room never makes it larger."""
+        least = self.limit(key, einsum, held)
         for each in self.found.get(key, ()):
             if each.capacity >= capacity:
                 least = max(least, (self.of(each.result)[0], least[1]))
@@ -125,6 +129,10 @@ class Solutions:
         return self.value(result.energy_pj, result.cycles)
 
 
+_Item = tuple[Run, _PartKey, int, Einsum, Held]
+"""A part of a candidate with its key, the words it may use, its layer, and what is held."""
+
+
 @dataclass(slots=True)
 class _Candidate:
     """A fused tiling with its parts."""
@@ -135,10 +143,16 @@ class _Candidate:
     runs: list[Run]
     keys: list[_PartKey]
 
-    def parts(self, chain: Chain) -> Iterator[tuple[Run, _PartKey, int, Einsum, Held]]:
-        """Each part with its key, the words it may use, its layer, and what is held."""
+    def parts(self, chain: Chain) -> Iterator[_Item]:
+        """All parts."""
         for run, key in zip(self.runs, self.keys, strict=True):
             yield run, key, self.capacity - run.reserved, chain.layers[run.part.layer], key[2]
+
+
+def _work(item: _Item) -> int:
+    """Multiply-accumulates of a part in all steps: the larger, the more its bound may rise."""
+    run, key, _, _, _ = item
+    return run.count * math.prod(bound for _, bound in key[0])
 
 
 def fuse_chain(
@@ -148,7 +162,6 @@ def fuse_chain(
     *,
     below: float = math.inf,
     deadline: float | None = None,
-    on_step: Callable[[float, float], None] | None = None,
 ) -> tuple[ChainResult | None, float]:
     """Find the best fused tiling of a chain, at any level that can keep its intermediates.
 
@@ -162,8 +175,6 @@ def fuse_chain(
         Only a tiling of a smaller value is of interest.
     deadline : float, optional
         When to stop, by `time.monotonic`.
-    on_step : callable, optional
-        Takes the best value so far and the bound.
 
     Returns
     -------
@@ -189,11 +200,10 @@ def fuse_chain(
             if now < NOTHING:
                 heapq.heappush(heap, (now, number))
             continue
-        unknown = [(run.count, key, room, einsum, held) for run, key, room, einsum, held in each.parts(chain)
-                   if solutions.known(key, room) is None]  # fmt: skip
+        unknown = [item for item in each.parts(chain) if solutions.known(item[1], item[2]) is None]
         if unknown:
-            _, key, room, _, held = max(unknown, key=lambda item: item[0] * math.prod(n for _, n in item[1][0]))
-            part = Einsum(next(e.name for _, k, _, e, _ in unknown if k == key), dict(key[0]), key[1])
+            _, key, room, einsum, held = max(unknown, key=_work)
+            part = Einsum(einsum.name, dict(key[0]), einsum.tensors)
             solutions.solve(key, room, part, held)
             now = _bound(chain, each, solutions)
             if now < NOTHING:
@@ -201,8 +211,6 @@ def fuse_chain(
         value = _value(chain, each, solutions)
         if value is not None and value < best_value:
             best, best_value = each, value
-            if on_step is not None:
-                on_step(value[0], heap[0][0][0] if heap else value[0])
     bound = min(heap[0][0][0] if heap else math.inf, best_value[0])
     if best is None or best_value[0] >= below:
         return None, bound
@@ -224,7 +232,7 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
             bounds = chain.needed[layer]
             part = Part(layer, tuple(bounds.values()))
             held = held_by(chain, part, names.index(name))
-            value = solutions.bound((tuple(bounds.items()), einsum.tensors, held), 0, einsum, held)
+            value = solutions.limit((tuple(bounds.items()), einsum.tensors, held), einsum, held)
             first, second = first + value[0], second + value[1]
         least = min(least, (first, second))
     return least
