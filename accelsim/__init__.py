@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accelsim.architecture import load_architecture
     from accelsim.constraints import load_constraints
+    from accelsim.fusion import FusionResult, fuse
     from accelsim.mapping import load_mapping
     from accelsim.model.evaluate import evaluate
     from accelsim.plots import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         plot_density,
         plot_energy,
         plot_front,
+        plot_fusion,
         plot_histogram,
         plot_mapping,
         plot_reuse,
@@ -50,6 +52,7 @@ __all__ = [
     "Census",
     "Certificate",
     "FrontResult",
+    "FusionResult",
     "Result",
     "Sample",
     "SearchResult",
@@ -57,6 +60,7 @@ __all__ = [
     "__version__",
     "census",
     "evaluate",
+    "fuse",
     "load_architecture",
     "load_constraints",
     "load_mapping",
@@ -69,6 +73,7 @@ __all__ = [
     "plot_density",
     "plot_energy",
     "plot_front",
+    "plot_fusion",
     "plot_histogram",
     "plot_mapping",
     "plot_reuse",
@@ -83,12 +88,14 @@ _HOME = {
     "Census": "accelsim.population.result",
     "Certificate": "accelsim.result",
     "FrontResult": "accelsim.result",
+    "FusionResult": "accelsim.fusion",
     "Result": "accelsim.result",
     "Sample": "accelsim.result",
     "SearchResult": "accelsim.result",
     "UniformSample": "accelsim.population.sampling",
     "census": "accelsim.population.census",
     "evaluate": "accelsim.model.evaluate",
+    "fuse": "accelsim.fusion",
     "load_architecture": "accelsim.architecture",
     "load_constraints": "accelsim.constraints",
     "load_mapping": "accelsim.mapping",
@@ -101,6 +108,7 @@ _HOME = {
     "plot_density": "accelsim.plots",
     "plot_energy": "accelsim.plots",
     "plot_front": "accelsim.plots",
+    "plot_fusion": "accelsim.plots",
     "plot_histogram": "accelsim.plots",
     "plot_mapping": "accelsim.plots",
     "plot_reuse": "accelsim.plots",

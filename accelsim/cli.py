@@ -147,6 +147,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_map(command("map", "find the best mapping of a layer, or of each layer of a network, and prove that it is"))
 
+    _add_fuse(command("fuse", "find which consecutive layers of a network to fuse, and how"))
+
     _add_spread(command("spread", "count all mappings of a layer, and show how their energy is spread"))
 
     made = command("eval", "evaluate one mapping, such as one that `map -o` wrote")
@@ -298,6 +300,28 @@ def _add_roofline(made: argparse.ArgumentParser) -> None:
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
     _add_no_cache(made)
     made.add_argument("--quiet", action="store_true", help="print no progress")
+
+
+def _add_fuse(made: argparse.ArgumentParser) -> None:
+    _add_machine(made, "WORKLOAD")
+    _add_sizes(made)
+    made.add_argument(
+        "--chain", metavar="LAYERS",
+        help="look at these layers only, which follow each other, such as b5_expand,b5_depthwise,b5_project",
+    )  # fmt: skip
+    made.add_argument(
+        "--longest", type=argument_types.positive_int, metavar="N", help="fuse chains of at most N layers"
+    )
+    made.add_argument("--objective", metavar="WHAT", help="energy (default) or cycles")
+    made.add_argument(
+        "--seconds", type=argument_types.seconds, metavar="S",
+        help="look for nothing better after S seconds; the report then says how near the optimum is",
+    )  # fmt: skip
+    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
+    made.add_argument("-o", "--output", metavar="DIR", help="write fusion.json and a figure there")
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    _add_no_cache(made)
+    made.add_argument("--quiet", action="store_true", help="print the table only, and no progress")
 
 
 def _add_explore(made: argparse.ArgumentParser) -> None:

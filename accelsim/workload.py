@@ -66,7 +66,8 @@ class Tensor:
 class Einsum:
     """One tensor operation: a product of the input tensors, summed into the output.
 
-    `repeat` says how often a network holds this layer; `unpadded` holds the bounds before `pad` rounded some up.
+    `repeat` says how often a network holds this layer; `unpadded` holds the bounds before `pad` rounded some up;
+    `whole` are dimensions along which all words must be there at once, as in a soft-max: fused loops leave them alone.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Einsum:
     tensors: tuple[Tensor, ...]
     repeat: int = 1
     unpadded: Mapping[str, int] | None = None
+    whole: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if sum(tensor.output for tensor in self.tensors) != 1:
@@ -168,7 +170,11 @@ class Workload:
 
 _FORMS: Keys = {name: Key(node_of(form)) for name, form in einsum_forms(ROLES).items()}
 _NAME = Key(fields.name, required=True)
-_MORE: Keys = {"repeat": Key(fields.positive_int), "bits": Key(fields.mapping_of(fields.positive_int))}
+_MORE: Keys = {
+    "repeat": Key(fields.positive_int),
+    "bits": Key(fields.mapping_of(fields.positive_int)),
+    "whole": Key(fields.set_of(fields.identifier)),
+}
 _LAYER: Keys = {"name": _NAME, "from": Key(read_from), **_FORMS, **_MORE}
 _YIELDS: Keys = {"yields": Key(fields.mapping_of(fields.positive_int))}
 _ONE_FORM = [{"required": [name]} for name in _FORMS]
@@ -242,7 +248,7 @@ def _check_yields(top: Fields, yields: Mapping[str, int]) -> None:
 def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], list[Feed]]:
     """Read the layers of a workload, and what feeds those that say so."""
     problems = top.problems
-    for key in (*_FORMS, "repeat"):
+    for key in (*_FORMS, "repeat", "whole"):
         if key in top:
             problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
     node = top.entries["layers"]
@@ -275,6 +281,7 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
     problems = layer.problems
     before = len(problems)
     repeat = layer.value("repeat", 1)
+    whole: frozenset[str] = layer.value("whole", frozenset())
     given = [key for key in _FORMS if key in layer]
     if layer.readable and len(given) != 1:
         problems.add(layer.node, f"expected one of {listed(_FORMS)}; got {' and '.join(given) or 'none'}")
@@ -287,7 +294,11 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
         shape = read_conv(node, problems) if given[0] == "conv" else read_gemm(node, problems)
     if shape is None or len(problems) > before:
         return None
-    return Einsum(title, shape.dims, tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands), repeat)
+    for dim in sorted(whole - shape.dims.keys()):
+        hint = near_miss(dim, shape.dims) or f"dimensions: {listed(shape.dims)}"
+        problems.add(layer.entries["whole"], f"{quoted(dim)} is no dimension of {title}", hint)
+    tensors = tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands)
+    return Einsum(title, shape.dims, tensors, repeat, whole=whole)
 
 
 def _tensor(operand: Operand, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:

@@ -65,6 +65,7 @@ def test_bert__is_a_layer_of_the_one_that_ships(load):
         ("softmax_12", "context", "Inputs"),
     } <= edges
     assert network.yields == {"tokens": 60}
+    assert {layer.name: sorted(layer.whole) for layer in network.layers if layer.whole}["softmax_12"] == ["Q"]
 
 
 def test_gpt2_decode__attends_to_the_cache_and_the_new_token(load):

@@ -3,6 +3,7 @@
 from accelsim.commands.caching import cache_command
 from accelsim.commands.evaluating import eval_command, explain_command
 from accelsim.commands.exploring import explore_command
+from accelsim.commands.fusing import fuse_command
 from accelsim.commands.gpu_advice import gpu_advise_command, gpu_compare_command
 from accelsim.commands.gpus import calibrate_command, gpus_command
 from accelsim.commands.importing import import_command
@@ -27,6 +28,7 @@ __all__ = [
     "eval_command",
     "explain_command",
     "explore_command",
+    "fuse_command",
     "gpu_advise_command",
     "gpu_compare_command",
     "gpus_command",

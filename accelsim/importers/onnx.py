@@ -89,6 +89,7 @@ class _Import:
     made: dict[str, list[str]] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
     outputs: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    whole: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, node: Any, done: str, why: str) -> None:
         """Say what was done with a node."""
@@ -356,7 +357,7 @@ def _reduce(work: _Import, node: Any) -> None:
 
 
 def _one_pass(work: _Import, node: Any) -> None:
-    _each_word(work, node, [node.input[0]])
+    _each_word(work, node, [node.input[0]], _together(work, node))
     work.note(node, "approximated", _ONE_PASS_WHY)
 
 
@@ -364,13 +365,26 @@ def _elementwise(work: _Import, node: Any) -> None:
     _each_word(work, node, _operands(work, node))
 
 
-def _each_word(work: _Import, node: Any, operands: Sequence[str]) -> None:
-    """Add a layer that reads a word of each operand for each word of its output."""
+def _together(work: _Import, node: Any) -> frozenset[int]:
+    """Axes along which a node needs all words at once: of a soft-max its own, of most others all but the first."""
+    axes = len(work.shapes.get(node.output[0]))
+    if node.op_type == "BatchNormalization":
+        return frozenset()
+    if node.op_type in ("Softmax", "LogSoftmax"):
+        return frozenset({work.shapes.attributes(node).get("axis", -1) % axes})
+    return frozenset(range(1, axes))
+
+
+def _each_word(work: _Import, node: Any, operands: Sequence[str], together: frozenset[int] = frozenset()) -> None:
+    """Add a layer that reads a word of each operand for each word of its output; `together`: axes needed at once."""
     shape = work.shapes.get(node.output[0])
     dims = dict(zip("NCPQ", shape, strict=True)) if len(shape) == 4 else {"M": math.prod(shape)}
     names = ["Inputs"] if len(operands) == 1 else [f"Inputs{i}" for i in range(1, len(operands) + 1)]
     tensors = {name: list(dims) for name in [*names, "Outputs"]}
+    whole = [dim for axis, dim in enumerate(dims) if axis in together] if len(dims) > 1 else list(dims)
     work.add(node, "einsum", _einsum(dims, tensors), dict(zip(names, operands, strict=True)))
+    if together:
+        work.whole[work.layers[-1][0]] = whole
 
 
 def _einsum(dims: Mapping[str, int], tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -415,6 +429,7 @@ def _write(path: Path, work: _Import) -> str:
     for layer, form, keys, sources in work.layers:
         fed = {tensor: names[0] if len(names) == 1 else names for tensor, names in sources.items()}
         origin = "" if not fed else f"from: {_flow(fed)}, "
+        origin += f"whole: {_flow(work.whole[layer])}, " if layer in work.whole else ""
         lines.append(f"    - {{name: {_flow(layer)}, {origin}{form}: {_flow(keys)}}}")
     return "\n".join(lines) + "\n"
 

@@ -50,7 +50,8 @@ class Constants(NamedTuple):
     access) and transfer (a word); transfers : bool[L], these cost energy; leak : float64[L] [pJ a cycle and instance];
     mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level;
     array : int64[4], PE, ROWS, SKEW, BUFFERED of a systolic array; stationary : bool[T], held in its PEs; most_held :
-    int64[T], words of it that a PE has room for, -1 unlimited.
+    int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
+    beforehand and that do not pass its write port.
 
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
@@ -91,6 +92,7 @@ class Constants(NamedTuple):
     array: Ints
     stationary: Bools
     most_held: Ints
+    already: Ints
 
 
 class Batch(NamedTuple):
@@ -203,6 +205,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         array=array,
         stationary=stationary,
         most_held=most_held,
+        already=np.zeros(len(levels), np.int64),
     )
     return Encoded(architecture, einsum, dims, tensors, constants, units)
 

@@ -180,7 +180,7 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
             visits *= bound if c.relevant[output, d] else 1
         s.level[lv, LOOPS] = loops
         s.level[lv, READ] = 0
-        s.level[lv, WRITTEN] = 0
+        s.level[lv, WRITTEN] = -c.already[lv]
         s.level[lv + 1, STEPS] = product
         s.level[lv + 1, VISITS] = visits
 

@@ -17,6 +17,7 @@ from accelsim.plots.census import (
 from accelsim.plots.density import density_table, front_over_table, plot_density
 from accelsim.plots.diagram import architecture_table, mapping_table, plot_architecture, plot_mapping
 from accelsim.plots.front import front_table, plot_front
+from accelsim.plots.fusion import fusion_table, plot_fusion
 from accelsim.plots.network import network_table, plot_network
 from accelsim.plots.result import energy_table, plot_energy, plot_stacks, stacks_table
 from accelsim.plots.reuse import plot_reuse, reuse_table
@@ -35,6 +36,7 @@ __all__ = [
     "figure_bytes",
     "front_over_table",
     "front_table",
+    "fusion_table",
     "histogram_table",
     "mapping_table",
     "marks_table",
@@ -46,6 +48,7 @@ __all__ = [
     "plot_density",
     "plot_energy",
     "plot_front",
+    "plot_fusion",
     "plot_histogram",
     "plot_mapping",
     "plot_network",

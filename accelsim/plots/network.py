@@ -66,7 +66,9 @@ def plot_network(network: str, machine: str, results: Sequence[tuple[int, Result
 def _draw(network: str, machine: str, results: Sequence[tuple[int, Result]], ax: Axes) -> None:
     rows = network_table(results)
     layers = [result.workload for _, result in results]
-    colours = _colours(results[0][1], {row["component"] for row in rows if row["energy_pj"] or row["bottleneck"]})
+    colours = component_colours(
+        results[0][1], {row["component"] for row in rows if row["energy_pj"] or row["bottleneck"]}
+    )
     ax.spines[:].set_visible(False)
     ax.set_xticks([])
     ax.set_yticks([])
@@ -85,7 +87,7 @@ def _draw(network: str, machine: str, results: Sequence[tuple[int, Result]], ax:
     put_title(ax, f"{network} on {machine}", energy(total_pj), f"{tick(cycles)} cycles", legend=True)
 
 
-def _colours(result: Result, drawn: set[str]) -> dict[str, str]:
+def component_colours(result: Result, drawn: set[str]) -> dict[str, str]:
     """Colour of each component that is drawn, outermost first."""
     order = [name for level in result.levels for name in (level.level, f"{level.level} network")]
     names = [name for name in order if name in drawn]

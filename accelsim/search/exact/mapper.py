@@ -80,10 +80,12 @@ def map_exactly(
     workers: int,
     on_progress: OnProgress | None,
     padded: tuple[str, ...] = (),
+    explain: bool = True,
 ) -> SearchResult:
     """Find the best mappings of a map space, or the best one of several spaces; see `accelsim.map_einsum`.
 
-    `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try.
+    `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try;
+    `explain`: say what makes mappings invalid where none is valid.
     """
     if budget is not None and budget.seconds is not None:
         _get_ready(spaces[0])
@@ -91,7 +93,7 @@ def map_exactly(
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
     solved = _best_of([*_perfect(spaces[:1]), *spaces], aim)
     if solved.best is None:
-        raise NoValidMapping("\n".join([_none_valid(solved, spaces), *_why(spaces[0])]))
+        raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(spaces[0]) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if certificate.proved and goal.energy == 0.0:  # of all mappings with the fewest cycles the one of least energy

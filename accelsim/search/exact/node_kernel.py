@@ -464,7 +464,7 @@ def begin_root(c: Constants, g: Guide, path: Path, s: Detail) -> None:
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     path.energy[0] = g.start[0]
     for lv in range(levels):
-        path.read[0, lv], path.written[0, lv] = 0, 0
+        path.read[0, lv], path.written[0, lv] = 0, -c.already[lv]
     path.held[0] = 0
     for t in range(tensors):
         path.parent[0, t], path.share[0, t] = 0, 1.0

@@ -1,0 +1,75 @@
+"""The command `fuse`: which consecutive layers of a network to fuse, and how."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accelsim.commands.caching import open_cache
+from accelsim.commands.importing import print_notes
+from accelsim.commands.inputs import Inputs, find_files, make_provenance, read_machine, read_overrides, split
+from accelsim.commands.printing import DONE, make_console, print_json, print_report, print_written
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def fuse_command(arguments: argparse.Namespace) -> int:
+    """Find the chains of layers to fuse, and print them with their gain."""
+    from accelsim.folder import refuse_directory, write_directory
+    from accelsim.fusion import fuse
+    from accelsim.fusion.output import fusion_json
+    from accelsim.machine_tables import energy_rows
+    from accelsim.output import to_json
+
+    if arguments.output:
+        refuse_directory(arguments.output)
+    given = {"architecture": arguments.arch, "workload": arguments.workload}
+    paths, overrides = find_files(given), read_overrides(arguments)
+    inputs = Inputs(given, paths, overrides, *read_machine(paths, overrides), None)
+    if not arguments.quiet:
+        print_notes(inputs.workload.notes)
+    with _progress(quiet=arguments.quiet) as on_progress:
+        found = fuse(
+            inputs.architecture,
+            inputs.workload,
+            objective=arguments.objective or "energy",
+            chain=split(arguments.chain) if arguments.chain else (),
+            longest=arguments.longest,
+            seconds=arguments.seconds,
+            cache=open_cache(arguments),
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+    provenance = replace(make_provenance("fuse", inputs, arguments), seconds=arguments.seconds)
+    document = fusion_json(found, provenance, energy_rows(inputs.architecture))
+    if arguments.output:
+        from accelsim.plots import figure_bytes, plot_fusion
+
+        pictures = {f"fusion.{kind}": content for kind, content in figure_bytes(plot_fusion(found)).items()}
+        write_directory(arguments.output, {"fusion.json": to_json(document).encode(), **pictures})
+    if arguments.json:
+        print_json(document)
+        return DONE
+    from accelsim.report.fusion import print_fusion
+
+    def show(console: Console) -> None:
+        print_fusion(console, found, quiet=arguments.quiet)
+        print_written(console, arguments.output)
+
+    print_report(show)
+    return DONE
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[str], None] | None]:
+    """Show what is being done, where the console is a terminal."""
+    console = make_console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    with console.status("reading") as status:
+        yield status.update

@@ -1,0 +1,25 @@
+"""Fusion of consecutive layers: the tensor between two of them stays on chip (docs/fusion.md).
+
+A layer here is an Einsum; a chain is a row of layers of which each reads what the one before writes.
+"""
+
+from __future__ import annotations
+
+from accelsim.fusion.chain import Chain, Link, make_chain
+from accelsim.fusion.network import FusionResult, Segment, fuse
+from accelsim.fusion.search import ChainResult, fuse_chain
+from accelsim.fusion.tiling import FusedLoop, FusedTiling, Part
+
+__all__ = [
+    "Chain",
+    "ChainResult",
+    "FusedLoop",
+    "FusedTiling",
+    "FusionResult",
+    "Link",
+    "Part",
+    "Segment",
+    "fuse",
+    "fuse_chain",
+    "make_chain",
+]

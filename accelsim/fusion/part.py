@@ -1,0 +1,233 @@
+"""One part of a fused tiling as a problem of the exact mapper: a smaller layer, some of whose tensors never leave F.
+
+F is the fusing level. A held tensor (an intermediate, or one that stays) lies in F as a whole: F keeps it and no loop
+outside F moves it. What an intermediate or a tensor that is there already would move at levels outside F, and into F,
+is taken out of the constants of the cost model; all else is as for any layer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from accelsim.architecture import Architecture
+from accelsim.constraints import Block, Constraints, LevelConstraint
+from accelsim.errors import NoValidMapping
+from accelsim.fusion.chain import Chain
+from accelsim.fusion.tiling import Part
+from accelsim.limits import touched_words
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import Bools, Encoded, Ints, encode
+from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
+from accelsim.result import Result
+from accelsim.search.exact.mapper import map_exactly
+from accelsim.search.strategy import Objective
+from accelsim.workload import Einsum
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Tensors that lie in the fusing level as a whole.
+
+    Attributes
+    ----------
+    level : int
+        The fusing level.
+    arriving : frozenset of str
+        Fetched by this part.
+    present : frozenset of str
+        There already.
+    written : frozenset of str
+        The output, if it stays there.
+    """
+
+    level: int
+    arriving: frozenset[str]
+    present: frozenset[str]
+    written: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return self.arriving | self.present | self.written
+
+    @property
+    def free(self) -> frozenset[str]:
+        """Those that move no word outside the fusing level."""
+        return self.present | self.written
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """The best mapping of a part, proved.
+
+    `nodes` is how many partial mappings were bounded for it; `capacity` and `used` are the storage words of the fusing
+    level that it was given and that it needs.
+    """
+
+    result: Result
+    nodes: int
+    capacity: int
+    used: int
+
+
+def held_by(chain: Chain, part: Part, level: int) -> Held:
+    """Tensors of a part that lie in the fusing level."""
+    taken, given = chain.intermediates(part.layer)
+    there = part.present | ({taken} if taken else set())
+    return Held(level, part.arriving, frozenset(there), frozenset({given} if given else ()))
+
+
+def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int) -> Encoded:
+    """Machine and part as the arrays of the kernel, without what held tensors do not move.
+
+    Parameters
+    ----------
+    capacity : int
+        Storage words of the fusing level that the part may use.
+    """
+    at = held.level
+    level = architecture.levels[at]
+    smaller = replace(level, size_words=capacity * level.multiple_buffering)
+    levels = (*architecture.levels[:at], smaller, *architecture.levels[at + 1 :])
+    encoded = encode(replace(architecture, levels=levels), einsum)
+    c = encoded.constants
+    for t, tensor in enumerate(einsum.tensors):
+        if tensor.name not in held.free:
+            continue
+        c.word_parts[:at, t] = 0
+        c.energy[:at, t] = 0.0
+        c.energy[at, t, BY_WRITE] = 0.0
+        if tensor.name in held.present:
+            c.already[at] += c.whole[t] * c.word_parts[at, t, 0]
+        else:
+            c.drain[at] = False
+    return replace(encoded, constants=c._replace(two_widths=_two_widths(c.word_parts)))
+
+
+def _two_widths(parts: Ints) -> Bools:
+    return np.array([bool((parts[:, :, 0] != parts[:, :, 1]).any())], np.bool_)
+
+
+def part_space(encoded: Encoded, held: Held) -> MapSpace:
+    """Map space of a part: held tensors lie in the fusing level as a whole."""
+    einsum, levels = encoded.einsum, encoded.architecture.levels
+    moving = frozenset[str]().union(*(t.dims for t in einsum.tensors if t.name in held.names))
+    only = frozenset(einsum.dims) - moving
+    outside = [
+        LevelConstraint(
+            level.name,
+            bypass=frozenset() if index == 0 else _intermediates(held, level.keep, einsum),
+            temporal=Block(only=only),
+            x=Block(only=only),
+            y=Block(only=only),
+        )
+        for index, level in enumerate(levels[: held.level])
+    ]
+    asked = (*outside, LevelConstraint(levels[held.level].name, keep=held.names))
+    return MapSpace(encoded, Constraints(asked))
+
+
+def _intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozenset[str]:
+    """Held tensors that a level outside the fusing level need not keep."""
+    return frozenset(t.name for t in einsum.tensors if t.name in held.free and t.role not in kept)
+
+
+def map_part(
+    architecture: Architecture, einsum: Einsum, held: Held, capacity: int, goal: Objective
+) -> PartResult | None:
+    """Find the best mapping of a part, and prove that it is; None if no mapping is valid."""
+    encoded = encode_part(architecture, einsum, held, capacity)
+    try:
+        search = map_exactly([part_space(encoded, held)], goal, budget=None, workers=1, on_progress=None, explain=False)
+    except NoValidMapping:
+        return None
+    proof = search.certificate
+    if proof is None or not proof.proved:  # Ctrl-C ends a search with what it has
+        raise KeyboardInterrupt
+    name = architecture.levels[held.level].name
+    used = next(level.used_words for level in search.best.levels if level.level == name)
+    return PartResult(search.best, proof.nodes, capacity, used)
+
+
+def without_held(result: Result, held: Held, names: list[str]) -> Result:
+    """Result of a part without the words that held tensors do not move: none outside the fusing level, none into it."""
+    outside = names[: held.level]
+    tensors = [
+        replace(t, fills=0, total_fills=0) if t.tensor in held.free and t.level == names[held.level] else t
+        for t in result.tensors
+        if not (t.tensor in held.free and t.level in outside)
+    ]
+    networks = [n for n in result.networks if not (n.tensor in held.free and n.level in outside)]
+    nests = tuple(
+        replace(nest, keep=nest.keep - held.free) if nest.level in outside else nest for nest in result.mapping.levels
+    )
+    mapping = replace(result.mapping, levels=nests)
+    return replace(result, mapping=mapping, tensors=tuple(tensors), networks=tuple(networks))
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """Lower limits of the parts of one layer with the same held tensors; see `of`.
+
+    `each` is energy [pJ] a multiply-accumulate, `words` energy [pJ] for each different word of a tensor, `outer`
+    storage words at the outermost level for each, `leak` energy [pJ] a cycle.
+    """
+
+    einsum: Einsum
+    each: float
+    words: tuple[float, ...]
+    outer: tuple[int, ...]
+    leak: float
+    cycles: float
+    port: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def make(cls, architecture: Architecture, einsum: Einsum, held: Held) -> PartLimits:
+        """Gather what every mapping of a part of the layer costs at least.
+
+        Each multiply-accumulate takes place and asks the innermost level that keeps a tensor for its word, shared by as
+        many units as there are below. Each different word passes every level that surely keeps the tensor: it is read
+        there (the output: updated) and, below the first such level, filled.
+        """
+        at = held.level
+        encoded = encode_part(architecture, einsum, held, 1)
+        space, c = part_space(encoded, held), encoded.constants
+        levels, macs = len(architecture.levels), architecture.macs
+        each, leak = float(c.mac[0]), 0.0
+        words = []
+        for t, tensor in enumerate(einsum.tensors):
+            sure = [i for i in range(levels) if space.keep[i, t] and (i >= at or tensor.name not in held.free)]
+            may = [i for i, u in space.free_keeps if u == t and i > sure[-1]]
+            action = BY_UPDATE if tensor.output else BY_READ
+            each += min(
+                c.energy[i, t, action] * c.word_parts[i, t].min() * architecture.instances(i) / macs / c.block[i]
+                for i in (sure[-1], *may)
+            )
+            a_word = 0.0
+            for i in sure:
+                per = float(c.word_parts[i, t].min()) / float(c.block[i])
+                if i != sure[-1]:
+                    a_word += per * float(c.energy[i, t, action])
+                if i != sure[0] and not tensor.output:
+                    a_word += per * float(c.energy[i, t, BY_WRITE])
+            words.append(a_word)
+        for index in range(levels):
+            leak += float(c.leak[index])  # one instance of each level is in use at least
+        ports = tuple((int(n), int(time)) for n, time in c.bandwidth[0])
+        outer = tuple(int(part) for part in c.word_parts[0].min(axis=1))
+        return cls(einsum, each, tuple(words), outer, leak, int(c.mac_cycles[0]) / macs, ports)
+
+    def of(self, bounds: tuple[int, ...]) -> tuple[float, int]:
+        """Energy [pJ] and cycles that no mapping of a part with these bounds falls below."""
+        part = Einsum(self.einsum.name, dict(zip(self.einsum.dims, bounds, strict=True)), self.einsum.tensors)
+        touched = [touched_words(part, tensor) for tensor in part.tensors]
+        moved = [n * each for n, each in zip(touched, self.outer, strict=True)]
+        written = next(n for n, tensor in zip(moved, part.tensors, strict=True) if tensor.output)
+        cycles = math.ceil(part.macs * self.cycles * (1 - 1e-12))
+        for words, (rate, time) in zip((sum(moved), sum(moved) - written, written), self.port, strict=True):
+            cycles = max(cycles, -(-words * time // rate) if rate else 0)
+        energy = part.macs * self.each + sum(n * each for n, each in zip(touched, self.words, strict=True))
+        return (energy + self.leak * cycles) * (1 - 1e-11), cycles

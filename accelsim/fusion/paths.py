@@ -1,0 +1,174 @@
+"""Which runs of the layers of a network follow each other in a line, and why others cannot be fused."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from accelsim.edges import Edge
+from accelsim.errors import AccelsimError
+from accelsim.fusion.chain import make_link
+from accelsim.units import listed, near_miss
+from accelsim.workload import Einsum, Workload
+
+_Run = tuple[str, int]
+"""A layer and which of its runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Layers that follow each other, each reading what the one before writes and nothing else reads.
+
+    Attributes
+    ----------
+    layers : tuple of Einsum
+    tensors : tuple of str
+        Of each layer but the first, the input that the one before writes.
+    repeat : int
+        How many such lines the network has.
+    """
+
+    layers: tuple[Einsum, ...]
+    tensors: tuple[str, ...]
+    repeat: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Two layers that follow each other and cannot be fused, and why."""
+
+    producer: str
+    consumer: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """All runs of a network in lines.
+
+    `inferred`: the workload names no edge, and neighbours whose shapes line up were taken to follow each other.
+    """
+
+    lines: tuple[Line, ...]
+    apart: tuple[Apart, ...]
+    inferred: bool
+
+
+def find_lines(workload: Workload) -> Lines:
+    """Put each run of each layer into a line.
+
+    An output that more runs read than write it is read twice, and has to go to the outermost level; so has one that is
+    a part of what its consumer reads. A layer that reads several outputs follows the first one that it can.
+
+    Examples
+    --------
+    >>> from accelsim import load_workload
+    >>> found = find_lines(load_workload("llama"))
+    >>> [line.repeat for line in found.lines if [layer.name for layer in line.layers][-1] == "attention_context"]
+    [32]
+    """
+    edges = workload.edges or _neighbours(workload.layers)
+    layers = {layer.name: layer for layer in workload.layers}
+    usable, apart = _usable(edges, layers)
+    follows: dict[_Run, tuple[_Run, str]] = {}
+    used: Counter[str] = Counter()
+    for edge in edges:
+        first = used[edge.producer]
+        used[edge.producer] += layers[edge.consumer].repeat
+        for run in range(layers[edge.consumer].repeat if edge in usable else 0):
+            consumer = edge.consumer, run
+            if consumer not in {taker for taker, _ in follows.values()}:
+                follows[edge.producer, first + run] = consumer, edge.tensor
+    lines = _join(workload.layers, follows)
+    return Lines(lines, tuple(apart), not workload.edges and bool(edges))
+
+
+def _neighbours(layers: Sequence[Einsum]) -> tuple[Edge, ...]:
+    """Edges between layers that stand next to each other, run as often, and whose shapes line up."""
+    found = []
+    for producer, consumer in itertools.pairwise(layers):
+        inputs = [tensor.name for tensor in consumer.tensors if tensor.role == "Inputs"]
+        if len(inputs) != 1 or producer.repeat != consumer.repeat:
+            continue
+        if not isinstance(make_link(producer, consumer, inputs[0]), str):
+            found.append(Edge(producer.name, consumer.name, inputs[0]))
+    return tuple(found)
+
+
+def _usable(edges: Sequence[Edge], layers: dict[str, Einsum]) -> tuple[set[Edge], list[Apart]]:
+    """Edges over which layers can be fused, and why not over others."""
+    readers: Counter[str] = Counter()
+    for edge in edges:
+        readers[edge.producer] += layers[edge.consumer].repeat
+    sources = Counter((edge.consumer, edge.tensor) for edge in edges)
+    usable, apart = set(), []
+    for edge in edges:
+        producer, consumer = layers[edge.producer], layers[edge.consumer]
+        why = make_link(producer, consumer, edge.tensor)
+        if readers[edge.producer] > producer.repeat:
+            runs, reads = producer.repeat, readers[edge.producer]
+            why = f"{reads} runs read what {runs} run{'s write' if runs > 1 else ' writes'}"
+        elif sources[edge.consumer, edge.tensor] > 1:
+            why = f"{edge.tensor} of {edge.consumer} is put together from several outputs"
+        if isinstance(why, str):
+            apart.append(Apart(edge.producer, edge.consumer, why))
+        else:
+            usable.add(edge)
+    return usable, apart
+
+
+def _join(layers: Sequence[Einsum], follows: dict[_Run, tuple[_Run, str]]) -> tuple[Line, ...]:
+    """Lines of runs, equal ones counted, in the order of their first layers."""
+    by_name = {layer.name: layer for layer in layers}
+    inner = {taker for taker, _ in follows.values()}
+    counts: Counter[tuple[tuple[str, ...], tuple[str, ...]]] = Counter()
+    for layer in layers:
+        for run in range(layer.repeat):
+            at: _Run = (layer.name, run)
+            if at in inner:
+                continue
+            names, tensors = [layer.name], []
+            while at in follows:
+                at, tensor = follows[at]
+                names.append(at[0])
+                tensors.append(tensor)
+            counts[tuple(names), tuple(tensors)] += 1
+    return tuple(
+        Line(tuple(by_name[name] for name in names), tensors, repeat) for (names, tensors), repeat in counts.items()
+    )
+
+
+def named_line(workload: Workload, names: Sequence[str]) -> Line:
+    """Line of layers that the user names, each run once.
+
+    Raises
+    ------
+    AccelsimError
+        If a name is unknown, or a layer cannot read what the one before it writes.
+    """
+    layers = {layer.name: layer for layer in workload.layers}
+    for name in names:
+        if name not in layers:
+            hint = near_miss(name, layers) or f"layers: {listed(layers)}"
+            raise AccelsimError(f"{workload.name} has no layer '{name}'; {hint}")
+    if len(names) < 2:
+        raise AccelsimError("a chain has two layers at least; write them with commas, in the order in which they run")
+    tensors = []
+    for first, second in itertools.pairwise(names):
+        edge = next((e for e in workload.edges if (e.producer, e.consumer) == (first, second)), None)
+        inputs = [tensor.name for tensor in layers[second].tensors if tensor.role == "Inputs"]
+        tensor = edge.tensor if edge else next(iter(inputs), "")
+        others = [e.producer for e in workload.edges if e.consumer == second]
+        if edge is None and others:
+            raise AccelsimError(f"{second} does not read {first}; it reads {listed(dict.fromkeys(others))}")
+        if edge is None and len(inputs) != 1:
+            raise AccelsimError(
+                f"{second} has {len(inputs)} inputs with the role Inputs; say with `from` which is which"
+            )
+        link = make_link(layers[first], layers[second], tensor)
+        if isinstance(link, str):
+            raise AccelsimError(f"{first} and {second} cannot be fused: {link}")
+        tensors.append(tensor)
+    return Line(tuple(layers[name] for name in names), tuple(tensors), 1)

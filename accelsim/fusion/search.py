@@ -1,0 +1,325 @@
+"""The best fused tiling of a chain: best first by lower bounds, each part solved by the exact mapper and only once."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from accelsim.architecture import Architecture
+from accelsim.fusion.chain import Chain
+from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
+from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs
+from accelsim.result import Certificate, Result
+from accelsim.search.strategy import Objective
+from accelsim.workload import Einsum, Tensor
+
+Value = tuple[float, float]
+"""What is made small, and what decides between equals: (energy, cycles), or (cycles, energy)."""
+NOTHING: Value = (math.inf, math.inf)
+_PartKey = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Held]
+
+
+@dataclass(frozen=True, slots=True)
+class FusedPart:
+    """A part of the best fused tiling, how often it runs, and its best mapping."""
+
+    part: Part
+    count: int
+    reserved: int
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class ChainResult:
+    """The best way to fuse a chain.
+
+    Attributes
+    ----------
+    chain : Chain
+    tiling : FusedTiling
+    parts : tuple of FusedPart
+        In the order of the layers.
+    rooms : tuple of Room
+        Words that each intermediate takes in the fusing level.
+    energy_pj, cycles, outer_words, macs : float, int, int, int
+        Of all parts together; `macs` with those that are computed again.
+    certificate : Certificate
+        Whether the value is the least of all fused tilings.
+    stop : str
+        `exhausted` or `timeout`.
+    tilings, solved : int
+        Fused tilings that fit, and parts that the exact mapper solved for them.
+    """
+
+    chain: Chain
+    tiling: FusedTiling
+    parts: tuple[FusedPart, ...]
+    rooms: tuple[Room, ...]
+    energy_pj: float
+    cycles: int
+    outer_words: int
+    macs: int
+    certificate: Certificate
+    stop: str
+    tilings: int
+    solved: int
+
+
+@dataclass(slots=True)
+class Solutions:
+    """What is known of parts on one machine: best mappings by the words of the fusing level that they may use."""
+
+    architecture: Architecture
+    goal: Objective
+    found: dict[_PartKey, list[PartResult]] = field(default_factory=dict)
+    impossible: dict[_PartKey, int] = field(default_factory=dict)
+    limits: dict[tuple[tuple[str, ...], tuple[Tensor, ...], Held], PartLimits] = field(default_factory=dict)
+    least: dict[_PartKey, Value] = field(default_factory=dict)
+    solved: int = 0
+    nodes: int = 0
+
+    def known(self, key: _PartKey, capacity: int) -> PartResult | None:
+        """Best mapping of a part within so many words, if one that is known is that."""
+        return next((s for s in self.found.get(key, ()) if s.used <= capacity <= s.capacity), None)
+
+    def fits(self, key: _PartKey, capacity: int) -> bool:
+        """Whether it is not known that no mapping fits."""
+        return capacity > self.impossible.get(key, -1)
+
+    def limit(self, key: _PartKey, einsum: Einsum, held: Held) -> Value:
+        """Value that no mapping of a part falls below, nor all parts together that it may be cut into."""
+        if key not in self.least:
+            kind = tuple(einsum.dims), einsum.tensors, held
+            if kind not in self.limits:
+                self.limits[kind] = PartLimits.make(self.architecture, einsum, held)
+            self.least[key] = self.value(*self.limits[kind].of(tuple(bound for _, bound in key[0])))
+        return self.least[key]
+
+    def bound(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> Value:
+        """Value that no mapping of a part falls below; more room never makes it larger."""
+        least = self.limit(key, einsum, held)
+        for each in self.found.get(key, ()):
+            if each.capacity >= capacity:
+                least = max(least, (self.of(each.result)[0], least[1]))
+        return least
+
+    def solve(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> None:
+        """Map a part, with all of the fusing level at first: the answer often does for less."""
+        level = self.architecture.levels[held.level]
+        whole = (level.size_words or 0) // level.multiple_buffering
+        several = self.found.setdefault(key, [])
+        room = capacity if several else whole
+        answer = map_part(self.architecture, einsum, held, room, self.goal)
+        self.solved += 1
+        if answer is None:
+            self.impossible[key] = max(room, self.impossible.get(key, -1))
+            return
+        self.nodes += answer.nodes
+        several.append(answer)
+
+    def value(self, energy_pj: float, cycles: float) -> Value:
+        """Energy and cycles in the order in which they count."""
+        return (energy_pj, cycles) if self.goal.energy else (cycles, energy_pj)
+
+    def of(self, result: Result) -> Value:
+        """Value of a mapping."""
+        return self.value(result.energy_pj, result.cycles)
+
+
+_Item = tuple[Run, _PartKey, int, Einsum, Held]
+"""A part of a candidate with its key, the words it may use, its layer, and what is held."""
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A fused tiling with its parts."""
+
+    tiling: FusedTiling
+    level: int
+    capacity: int
+    runs: list[Run]
+    keys: list[_PartKey]
+
+    def parts(self, chain: Chain) -> Iterator[_Item]:
+        """All parts."""
+        for run, key in zip(self.runs, self.keys, strict=True):
+            yield run, key, self.capacity - run.reserved, chain.layers[run.part.layer], key[2]
+
+
+def _work(item: _Item) -> int:
+    """Multiply-accumulates of a part in all steps: the larger, the more its bound may rise."""
+    run, key, _, _, _ = item
+    return run.count * math.prod(bound for _, bound in key[0])
+
+
+def fuse_chain(
+    architecture: Architecture,
+    chain: Chain,
+    solutions: Solutions,
+    *,
+    below: float = math.inf,
+    deadline: float | None = None,
+) -> tuple[ChainResult | None, float]:
+    """Find the best fused tiling of a chain, at any level that can keep its intermediates.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    chain : Chain
+    solutions : Solutions
+        Known parts, to which new ones are added.
+    below : float
+        Only a tiling of a smaller value is of interest.
+    deadline : float, optional
+        When to stop, by `time.monotonic`.
+
+    Returns
+    -------
+    result : ChainResult or None
+        None if no fused tiling fits, or none is below.
+    bound : float
+        No fused tiling has a smaller value; infinite if there is none.
+    """
+    solved_before, nodes_before = solutions.solved, solutions.nodes
+    candidates = list(_candidates(architecture, chain))
+    heap = [(_bound(chain, each, solutions), number) for number, each in enumerate(candidates)]
+    heapq.heapify(heap)
+    best, best_value = None, NOTHING
+    stop = "exhausted"
+    while heap and heap[0][0] < min(best_value, (below, -math.inf)):
+        if deadline is not None and time.monotonic() > deadline:
+            stop = "timeout"
+            break
+        least, number = heapq.heappop(heap)
+        each = candidates[number]
+        now = _bound(chain, each, solutions)
+        if now > least:
+            if now < NOTHING:
+                heapq.heappush(heap, (now, number))
+            continue
+        unknown = [item for item in each.parts(chain) if solutions.known(item[1], item[2]) is None]
+        if unknown:
+            _, key, room, einsum, held = max(unknown, key=_work)
+            part = Einsum(einsum.name, dict(key[0]), einsum.tensors)
+            solutions.solve(key, room, part, held)
+            now = _bound(chain, each, solutions)
+            if now < NOTHING:
+                heapq.heappush(heap, (now, number))
+        value = _value(chain, each, solutions)
+        if value is not None and value < best_value:
+            best, best_value = each, value
+    bound = min(heap[0][0][0] if heap else math.inf, best_value[0])
+    if best is None or best_value[0] >= below:
+        return None, bound
+    counts = solutions.solved - solved_before, solutions.nodes - nodes_before
+    return _result(architecture, chain, best, solutions, bound, stop, len(candidates), counts), bound
+
+
+def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions) -> Value:
+    """Value that no fused tiling of a chain falls below, whatever its level; infinite if no level can keep a tensor.
+
+    The parts of a layer together execute what is demanded of it at least once, and touch each of its words.
+    """
+    names = [level.name for level in architecture.levels]
+    levels = fusing_levels(architecture, chain)
+    least = NOTHING
+    for name in levels if isinstance(levels, list) else ():
+        first, second = 0.0, 0.0
+        for layer, einsum in enumerate(chain.layers):
+            bounds = chain.needed[layer]
+            part = Part(layer, tuple(bounds.values()))
+            held = held_by(chain, part, names.index(name))
+            value = solutions.limit((tuple(bounds.items()), einsum.tensors, held), einsum, held)
+            first, second = first + value[0], second + value[1]
+        least = min(least, (first, second))
+    return least
+
+
+def _candidates(architecture: Architecture, chain: Chain) -> Iterator[_Candidate]:
+    """Fused tilings whose held words leave room, with their parts."""
+    names = [level.name for level in architecture.levels]
+    found = fusing_levels(architecture, chain)
+    for name in found if isinstance(found, list) else ():
+        at = names.index(name)
+        level = architecture.levels[at]
+        capacity = (level.size_words or 0) // level.multiple_buffering
+        helds: dict[tuple[int, frozenset[str], frozenset[str]], Held] = {}
+        for tiling in least_room(architecture, chain, name):
+            parts = runs(chain, tiling, level)
+            if any(run.reserved + run.own > capacity for run in parts):
+                continue
+            keys = []
+            for run in parts:
+                kind = run.part.layer, run.part.arriving, run.part.present
+                held = helds.setdefault(kind, held_by(chain, run.part, at))
+                einsum = chain.layers[run.part.layer]
+                keys.append((tuple(zip(einsum.dims, run.part.bounds, strict=True)), einsum.tensors, held))
+            yield _Candidate(tiling, at, capacity, parts, keys)
+
+
+def _bound(chain: Chain, each: _Candidate, solutions: Solutions) -> Value:
+    """Value that a fused tiling does not fall below."""
+    first, second = 0.0, 0.0
+    for run, key, room, einsum, held in each.parts(chain):
+        if not solutions.fits(key, room):
+            return NOTHING
+        known = solutions.known(key, room)
+        least = solutions.of(known.result) if known else solutions.bound(key, room, einsum, held)
+        first += run.count * least[0]
+        second += run.count * least[1]
+    return first, second
+
+
+def _value(chain: Chain, each: _Candidate, solutions: Solutions) -> Value | None:
+    """Value of a fused tiling, if each of its parts is mapped."""
+    first, second = 0.0, 0.0
+    for run, key, room, _, _ in each.parts(chain):
+        known = solutions.known(key, room)
+        if known is None:
+            return None
+        first += run.count * solutions.of(known.result)[0]
+        second += run.count * solutions.of(known.result)[1]
+    return first, second
+
+
+def _result(
+    architecture: Architecture,
+    chain: Chain,
+    each: _Candidate,
+    solutions: Solutions,
+    bound: float,
+    stop: str,
+    many: int,
+    counts: tuple[int, int],
+) -> ChainResult:
+    names = [level.name for level in architecture.levels]
+    parts = []
+    for run, key, room, einsum, held in each.parts(chain):
+        known = solutions.known(key, room)
+        if known is None:
+            raise RuntimeError(f"a part of {einsum.name} has no mapping")
+        result = replace(without_held(known.result, held, names), workload=einsum.name)
+        parts.append(FusedPart(run.part, run.count, run.reserved, result))
+    parts.sort(key=lambda p: (p.part.layer, -p.count, p.part.bounds, sorted(p.part.present)))
+    energy_pj = math.fsum(p.count * p.result.energy_pj for p in parts)
+    cycles = sum(p.count * p.result.cycles for p in parts)
+    value = solutions.value(energy_pj, cycles)[0]
+    least = value if bound >= value * (1 - 1e-11) else bound
+    solved, nodes = counts
+    return ChainResult(
+        chain=chain,
+        tiling=each.tiling,
+        parts=tuple(parts),
+        rooms=tuple(rooms(chain, each.tiling)),
+        energy_pj=energy_pj,
+        cycles=cycles,
+        outer_words=sum(p.count * p.result.outer_words for p in parts),
+        macs=sum(p.count * p.result.macs for p in parts),
+        certificate=Certificate(value, least, nodes, solved, 0),
+        stop=stop,
+        tilings=many,
+        solved=solved,
+    )

@@ -1,0 +1,329 @@
+"""Fused tilings: the loops around a chain, what stays in the fusing level, and the parts that each step runs.
+
+The closed formulas of docs/fusion.md, sections 2 and 3; `accelsim.fusion.oracle` executes the same with sets of points.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from accelsim.architecture import Architecture, Level
+from accelsim.fusion.chain import Chain, Demand, FusedDim, demand
+from accelsim.mapspace.factors import divisors
+from accelsim.workload import Einsum, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class FusedLoop:
+    """A loop around the whole chain; in each of its `steps` the last layer writes `tile` points along the dimension."""
+
+    dim: str
+    steps: int
+    tile: int
+
+    def __str__(self) -> str:
+        return f"for {self.dim} in [0:{self.steps})"
+
+
+@dataclass(frozen=True, slots=True)
+class FusedTiling:
+    """How a chain is fused.
+
+    Attributes
+    ----------
+    level : str
+        The fusing level, which keeps the intermediates.
+    loops : tuple of FusedLoop
+        Outermost first, each of two steps at least.
+    retain : tuple of frozenset of str
+        For each intermediate the dimensions along which the halo stays; along others it is computed again.
+    resident : tuple of frozenset of str
+        For each layer the other tensors that stay in the fusing level for as long as their tile is the same.
+    """
+
+    level: str
+    loops: tuple[FusedLoop, ...]
+    retain: tuple[frozenset[str], ...]
+    resident: tuple[frozenset[str], ...]
+
+    @property
+    def steps(self) -> int:
+        """How often the layers run, each its part."""
+        return math.prod(loop.steps for loop in self.loops)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one layer runs in some steps of a fused tiling.
+
+    Attributes
+    ----------
+    layer : int
+        Its place in the chain.
+    bounds : tuple of int
+        Bounds of the dimensions of the layer.
+    arriving, present : frozenset of str
+        Resident tensors that are fetched in this step, and those that are there from an earlier one.
+    """
+
+    layer: int
+    bounds: tuple[int, ...]
+    arriving: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()
+
+    def einsum(self, chain: Chain) -> Einsum:
+        """The part as an Einsum of its own."""
+        whole = chain.layers[self.layer]
+        return Einsum(whole.name, dict(zip(whole.dims, self.bounds, strict=True)), whole.tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A part with how often it runs.
+
+    `reserved` are the storage words of the fusing level that it cannot use, `own` those of the tiles that it holds
+    there as a whole, and of one word of each other tensor that the level must keep.
+    """
+
+    part: Part
+    count: int
+    reserved: int
+    own: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Words of an intermediate in the fusing level.
+
+    Attributes
+    ----------
+    live : int
+        While its producer or consumer runs: the tile, and all halos that stay.
+    between : int
+        At other times: the halos that stay.
+    """
+
+    live: int
+    between: int
+
+
+def fusing_levels(architecture: Architecture, chain: Chain) -> list[str] | str:
+    """Levels that can keep the intermediates of a chain, outermost first; or why there is none.
+
+    Such a level has one instance, one size for all tensors and no compression, may keep each intermediate both as an
+    output and as an input, and no level outside it has to keep one.
+    """
+    roles = {"Outputs"} | {
+        next(t.role for t in layer.tensors if t.name == link.tensor)
+        for layer, link in zip(chain.layers[1:], chain.links, strict=True)
+    }
+    found, why = [], []
+    for index, level in enumerate(architecture.levels[1:], 1):
+        if architecture.instances(index) > 1:
+            why.append(f"{level.name} has {architecture.instances(index)} instances")
+        elif level.compression:
+            why.append(f"{level.name} compresses what it holds")
+        elif level.size_words is None:
+            why.append(f"{level.name} has a size for each role")
+        elif roles & level.bypass:
+            why.append(f"{level.name} does not keep {' and '.join(sorted(roles & level.bypass))}")
+        elif any(roles & outer.keep for outer in architecture.levels[1:index]):
+            why.append(f"a level outside {level.name} has to keep what would stay in it")
+        else:
+            found.append(level.name)
+    return found or f"no level of {architecture.name} can keep an intermediate: {'; '.join(why) or 'it has no buffer'}"
+
+
+def storage_words(tensor: Tensor, level: Level) -> int:
+    """Storage words that an element takes at a level."""
+    return -(-tensor.bits // level.word_bits)
+
+
+def tilings(architecture: Architecture, chain: Chain, level: str) -> Iterator[FusedTiling]:
+    """Every fused tiling of a chain at a level, whether it fits or not: any divisor of each dimension as its tile."""
+    at = next(each for each in architecture.levels if each.name == level)
+    for chosen in itertools.product(*(divisors(dim.bound) for dim in chain.dims)):
+        loops = [
+            FusedLoop(dim.name, dim.bound // tile, tile)
+            for dim, tile in zip(chain.dims, chosen, strict=True)
+            if tile < dim.bound
+        ]
+        for order in itertools.permutations(loops):
+            yield from tilings_of(chain, at, order)
+
+
+def tilings_of(chain: Chain, level: Level, loops: tuple[FusedLoop, ...]) -> Iterator[FusedTiling]:
+    """Every fused tiling with these loops."""
+    dims = {dim.name: dim for dim in chain.dims}
+    free = [(link, loop.dim) for link in range(len(chain.links)) for loop in loops if _shares(dims[loop.dim], link)]
+    stay = [(i, t.name) for i in range(len(chain.layers)) for t in _may_stay(chain, i, loops, level)]
+    for kept in _subsets(free):
+        retain = tuple(frozenset(d for link, d in kept if link == i) for i in range(len(chain.links)))
+        for held in _subsets(stay):
+            resident = tuple(frozenset(t for i, t in held if i == layer) for layer in range(len(chain.layers)))
+            yield FusedTiling(level.name, loops, retain, resident)
+
+
+def least_room(architecture: Architecture, chain: Chain, level: str) -> list[FusedTiling]:
+    """Fused tilings of a chain at a level without those that need no less room than another one with the same parts.
+
+    The order of the loops decides how much room halos that stay take, and how often a resident tensor arrives; the
+    parts are the same.
+    """
+    found: dict[object, list[tuple[tuple[int, ...], FusedTiling]]] = {}
+    for tiling in tilings(architecture, chain, level):
+        room = tuple(words for each in rooms(chain, tiling) for words in (each.live, each.between))
+        arrivals = tuple(
+            (layer, name, frozenset(tiling.loops[len(tiling.loops) - _still(chain, layer, tensor, tiling.loops) :]))
+            for layer, names in enumerate(tiling.resident)
+            for name in sorted(names)
+            for tensor in (_tensor(chain.layers[layer], name),)
+        )
+        others = found.setdefault((frozenset(tiling.loops), tiling.retain, arrivals), [])
+        if any(all(a <= b for a, b in zip(other, room, strict=True)) for other, _ in others):
+            continue
+        others[:] = [each for each in others if not all(a <= b for a, b in zip(room, each[0], strict=True))]
+        others.append((room, tiling))
+    return [tiling for others in found.values() for _, tiling in others]
+
+
+def _subsets(items: Sequence[tuple[int, str]]) -> Iterator[tuple[tuple[int, str], ...]]:
+    """All subsets, the whole first."""
+    for many in range(len(items), -1, -1):
+        yield from itertools.combinations(items, many)
+
+
+def _shares(dim: FusedDim, link: int) -> bool:
+    """Whether neighbouring tiles of an intermediate have words in common along a dimension."""
+    return dim.windows[link] + 1 > dim.steps[link]
+
+
+def _may_stay(chain: Chain, layer: int, loops: Sequence[FusedLoop], level: Level) -> list[Tensor]:
+    """Tensors of a layer, other than intermediates and its output, that the innermost fused loop leaves in place."""
+    return [
+        tensor
+        for tensor in chain.layers[layer].tensors
+        if not tensor.output
+        and tensor.name not in chain.intermediates(layer)
+        and tensor.role not in level.bypass
+        and _still(chain, layer, tensor, loops)
+    ]
+
+
+def _still(chain: Chain, layer: int, tensor: Tensor, loops: Sequence[FusedLoop]) -> int:
+    """How many of the innermost loops leave the tile of a tensor in place."""
+    moved = {dim.name for dim in chain.dims if dim.dims[layer] in tensor.dims}
+    inner_first = [loop.dim not in moved for loop in reversed(loops)]
+    return (*inner_first, False).index(False)
+
+
+def demands(chain: Chain, tiling: FusedTiling) -> dict[str, Demand]:
+    """What each fused dimension asks for, step by step; one of no loop has one step."""
+    tile = {loop.dim: loop.tile for loop in tiling.loops}
+    return {
+        dim.name: demand(dim, tile.get(dim.name, dim.bound), tuple(dim.name in kept for kept in tiling.retain))
+        for dim in chain.dims
+    }
+
+
+def rooms(chain: Chain, tiling: FusedTiling) -> list[Room]:
+    """Words that each intermediate takes in the fusing level."""
+    asked, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
+    found = []
+    for at, link in enumerate(chain.links):
+        fixed = math.prod(
+            rank.box for rank in link.ranks if not any(dims[loop.dim].ranks[at] == rank for loop in tiling.loops)
+        )
+        live, between = 1, 0
+        for loop in reversed(tiling.loops):  # inside a halo along this loop, all that the loops further in go through
+            tile = asked[loop.dim].tiles[at]
+            halo = asked[loop.dim].halos[at] if loop.dim in tiling.retain[at] else 0
+            inside = math.prod(dims[inner.dim].ranks[at].box for inner in _inside(tiling.loops, loop))
+            live = halo * inside + (tile - halo) * live
+            between = halo * inside + (tile - halo) * between
+        found.append(Room(fixed * live, fixed * between))
+    return found
+
+
+def _inside(loops: Sequence[FusedLoop], loop: FusedLoop) -> Sequence[FusedLoop]:
+    return loops[loops.index(loop) + 1 :]
+
+
+def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
+    """Parts that the layers run in all steps together, equal ones counted."""
+    counts: Counter[Part] = Counter()
+    asked = demands(chain, tiling)
+    kinds = [
+        Counter((lengths, step == 0) for step, lengths in enumerate(asked[loop.dim].runs)) for loop in tiling.loops
+    ]
+    whole = {dim.name: asked[dim.name].runs[0] for dim in chain.dims}
+    still = [
+        {name: _still(chain, layer, _tensor(einsum, name), tiling.loops) for name in tiling.resident[layer]}
+        for layer, einsum in enumerate(chain.layers)
+    ]
+    for chosen in itertools.product(*(kind.items() for kind in kinds)):
+        count = math.prod(many for _, many in chosen)
+        lengths = whole | {loop.dim: kind[0] for loop, (kind, _) in zip(tiling.loops, chosen, strict=True)}
+        firsts = [kind[1] for kind, _ in chosen]
+        for layer in range(len(chain.layers)):
+            bounds = dict(chain.needed[layer]) | {dim.dims[layer]: lengths[dim.name][layer] for dim in chain.dims}
+            if not all(bounds.values()):
+                continue
+            arriving = frozenset(name for name, inner in still[layer].items() if all(firsts[len(firsts) - inner :]))
+            counts[Part(layer, tuple(bounds.values()), arriving, tiling.resident[layer] - arriving)] += count
+    taken = _taken(chain, tiling, counts, level)
+    found = []
+    for part, count in counts.items():
+        names = [name for name in chain.intermediates(part.layer) if name is not None]
+        held = sum(_own_words(chain, part, name, level) for name in (*names, *part.arriving, *part.present))
+        others = [t for t in chain.layers[part.layer].tensors if t.role in level.keep and t.name not in names]
+        least = sum(storage_words(t, level) for t in others if t.name not in part.arriving | part.present)
+        found.append(Run(part, count, _beside(part.layer, taken) - held, held + least))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """Storage words in the fusing level of each intermediate, and of the resident tensors of each layer."""
+
+    live: tuple[int, ...]
+    between: tuple[int, ...]
+    resident: tuple[Mapping[str, int], ...]
+
+
+def _taken(chain: Chain, tiling: FusedTiling, parts: Mapping[Part, int], level: Level) -> _Taken:
+    found = rooms(chain, tiling)
+    each = [storage_words(layer.output, level) for layer in chain.layers]
+    resident: list[dict[str, int]] = [dict.fromkeys(names, 0) for names in tiling.resident]
+    for part in parts:
+        for name in tiling.resident[part.layer]:
+            words = _own_words(chain, part, name, level)
+            resident[part.layer][name] = max(resident[part.layer][name], words)
+    return _Taken(
+        tuple(room.live * each[at] for at, room in enumerate(found)),
+        tuple(room.between * each[at] for at, room in enumerate(found)),
+        tuple(resident),
+    )
+
+
+def _beside(layer: int, taken: _Taken) -> int:
+    """Storage words that are held while a layer runs: its intermediates, halos of the others, all resident tensors."""
+    words = sum(sum(tensors.values()) for tensors in taken.resident)
+    for at, (live, between) in enumerate(zip(taken.live, taken.between, strict=True)):
+        words += live if at in (layer - 1, layer) else between
+    return words
+
+
+def _own_words(chain: Chain, part: Part, name: str, level: Level) -> int:
+    """Storage words of the tile that a part has of a tensor."""
+    einsum = chain.layers[part.layer]
+    tensor = _tensor(einsum, name)
+    return tensor.words(dict(zip(einsum.dims, part.bounds, strict=True))) * storage_words(tensor, level)
+
+
+def _tensor(einsum: Einsum, name: str) -> Tensor:
+    return next(tensor for tensor in einsum.tensors if tensor.name == name)

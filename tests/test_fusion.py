@@ -1,0 +1,279 @@
+"""Fused chains: parts against execution, searches against brute force, and the laws of networks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim import fuse, load_architecture, load_workload
+from accelsim.architecture import Architecture, Axis, Compute, Level
+from accelsim.edges import Edge
+from accelsim.energy import EnergyEntry, EnergyTable
+from accelsim.errors import AccelsimError
+from accelsim.fusion.chain import Chain, make_chain
+from accelsim.fusion.part import PartLimits, encode_part, held_by, map_part, part_space, without_held
+from accelsim.fusion.paths import find_lines, named_line
+from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
+from accelsim.fusion.tiling import fusing_levels, runs, tilings
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.oracle import execute
+from accelsim.result import Result
+from accelsim.search import map_einsum
+from accelsim.search.strategy import Objective
+from accelsim.workload import Einsum, Workload
+from tests.test_fusion_tiling import conv, fused, gemm, soft_max
+
+ENERGY, CYCLES = Objective.parse("energy"), Objective.parse("cycles")
+
+
+def machine(size: int = 60, *, bypass: str = "", units: int = 2) -> Architecture:
+    """A memory, a buffer with ports of its own, and registers in front of each of a few multipliers."""
+    pj = {("MAC", "*", "compute"): 1.0}
+    for level, energy in (("DRAM", 50.0), ("BUF", 4.0), ("REG", 0.5)):
+        pj |= {(level, "*", action): energy for action in ("read", "update")}
+        pj[level, "*", "write"] = energy + 0.25
+    pj["BUF", "*", "leak"] = 0.125
+    buffer = Level(
+        "BUF",
+        "SRAM",
+        size_words=size,
+        read_bandwidth=Fraction(3),
+        write_bandwidth=Fraction(1),
+        bypass=frozenset({bypass} - {""}),
+        keep=frozenset({"Outputs"}),
+        x=Axis(units),
+    )
+    register = Level("REG", "register", size_words=3)
+    table = EnergyTable({key: EnergyEntry(energy, "a test") for key, energy in pj.items()})
+    return Architecture("tiny", (Level("DRAM", "DRAM", bandwidth=Fraction(1, 2)), buffer, register), Compute(), table)
+
+
+ROWS = make_chain(
+    [
+        conv("expand", {"C": 2, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1}),
+        conv("depthwise", {"C": 2, "P": 4, "Q": 1, "R": 3, "S": 1}, depthwise=True),
+    ],
+    ["Inputs"],
+)
+ATTENTION = make_chain([gemm("scores", 4, 3, 2), soft_max("soft_max", 4, 3), gemm("context", 4, 2, 3)], ["Inputs"] * 2)
+
+
+def walked_cost(
+    tiny: Architecture, einsum: Einsum, result: Result, free: frozenset[str], level: int
+) -> dict[str, object]:
+    """Words, energy and cycles of a part by execution, without what free tensors move outside F and into it."""
+    names = [each.name for each in tiny.levels]
+    counts = execute(tiny, einsum, result.mapping)
+    words, energy = {}, einsum.macs * tiny.energy.energy_pj("MAC", "*", "compute")
+    cycles = counts.steps
+    for index, at in enumerate(tiny.levels):
+        read = written = 0
+        for tensor in einsum.tensors:
+            found = counts.levels[index].get(tensor.name)
+            if found is None or (tensor.name in free and index < level):
+                continue
+            fills = 0 if tensor.name in free and index == level else found.fills
+            total_fills = 0 if fills == 0 else found.total_fills
+            words[names[index], tensor.name] = found.total_reads, total_fills, found.total_updates
+            read, written = read + found.reads, written + fills + found.updates
+            for action, many in zip(("read", "write", "update"), words[names[index], tensor.name], strict=True):
+                energy += many * tiny.energy.energy_pj(names[index], tensor.role, action)
+        for rate, many in ((at.bandwidth, read + written), (at.read_bandwidth, read), (at.write_bandwidth, written)):
+            cycles = max(cycles, math.ceil(many / rate) if rate else 0)
+    leak = tiny.energy.energy_pj("BUF", "*", "leak") * cycles
+    return {"words": words, "energy": energy + leak, "cycles": cycles}
+
+
+@settings(max_examples=25)
+@given(fused(), st.sampled_from([ENERGY, CYCLES]))
+def test_parts__cost_what_execution_counts(both: tuple, goal: Objective) -> None:
+    """Intermediates move no word at DRAM, and enter the buffer only as what their producer writes."""
+    chain, tiling = both
+    tiny = machine(400)
+    for run in runs(chain, replace(tiling, level="BUF"), tiny.levels[1])[:2]:
+        einsum, held = run.part.einsum(chain), held_by(chain, run.part, 1)
+        found = map_part(tiny, einsum, held, 400 - run.reserved, goal)
+        assert found is not None
+        raw = evaluate_encoded(encode_part(tiny, einsum, held, 400 - run.reserved), found.result.mapping)
+        assert raw.valid
+        assert (raw.energy_pj, raw.cycles) == (found.result.energy_pj, found.result.cycles)
+        clean = without_held(found.result, held, ["DRAM", "BUF", "REG"])
+        walked = walked_cost(tiny, einsum, found.result, held.free, 1)
+        counts = {(t.level, t.tensor): (t.total_reads, t.total_fills, t.total_updates) for t in clean.tensors}
+        assert counts == walked["words"]
+        assert clean.energy_pj == pytest.approx(walked["energy"], rel=1e-12)
+        assert clean.cycles == walked["cycles"]
+        assert not {t.tensor for t in clean.tensors if t.level == "DRAM"} & held.free
+        assert math.isclose(sum(row["energy_pj"] for row in clean.energy_rows()), clean.energy_pj, rel_tol=1e-9)
+        for name in held.names:
+            tile = next(t.tile_words for t in clean.tensors if (t.level, t.tensor) == ("BUF", name))
+            assert tile == next(t for t in einsum.tensors if t.name == name).words(einsum.dims)
+
+
+@pytest.mark.parametrize("goal", [ENERGY, CYCLES])
+@pytest.mark.parametrize("chain", [ROWS, ATTENTION], ids=["rows", "attention"])
+def test_map_part__is_the_best_of_all_mappings(chain: Chain, goal: Objective) -> None:
+    tiny = machine(40)
+    tiling = next(t for t in tilings(tiny, chain, "BUF") if len(t.loops) == 1)
+    for run in runs(chain, tiling, tiny.levels[1]):
+        einsum, held = run.part.einsum(chain), held_by(chain, run.part, 1)
+        found = map_part(tiny, einsum, held, 40 - run.reserved, goal)
+        encoded = encode_part(tiny, einsum, held, 40 - run.reserved)
+        space = part_space(encoded, held)
+        stride = max(1, space.size // 400)
+        costs = [evaluate_encoded(encoded, space.mapping_at(i)) for i in range(0, space.size, stride)]
+        values = [goal.value(each.energy_pj, each.cycles) for each in costs if each.valid]
+        assert found is not None
+        assert goal.value(found.result.energy_pj, found.result.cycles) <= min(values) * (1 + 1e-12)
+        energy_pj, cycles = PartLimits.make(tiny, chain.layers[run.part.layer], held).of(run.part.bounds)
+        assert energy_pj <= found.result.energy_pj
+        assert cycles <= found.result.cycles
+
+
+def brute(tiny: Architecture, chain: Chain, goal: Objective) -> float:
+    """Least value of all fused tilings, each part mapped for the room that it has."""
+    level, best = tiny.levels[1], math.inf
+    known: dict[object, float] = {}
+    for tiling in tilings(tiny, chain, "BUF"):
+        total = 0.0
+        for run in runs(chain, tiling, level):
+            room = (level.size_words or 0) - run.reserved
+            key = run.part, room
+            if key not in known:
+                part, held = run.part.einsum(chain), held_by(chain, run.part, 1)
+                found = map_part(tiny, part, held, room, goal) if room > 0 else None
+                known[key] = math.inf if found is None else goal.value(found.result.energy_pj, found.result.cycles)
+            total += run.count * known[key]
+        best = min(best, total)
+    return best
+
+
+@pytest.mark.parametrize(
+    ("chain", "size", "bypass", "goal"),
+    [(ROWS, 22, "", ENERGY), (ROWS, 17, "Weights", CYCLES), (ATTENTION, 30, "", ENERGY), (ATTENTION, 14, "", CYCLES)],
+)
+def test_fuse_chain__is_the_best_of_all_fused_tilings(chain: Chain, size: int, bypass: str, goal: Objective) -> None:
+    tiny = machine(size, bypass=bypass)
+    solutions = Solutions(tiny, goal)
+    found, bound = fuse_chain(tiny, chain, solutions)
+    least = brute(tiny, chain, goal)
+    assert found is not None
+    assert found.certificate.proved
+    assert found.certificate.value == pytest.approx(least, rel=1e-12)
+    assert bound == pytest.approx(least, rel=1e-12)
+    assert fused_limits(tiny, chain, solutions)[0] <= least
+    assert fuse_chain(tiny, chain, solutions, below=least) == (None, pytest.approx(least))
+
+
+def whole(chain: Sequence[Einsum]) -> Workload:
+    """A network of layers in a line."""
+    edges = tuple(Edge(a.name, b.name, "Inputs") for a, b in itertools.pairwise(chain))
+    return Workload("line", tuple(chain), edges)
+
+
+@pytest.mark.parametrize("size", [12, 30])
+@pytest.mark.parametrize("objective", ["energy", "cycles"])
+def test_fuse__is_the_best_way_to_cut_the_line(size: int, objective: str) -> None:
+    tiny, layers = machine(size), [*ATTENTION.layers, gemm("output", 4, 2, 2)]
+    found = fuse(tiny, whole(layers), objective=objective, workers=1)
+    goal, solutions = Objective.parse(objective), Solutions(tiny, Objective.parse(objective))
+    best = math.inf
+    alone = [map_einsum(tiny, layer, objective=objective, workers=1).best for layer in layers]
+    for cuts in itertools.product((False, True), repeat=len(layers) - 1):
+        borders = [0, *(at for at, cut in enumerate(cuts, 1) if cut), len(layers)]
+        total = 0.0
+        for first, end in itertools.pairwise(borders):
+            if end - first == 1:
+                total += goal.value(alone[first].energy_pj, alone[first].cycles)
+                continue
+            row, _ = fuse_chain(tiny, make_chain(layers[first:end], ["Inputs"] * (end - first - 1)), solutions)
+            total += math.inf if row is None else goal.value(row.energy_pj, row.cycles)
+        best = min(best, total)
+    assert found.certificate.proved
+    assert found.certificate.value == pytest.approx(best, rel=1e-12)
+    assert best <= sum(goal.value(each.energy_pj, each.cycles) for each in alone)
+
+
+def test_fuse__stopped_at_once_is_unfused_with_a_bound() -> None:
+    tiny, network = machine(30), whole(ATTENTION.layers)
+    found, sure = fuse(tiny, network, seconds=1e-9, workers=1), fuse(tiny, network, workers=1)
+    assert found.stop == "timeout"
+    assert found.totals == found.unfused
+    assert found.certificate.bound <= sure.certificate.value < found.certificate.value
+
+
+def test_fuse__of_a_machine_without_a_buffer_for_outputs() -> None:
+    nvdla, network = load_architecture("nvdla"), load_workload("mobilenet_v2")
+    found = fuse(nvdla, network, chain=["b17_project", "conv_last"], workers=1)
+    assert found.no_level.startswith("no level of nvdla can keep an intermediate: CBUF does not keep Outputs")
+    assert found.totals == found.unfused
+
+
+def test_fuse__objectives_that_do_not_add_up() -> None:
+    with pytest.raises(AccelsimError, match="adds up for energy and for cycles alone"):
+        fuse(machine(), whole(ATTENTION.layers), objective="edp")
+
+
+def test_fuse__attention_of_bert_on_eyeriss() -> None:
+    """Scores of 12 x 128 x 128 words are not written and read again: 393,216 of 786,432 outer words are left.
+
+    What is left is Q, K, V and the output, 12 x 128 x 64 words each, each moved once.
+    """
+    eyeriss, network = load_architecture("eyeriss"), load_workload("bert_base")
+    found = fuse(eyeriss, network, chain=["attention_scores", "attention_context"], workers=1)
+    (segment,) = found.segments
+    assert found.certificate.proved
+    assert segment.fused is not None
+    assert (found.totals.outer_words, found.unfused.outer_words) == (4 * 12 * 128 * 64, 786_432)
+    assert found.totals.macs == found.unfused.macs
+    for part in segment.fused.parts:
+        used = next(each.used_words for each in part.result.levels if each.level == "GLB")
+        assert used + part.reserved <= (eyeriss.levels[1].size_words or 0)
+
+
+def test_find_lines__of_runs_that_several_layers_share() -> None:
+    """Three runs of an expansion feed two depthwise layers of one kind and one of another: three lines of three."""
+    lines = {
+        tuple(e.name for e in line.layers): line.repeat for line in find_lines(load_workload("mobilenet_v2")).lines
+    }
+    assert lines["b5_expand", "b5_depthwise", "b5_project"] == 2
+    assert lines["b5_expand", "b7_depthwise", "b7_project"] == 1
+    assert sum(n * len(names) for names, n in lines.items()) == 53
+
+
+def test_find_lines__an_output_that_is_read_twice_stays_apart() -> None:
+    layers = (gemm("a", 2, 2, 2), gemm("b", 2, 2, 2), gemm("c", 2, 2, 2))
+    found = find_lines(Workload("fork", layers, (Edge("a", "b", "Inputs"), Edge("a", "c", "Inputs"))))
+    assert [len(line.layers) for line in found.lines] == [1, 1, 1]
+    assert {each.why for each in found.apart} == {"2 runs read what 1 run writes"}
+
+
+def test_find_lines__neighbours_that_line_up_where_no_edge_is_given() -> None:
+    found = find_lines(Workload("net", (gemm("a", 2, 3, 4), gemm("b", 2, 5, 3), gemm("c", 2, 2, 4))))
+    assert found.inferred
+    assert [[e.name for e in line.layers] for line in found.lines] == [["a", "b"], ["c"]]
+
+
+def test_named_line__says_what_is_wrong() -> None:
+    network = load_workload("mobilenet_v2")
+    with pytest.raises(AccelsimError, match="has no layer 'b5_expnd'; did you mean 'b5_expand'"):
+        named_line(network, ["b5_expnd", "b5_depthwise"])
+    with pytest.raises(AccelsimError, match="two layers at least"):
+        named_line(network, ["b5_expand"])
+    with pytest.raises(AccelsimError, match="b5_project does not read b5_expand; it reads b5_depthwise"):
+        named_line(network, ["b5_expand", "b5_project"])
+    with pytest.raises(AccelsimError, match="conv2_reduce and conv3_3x3 cannot be fused: the ranks"):
+        named_line(load_workload("resnet50"), ["conv2_reduce", "conv3_3x3"])
+
+
+def test_fusing_levels__say_why_not() -> None:
+    assert fusing_levels(machine(), ROWS) == ["BUF"]
+    text = fusing_levels(machine(bypass="Inputs"), ROWS)
+    assert text == "no level of tiny can keep an intermediate: BUF does not keep Inputs; REG has 2 instances"
