@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.model.detail import DOWN, PARTIAL, PARTS_APART, READS, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
-from accelsim.model.jit import inline, jit
+from accelsim.model.jit import inline, inner, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
     ANY,
@@ -63,7 +63,7 @@ FURTHER: np.bool_ = np.bool_(False)
 LAST = 1 << 30
 
 
-@jit
+@inner
 def _bound(
     c: Constants,
     shapes: Shapes,
@@ -154,7 +154,7 @@ def _passes(goal: Goal, found: Found, bound: float) -> bool:
     return True
 
 
-@jit
+@inner
 def next_block(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
 ) -> bool:
@@ -202,7 +202,7 @@ def next_block(
             return True
 
 
-@jit
+@inner
 def _block_bound(
     c: Constants,
     shapes: Shapes,
@@ -265,7 +265,7 @@ def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
     return True
 
 
-@jit
+@inner
 def next_spread(
     c: Constants,
     shapes: Shapes,
@@ -324,7 +324,7 @@ def next_spread(
             return True
 
 
-@jit
+@inner
 def _settle(
     c: Constants,
     shapes: Shapes,
@@ -372,7 +372,7 @@ def _settle(
     enter(goal, found, m, path.column, path.ways[levels])
 
 
-@jit
+@inner
 def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int) -> bool:
     """Whether the words at the outermost level are settled by the tiles of a level and all around; then count them."""
     for t in range(c.whole.shape[0]):
@@ -382,7 +382,7 @@ def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int)
     return True
 
 
-@jit
+@inner
 def _settle_remainders(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
 ) -> None:
@@ -398,7 +398,7 @@ def _settle_remainders(
     enter(goal, found, m, path.column, path.ways[c.fanout.shape[0]])
 
 
-@jit
+@inner
 def _leaves_remainders(c: Constants, m: Batch) -> bool:
     for d in range(c.bounds.shape[0]):
         product = 1
