@@ -48,13 +48,13 @@ def jit(function: Any) -> Any:
     return njit(**_OPTIONS)(function)
 
 
-def inner(function: Any) -> Any:
+def internal(function: Any) -> Any:
     """Compile a function that compiled ones alone call: the ways in from Python and C take longer than itself."""
     return njit(**_OPTIONS, **_NO_WAY_IN)(function)
 
 
 def inline(function: Any) -> Any:
-    """Compile as `inner`, and let the optimizer put it into each of its callers: passing the constants on costs more."""
+    """Compile as `internal`; the optimizer puts it into each of its callers, as passing the constants on costs more."""
     return njit(**_OPTIONS, **_NO_WAY_IN, forceinline=True)(function)
 
 

@@ -541,17 +541,36 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
     )
 
 
-def outer_port_cycles(grid: Grid) -> Floats | None:
-    """Cycles of an element's actions at a port of the outermost level, like `least_energies`; None: no limit."""
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port with a limit.
+
+    Attributes
+    ----------
+    level, number : int
+        Its level, and 0: of all words, 1: of reads, 2: of fills and updates.
+    cycles : float64[L, T, 4]
+        What an element's actions take, like `least_energies`.
+    """
+
+    level: int
+    number: int
+    cycles: Floats
+
+
+def limited_ports(grid: Grid) -> list[Port]:
+    """All ports that have a limit, from the outermost level inwards."""
     c = grid.space.encoded.constants
-    cycles = np.zeros_like(c.energy)
-    for port, actions in enumerate(((BY_READ, BY_UPDATE), (BY_READ,), (BY_UPDATE,))):
-        words, per = c.bandwidth[0, port]
-        if words > 0:
-            for action in actions:
-                cycles[0, :, action] = c.word_parts[0].min(axis=1) * (per / words)
-            return cycles
-    return None
+    found = []
+    for level, port in np.argwhere(c.bandwidth[:, :, 0] > 0).tolist():
+        nodes = slice(int(c.nodes[level, 0]), int(c.nodes[level, 1]))  # whose words the port carries
+        cycles = np.zeros_like(c.energy)
+        for action in ((BY_READ, BY_WRITE, BY_UPDATE), (BY_READ,), (BY_WRITE, BY_UPDATE))[port]:
+            words, per = c.bandwidth[level, port]
+            cycles[nodes, :, action] = c.word_parts[nodes].min(axis=2) * (per / words)
+        if nodes.start == level:
+            found.append(Port(level, port, cycles))
+    return found
 
 
 def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None) -> Bounds:

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.model.detail import DOWN, PARTIAL, PARTS_APART, READS, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
-from accelsim.model.jit import inline, inner, jit
+from accelsim.model.jit import inline, internal, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
     ANY,
@@ -46,6 +46,7 @@ from accelsim.search.exact.node_kernel import (
     least_array_cycles,
     least_port_cycles,
     mix_statuses,
+    most_instances,
     next_mid,
     place,
     shape_of,
@@ -55,15 +56,15 @@ from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
 
 TIME, SPACE = 0, 1
-AROUND, WITHIN_TILE, ONE = np.int64(0), np.int64(1), np.int64(1)
-"""The two kinds of table, and one set of statuses; functions would compile anew for each plain integer."""
+AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.int64(0)
+"""The two kinds of table, one set of statuses, no port; functions would compile anew for each plain integer."""
 NOT_ANYWAY: np.bool_ = np.bool_(False)
 FIRST: np.bool_ = np.bool_(True)
 FURTHER: np.bool_ = np.bool_(False)
 LAST = 1 << 30
 
 
-@inner
+@internal
 def _bound(
     c: Constants,
     shapes: Shapes,
@@ -88,12 +89,12 @@ def _bound(
     if least_words(c, g, path, level) > g.most_words[0]:
         return best
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
-    ported = g.port.shape[0] > 0 and not goal.energy_only[0]
-    parent = path.parent[level, c.output[0]]
-    copies = float(s.level[parent, PARTS_APART])
-    known = known_port_cycles(c, path, level) - copies * g.elided[1, parent] if ported else 0.0
-    settled = path.energy[level] - copies * g.elided[0, parent]
-    settled -= float(s.level[level, PARTS_APART] - 1) * g.copy_costs[level]
+    settled = path.energy[level] - _counted_off(c, g, path, s, level, OF_ENERGY)
+    front, enough = goal.kind[0] == FRONT, np.inf
+    if not front:
+        enough = goal.limit[0] * (1.0 + SURE)
+        if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
+            enough = min(enough, found.value[found.many[0] - 1])
     for b in range(spreads):
         cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
@@ -101,33 +102,55 @@ def _bound(
         cycles = max(float(least_cycles), cycles)
         if cycles > float(g.most_cycles[0]):
             continue
-        energy, port = settled, known
-        for way in range(path.context.shape[1]):
-            weight = path.weight[level, way]
-            if weight > 0.0:
-                first = base + path.context[level, way] * g.statuses[inside, level] * spreads * total
-                for k in range(pieces):
-                    at = first + (path.mix[k] * spreads + b) * total + shape
-                    energy += weight * path.mix_weight[k] * g.values[at]
-                    if ported:
-                        port += weight * path.mix_weight[k] * g.port[at]
-        if ported and energy < np.inf:
-            cycles = max(cycles, np.ceil(port * (1.0 - SURE)))
-            if cycles > float(g.most_cycles[0]):
-                continue
+        first = base + b * total + shape
+        energy = settled + _mixed(g, path, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
         energy = max(energy, path.energy[level])
-        if goal.kind[0] == FRONT:
-            energy, cycles = max(energy, goal.floor[0]), max(cycles, goal.floor[1])
-            path.column[ENERGY], path.column[CYCLES] = energy, cycles
-            path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
-            path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
-            if not dominated(goal, found, path.column):
-                best = min(best, energy * cycles)
-        else:
-            best = min(best, value_of(goal, energy, cycles))
+        p, ports = 0, 0 if goal.energy_only[0] else g.ports.shape[0]
+        while True:
+            if front:
+                energy, cycles = max(energy, goal.floor[0]), max(cycles, goal.floor[1])
+                path.column[ENERGY], path.column[CYCLES] = energy, cycles
+                path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
+                path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
+                value = np.inf if dominated(goal, found, path.column) else energy * cycles
+            else:
+                value = value_of(goal, energy, cycles)
+            if p == ports or value >= best or value > enough:  # what ports need makes no difference then
+                break
+            port = known_port_cycles(c, g, path, s, level, p) - _counted_off(c, g, path, s, level, p + 1)
+            port += _mixed(g, path, g.port[p], level, inside, first, pieces)
+            least = np.ceil(port / most_instances(g, s, level, g.ports[p, 0]) * (1.0 - SURE))
+            p += 1
+            if least > float(g.most_cycles[0]):
+                value = np.inf
+                break
+            cycles = max(cycles, least)
+        best = min(best, value)
     return float(best)
+
+
+@inline
+def _counted_off(c: Constants, g: Guide, path: Path, s: Detail, level: int, cost: int) -> float:
+    """What is counted too much for reads of an output that has no older value yet: of energy (0), or of a port."""
+    parent = path.parent[level, c.output[0]]
+    found = float(s.level[parent, PARTS_APART]) * g.elided[cost, parent]
+    return float(found + float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level])
+
+
+@inline
+def _mixed(g: Guide, path: Path, values: Floats, level: int, inside: int, first: int, pieces: int) -> float:
+    """Cost to go of a node, mixed from entries of a table; `first`: where its class of spread and its shape are."""
+    total = 0.0
+    step = g.spreads[level] * g.fits.shape[1]
+    for way in range(path.context.shape[1]):
+        weight = path.weight[level, way]
+        if weight > 0.0:
+            at = first + path.context[level, way] * g.statuses[inside, level] * step
+            for k in range(pieces):
+                total += weight * path.mix_weight[k] * values[at + path.mix[k] * step]
+    return total
 
 
 @inline
@@ -154,7 +177,7 @@ def _passes(goal: Goal, found: Found, bound: float) -> bool:
     return True
 
 
-@inner
+@internal
 def next_block(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
 ) -> bool:
@@ -202,7 +225,7 @@ def next_block(
             return True
 
 
-@inner
+@internal
 def _block_bound(
     c: Constants,
     shapes: Shapes,
@@ -265,7 +288,7 @@ def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
     return True
 
 
-@inner
+@internal
 def next_spread(
     c: Constants,
     shapes: Shapes,
@@ -324,7 +347,7 @@ def next_spread(
             return True
 
 
-@inner
+@internal
 def _settle(
     c: Constants,
     shapes: Shapes,
@@ -372,7 +395,7 @@ def _settle(
     enter(goal, found, m, path.column, path.ways[levels])
 
 
-@inner
+@internal
 def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int) -> bool:
     """Whether the words at the outermost level are settled by the tiles of a level and all around; then count them."""
     for t in range(c.whole.shape[0]):
@@ -382,7 +405,7 @@ def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int)
     return True
 
 
-@inner
+@internal
 def _settle_remainders(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
 ) -> None:
@@ -398,7 +421,7 @@ def _settle_remainders(
     enter(goal, found, m, path.column, path.ways[c.fanout.shape[0]])
 
 
-@inner
+@internal
 def _leaves_remainders(c: Constants, m: Batch) -> bool:
     for d in range(c.bounds.shape[0]):
         product = 1

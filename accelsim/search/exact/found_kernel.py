@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from accelsim.model.encode import Batch, Bools, Floats, Ints
-from accelsim.model.jit import inline, inner
+from accelsim.model.jit import inline, internal
 
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
@@ -66,7 +66,7 @@ def value_of(goal: Goal, energy: float, cycles: float) -> float:
     return float(energy**a * cycles**b)
 
 
-@inner
+@internal
 def dominated(goal: Goal, found: Found, column: Floats) -> bool:
     """Whether a mapping found already is at least as good in every column of a front; column : float64[4]."""
     for i in range(found.many[0]):
@@ -78,7 +78,7 @@ def dominated(goal: Goal, found: Found, column: Floats) -> bool:
     return False
 
 
-@inner
+@internal
 def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -> None:
     """Enter a valid mapping if it is wanted.
 
@@ -121,7 +121,7 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -
     found.many[0] = min(room, found.many[0] + 1)
 
 
-@inner
+@internal
 def _known(found: Found, mapping: Batch, value: float) -> bool:
     """Whether a mapping stands in the list already: two orders that were looked at may be one."""
     known = False
@@ -130,7 +130,7 @@ def _known(found: Found, mapping: Batch, value: float) -> bool:
     return known
 
 
-@inner
+@internal
 def _same(best: Batch, i: int, mapping: Batch) -> bool:
     for lv in range(best.order.shape[1]):
         for d in range(best.order.shape[2]):
@@ -144,7 +144,7 @@ def _same(best: Batch, i: int, mapping: Batch) -> bool:
     return True
 
 
-@inner
+@internal
 def _drop_dominated(goal: Goal, found: Found, column: Floats) -> int:
     """Drop what a mapping is at least as good as in every column; returns how many are left."""
     left = 0
@@ -159,7 +159,7 @@ def _drop_dominated(goal: Goal, found: Found, column: Floats) -> int:
     return left
 
 
-@inner
+@internal
 def _write(source: Batch, i: int, target: Batch, j: int) -> None:
     for lv in range(source.order.shape[1]):
         for d in range(source.order.shape[2]):
@@ -169,7 +169,7 @@ def _write(source: Batch, i: int, target: Batch, j: int) -> None:
             target.keep[j, lv, t] = source.keep[i, lv, t]
 
 
-@inner
+@internal
 def _copy(found: Found, i: int, j: int) -> None:
     if i == j:
         return

@@ -9,20 +9,20 @@ import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import SAFE, Floats, Ints
-from accelsim.search.exact.bounds import Bounds
+from accelsim.search.exact.bounds import Bounds, Port
 from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_options
 
 
-def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = False) -> Guide:
+def make_guide(bounds: Bounds, ports: list[tuple[Port, Bounds]], every: bool, alike: bool = False) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
     ----------
-    port : Bounds, optional
-        Cost-to-go tables in cycles of the outermost port, which tell no spreads apart, if that has a limit.
+    ports : list of (Port, Bounds)
+        Cost-to-go tables in cycles of ports; they tell as many spreads apart as those of energy, or none.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
@@ -66,7 +66,10 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
     return Guide(
         in_time=grid.in_time,
         values=bounds.values,
-        port=np.zeros(0) if port is None else _for_each_spread(port, bounds),
+        ports=np.array([[port.level, port.number] for port, _ in ports], np.int64).reshape(-1, 2),
+        port=np.array([_for_each_spread(table, bounds) for _, table in ports]).reshape(
+            len(ports), bounds.values.size if ports else 0
+        ),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -96,8 +99,9 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
         start=np.array([_certain_energy(grid)]),
-        elided=np.array([each.elided if each else np.zeros(levels) for each in (bounds, port)]),
-        copy_costs=bounds.copy_costs,
+        elided=np.array([each.elided for each in (bounds, *(table for _, table in ports))]),
+        copy_costs=np.array([each.copy_costs for each in (bounds, *(table for _, table in ports))]),
+        widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=_needed_words(space),
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
@@ -106,7 +110,7 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
 
 
 def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
-    """Tables that tell no spreads apart, laid out as others that do."""
+    """Tables that may tell no spreads apart, laid out as others that do."""
     found, first = np.zeros(len(bounds.values)), 0
     for table, like in zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True):
         values = found[first : first + like.values.size].reshape(like.values.shape)

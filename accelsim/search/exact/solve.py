@@ -18,7 +18,7 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
-from accelsim.search.exact.bounds import least_energies, make_bounds, outer_port_cycles
+from accelsim.search.exact.bounds import least_energies, limited_ports, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, WITHIN, Found, Goal
 from accelsim.search.exact.guide import make_guide
@@ -39,7 +39,9 @@ DIVE_SECONDS = 0.1
 LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
-"""Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
+"""Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes.
+
+Then each port that has a limit has tables of its own, otherwise only the outermost one."""
 
 
 @dataclass(slots=True)
@@ -146,11 +148,14 @@ class Solver:
         every = every or _may_slide_in_array(space)
         self.space, self.workers = space, workers
         self.grid = make_grid(space)
-        spreads = 1 if not cycles else MORE_SPREADS if self.grid.shapes.total <= FEW_SHAPES else SPREADS
+        few = self.grid.shapes.total <= FEW_SHAPES
+        spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
-        port = outer_port_cycles(self.grid) if cycles else None
-        slow = None if port is None else make_bounds(self.grid, 1, port, deadline)
-        self.guide = make_guide(self.bounds, slow, every, alike)
+        ports = limited_ports(self.grid) if cycles else []
+        if not few or self.grid.shapes.ragged.any():
+            ports = [port for port in ports if port.level == 0][:1]
+        tables = [(port, make_bounds(self.grid, spreads if few else 1, port.cycles, deadline)) for port in ports]
+        self.guide = make_guide(self.bounds, tables, every, alike)
         self.stop = np.zeros(1, np.int64)
 
     def _path(self) -> Path:
