@@ -558,6 +558,25 @@ class Port:
     cycles: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class PortBounds:
+    """Cost-to-go tables of a port, in cycles, and of energy with these cycles at a price; all ports have those or none.
+
+    Attributes
+    ----------
+    port : Port
+    cycles : Bounds
+    price : float
+        pJ for a cycle of one instance.
+    priced : Bounds, optional
+    """
+
+    port: Port
+    cycles: Bounds
+    price: float = 0.0
+    priced: Bounds | None = None
+
+
 def limited_ports(grid: Grid) -> list[Port]:
     """All ports that have a limit, from the outermost level inwards."""
     c = grid.space.encoded.constants
@@ -596,3 +615,33 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
         If they are not filled by the deadline.
     """
     return BoundsMaker(grid, spreads, pj, deadline).make()
+
+
+def make_port_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float | None) -> list[PortBounds]:
+    """Fill tables of each port, with the price of a cycle at which energy and cycles weigh the same in their product.
+
+    Parameters
+    ----------
+    bounds : Bounds
+        Tables of energy.
+    ports : list of Port
+    spreads, deadline
+        As for `make_bounds`.
+    """
+    grid = bounds.grid
+    tables = [make_bounds(grid, spreads, port.cycles, deadline) for port in ports]
+    widest = np.cumprod([1.0, *(float(np.max(options.spread, initial=1)) for options in grid.options)])
+    encoded = grid.space.encoded
+    macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
+    energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0].min(axis=1)
+    cycles = macs * mac_cycles / bounds.around[0].edges
+    for port, table in zip(ports, tables, strict=True):
+        cycles = np.maximum(cycles, table.around[0].values[0, 0].min(axis=1) / widest[port.level])
+    best = int(np.argmin(energy * cycles))
+    prices = [float(energy[best] / cycles[best] / widest[port.level]) for port in ports]
+    if not all(map(math.isfinite, prices)) or min(prices, default=0.0) <= 0.0:
+        return [PortBounds(port, table) for port, table in zip(ports, tables, strict=True)]
+    return [
+        PortBounds(port, table, price, make_bounds(grid, spreads, bounds.pj + price * port.cycles, deadline))
+        for port, table, price in zip(ports, tables, prices, strict=True)
+    ]

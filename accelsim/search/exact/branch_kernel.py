@@ -23,6 +23,7 @@ from accelsim.search.exact.found_kernel import (
     WORDS,
     Found,
     Goal,
+    all_dominated,
     dominated,
     enter,
     value_of,
@@ -85,7 +86,7 @@ def _bound(
     base = g.inside[level] if inside else g.around[level]
     spreads, total = g.spreads[level], shapes.box.shape[1]
     least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
-    best = np.inf
+    best, most = np.inf, float(g.most_cycles[0])
     if least_words(c, g, path, level) > g.most_words[0]:
         return best
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
@@ -100,35 +101,65 @@ def _bound(
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, path, s, level, inside, g.edges[level, b], cycles)
         cycles = max(float(least_cycles), cycles)
-        if cycles > float(g.most_cycles[0]):
+        if cycles > most:
             continue
         first = base + b * total + shape
         energy = settled + _mixed(g, path, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
         energy = max(energy, path.energy[level])
-        p, ports = 0, 0 if goal.energy_only[0] else g.ports.shape[0]
-        while True:
-            if front:
-                energy, cycles = max(energy, goal.floor[0]), max(cycles, goal.floor[1])
-                path.column[ENERGY], path.column[CYCLES] = energy, cycles
-                path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
-                path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
-                value = np.inf if dominated(goal, found, path.column) else energy * cycles
+        if front:
+            energy, cycles = max(energy, goal.floor[0]), max(cycles, goal.floor[1])
+            path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
+            path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
+        value = _value_or_beaten(goal, found, path, energy, cycles)
+        p, tables = 0, 0 if goal.energy_only[0] else g.port.shape[0]
+        while p < tables and value < best and value <= enough:  # else what ports need makes no difference
+            port, traded = p % g.ports.shape[0], p >= g.ports.shape[0]
+            least = _mixed(g, path, g.port[p], level, inside, first, pieces) - _counted_off(c, g, path, s, level, p + 1)
+            known, many = known_port_cycles(c, g, path, s, level, port), most_instances(g, s, level, g.ports[port, 0])
+            if traded:
+                least += path.energy[level] + g.price[port] * known
+                priced = _value_at_price(goal, found, path, energy, cycles, least, g.price[port] * many, most)
+                value = max(value, priced)
             else:
-                value = value_of(goal, energy, cycles)
-            if p == ports or value >= best or value > enough:  # what ports need makes no difference then
-                break
-            port = known_port_cycles(c, g, path, s, level, p) - _counted_off(c, g, path, s, level, p + 1)
-            port += _mixed(g, path, g.port[p], level, inside, first, pieces)
-            least = np.ceil(port / most_instances(g, s, level, g.ports[p, 0]) * (1.0 - SURE))
+                cycles = max(cycles, np.ceil((known + least) / many * (1.0 - SURE)))
+                value = _value_or_beaten(goal, found, path, energy, cycles) if cycles <= most else np.inf
             p += 1
-            if least > float(g.most_cycles[0]):
-                value = np.inf
-                break
-            cycles = max(cycles, least)
         best = min(best, value)
     return float(best)
+
+
+@inline
+def _value_or_beaten(goal: Goal, found: Found, path: Path, energy: float, cycles: float) -> float:
+    """Value of energy and cycles; in a front infinite, if a mapping found is as good."""
+    if goal.kind[0] != FRONT:
+        return value_of(goal, energy, cycles)
+    path.column[ENERGY], path.column[CYCLES] = energy, cycles
+    return float(np.inf) if dominated(goal, found, path.column) else energy * cycles
+
+
+@internal
+def _value_at_price(
+    goal: Goal, found: Found, path: Path, energy: float, cycles: float, total: float, price: float, most: float
+) -> float:
+    """Least value of completions whose energy is at least `energy` and `total - price * cycles`; docs/exact.md.
+
+    Parameters
+    ----------
+    energy, cycles : float
+        What all completions have at least.
+    most : float
+        Cycles that are allowed.
+    """
+    total *= 1.0 - SURE
+    above = total - price * cycles
+    if above <= energy:
+        return 0.0
+    if goal.kind[0] == FRONT:
+        return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
+    end = min((total - energy) / price, most)
+    return float(min(value_of(goal, above, cycles), value_of(goal, max(energy, total - price * end), end)))
 
 
 @inline

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from accelsim.model.encode import Batch, Bools, Floats, Ints
 from accelsim.model.jit import inline, internal
 
@@ -76,6 +78,30 @@ def dominated(goal: Goal, found: Found, column: Floats) -> bool:
         if better:
             return True
     return False
+
+
+@internal
+def all_dominated(goal: Goal, found: Found, energy: float, cycles: float, total: float, price: float) -> bool:
+    """Whether mappings found beat every energy and cycles of at least so much, and energy + price * cycles of `total`.
+
+    For a front of energy and cycles. From the fewest cycles on: the mapping of least energy that is fast enough beats
+    all up to the cycles at which as little energy is possible.
+    """
+    if goal.columns.shape[0] != 2 or goal.columns[0] + goal.columns[1] != ENERGY + CYCLES:
+        return False
+    while True:
+        least, next_least = max(energy, total - price * cycles) * (1.0 + SURE), np.inf
+        for i in range(found.many[0]):
+            if found.column[i, CYCLES] <= cycles * (1.0 + SURE):
+                next_least = min(next_least, found.column[i, ENERGY])
+        if next_least > least:
+            return False
+        if next_least <= energy:
+            return True
+        further = (total - next_least) / price
+        if further <= cycles:
+            return False
+        cycles = further
 
 
 @internal

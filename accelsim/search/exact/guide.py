@@ -9,26 +9,27 @@ import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import SAFE, Floats, Ints
-from accelsim.search.exact.bounds import Bounds, Port
+from accelsim.search.exact.bounds import Bounds, PortBounds
 from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_options
 
 
-def make_guide(bounds: Bounds, ports: list[tuple[Port, Bounds]], every: bool, alike: bool = False) -> Guide:
+def make_guide(bounds: Bounds, ports: list[PortBounds], every: bool, alike: bool = False) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
     ----------
-    ports : list of (Port, Bounds)
-        Cost-to-go tables in cycles of ports; they tell as many spreads apart as those of energy, or none.
+    ports : list of PortBounds
+        Their tables tell as many spreads apart as those of energy, or none.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
         Of orders that cost the same look at one, for all.
     """
     grid, structure = bounds.grid, bounds.structure
+    costs = [bounds, *(each.cycles for each in ports), *(each.priced for each in ports if each.priced)]
     space = grid.space
     encoded, c = space.encoded, space.encoded.constants
     levels, tensors = len(c.fanout), len(encoded.tensors)
@@ -66,10 +67,9 @@ def make_guide(bounds: Bounds, ports: list[tuple[Port, Bounds]], every: bool, al
     return Guide(
         in_time=grid.in_time,
         values=bounds.values,
-        ports=np.array([[port.level, port.number] for port, _ in ports], np.int64).reshape(-1, 2),
-        port=np.array([_for_each_spread(table, bounds) for _, table in ports]).reshape(
-            len(ports), bounds.values.size if ports else 0
-        ),
+        ports=np.array([[each.port.level, each.port.number] for each in ports], np.int64).reshape(-1, 2),
+        port=np.stack([_for_each_spread(each, bounds) for each in costs[1:]]) if ports else np.zeros((0, 0)),
+        price=np.array([each.price for each in ports], np.float64),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -99,8 +99,8 @@ def make_guide(bounds: Bounds, ports: list[tuple[Port, Bounds]], every: bool, al
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
         start=np.array([_certain_energy(grid)]),
-        elided=np.array([each.elided for each in (bounds, *(table for _, table in ports))]),
-        copy_costs=np.array([each.copy_costs for each in (bounds, *(table for _, table in ports))]),
+        elided=np.array([each.elided for each in costs]),
+        copy_costs=np.array([each.copy_costs for each in costs]),
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=_needed_words(space),
         deepest=np.array(bounds.deepest, np.int64),

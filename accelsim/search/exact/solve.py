@@ -18,7 +18,7 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
-from accelsim.search.exact.bounds import least_energies, limited_ports, make_bounds
+from accelsim.search.exact.bounds import PortBounds, least_energies, limited_ports, make_bounds, make_port_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, WITHIN, Found, Goal
 from accelsim.search.exact.guide import make_guide
@@ -152,9 +152,11 @@ class Solver:
         spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
         ports = limited_ports(self.grid) if cycles else []
-        if not few or self.grid.shapes.ragged.any():
-            ports = [port for port in ports if port.level == 0][:1]
-        tables = [(port, make_bounds(self.grid, spreads if few else 1, port.cycles, deadline)) for port in ports]
+        if few and not self.grid.shapes.ragged.any():
+            tables = make_port_bounds(self.bounds, ports, spreads, deadline)
+        else:
+            outer = [port for port in ports if port.level == 0][:1]
+            tables = [PortBounds(port, make_bounds(self.grid, 1, port.cycles, deadline)) for port in outer]
         self.guide = make_guide(self.bounds, tables, every, alike)
         self.stop = np.zeros(1, np.int64)
 
