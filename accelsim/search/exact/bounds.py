@@ -559,22 +559,21 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class PortBounds:
-    """Cost-to-go tables of a port, in cycles, and of energy with these cycles at a price; all ports have those or none.
+class MixedBounds:
+    """Cost-to-go tables of port cycles, each at a price, and of energy too if `with_energy`.
 
     Attributes
     ----------
-    port : Port
-    cycles : Bounds
-    price : float
-        pJ for a cycle of one instance.
-    priced : Bounds, optional
+    bounds : Bounds
+        [pJ], or [cycles] without energy.
+    price : tuple of float
+        For each port, of a cycle of one instance.
+    with_energy : bool
     """
 
-    port: Port
-    cycles: Bounds
-    price: float = 0.0
-    priced: Bounds | None = None
+    bounds: Bounds
+    price: tuple[float, ...]
+    with_energy: bool = False
 
 
 def limited_ports(grid: Grid) -> list[Port]:
@@ -617,8 +616,10 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
     return BoundsMaker(grid, spreads, pj, deadline).make()
 
 
-def make_port_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float | None) -> list[PortBounds]:
-    """Fill tables of each port, with the price of a cycle at which energy and cycles weigh the same in their product.
+def mix_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float | None) -> list[MixedBounds]:
+    """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
+
+    With energy, cycles have the price at which both weigh the same where their product is least.
 
     Parameters
     ----------
@@ -629,19 +630,26 @@ def make_port_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: 
         As for `make_bounds`.
     """
     grid = bounds.grid
-    tables = [make_bounds(grid, spreads, port.cycles, deadline) for port in ports]
+    encoded, count = grid.space.encoded, len(ports)
     widest = np.cumprod([1.0, *(float(np.max(options.spread, initial=1)) for options in grid.options)])
-    encoded = grid.space.encoded
+    each = [1.0 / float(widest[port.level]) for port in ports]  # of all cycles, what an instance has of them at least
+
+    def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
+        costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
+        return MixedBounds(make_bounds(grid, spreads, costs + bounds.pj * with_energy, deadline), price, with_energy)
+
+    def only(at: int, price: float) -> tuple[float, ...]:
+        return tuple(price * (k == at) for k in range(count))
+
+    found = [mix(only(k, each[k])) for k in range(count)]
+    found += [mix(tuple(map(sum, zip(only(0, each[0]), only(k, each[k]), strict=True)))) for k in range(1, count)]
     macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
     energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0].min(axis=1)
     cycles = macs * mac_cycles / bounds.around[0].edges
-    for port, table in zip(ports, tables, strict=True):
-        cycles = np.maximum(cycles, table.around[0].values[0, 0].min(axis=1) / widest[port.level])
-    best = int(np.argmin(energy * cycles))
-    prices = [float(energy[best] / cycles[best] / widest[port.level]) for port in ports]
-    if not all(map(math.isfinite, prices)) or min(prices, default=0.0) <= 0.0:
-        return [PortBounds(port, table) for port, table in zip(ports, tables, strict=True)]
-    return [
-        PortBounds(port, table, price, make_bounds(grid, spreads, bounds.pj + price * port.cycles, deadline))
-        for port, table, price in zip(ports, tables, prices, strict=True)
-    ]
+    for table in found[:count]:
+        cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0].min(axis=1))
+    products = energy * cycles
+    best = int(np.argmin(products))
+    if 0.0 < products[best] < math.inf:
+        found += [mix(only(k, float(energy[best] / cycles[best]) * each[k]), with_energy=True) for k in range(count)]
+    return found

@@ -58,7 +58,7 @@ from accelsim.search.exact.shapes import Shapes
 
 TIME, SPACE = 0, 1
 AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.int64(0)
-"""The two kinds of table, one set of statuses, no port; functions would compile anew for each plain integer."""
+"""The two kinds of table, one set of statuses, of energy; functions would compile anew for each plain integer."""
 NOT_ANYWAY: np.bool_ = np.bool_(False)
 FIRST: np.bool_ = np.bool_(True)
 FURTHER: np.bool_ = np.bool_(False)
@@ -113,19 +113,23 @@ def _bound(
             path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
             path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
         value = _value_or_beaten(goal, found, path, energy, cycles)
-        p, tables = 0, 0 if goal.energy_only[0] else g.port.shape[0]
-        while p < tables and value < best and value <= enough:  # else what ports need makes no difference
-            port, traded = p % g.ports.shape[0], p >= g.ports.shape[0]
-            least = _mixed(g, path, g.port[p], level, inside, first, pieces) - _counted_off(c, g, path, s, level, p + 1)
-            known, many = known_port_cycles(c, g, path, s, level, port), most_instances(g, s, level, g.ports[port, 0])
-            if traded:
-                least += path.energy[level] + g.price[port] * known
-                priced = _value_at_price(goal, found, path, energy, cycles, least, g.price[port] * many, most)
-                value = max(value, priced)
+        k, tables = 0, 0 if goal.energy_only[0] else g.mixed.shape[0]
+        while k < tables and value < best and value <= enough:  # else what ports need makes no difference
+            least = _mixed(g, path, g.mixed[k], level, inside, first, pieces) - _counted_off(
+                c, g, path, s, level, k + 1
+            )
+            price = 0.0
+            for p in range(g.ports.shape[0]):
+                if g.price[k, p] > 0.0:
+                    least += g.price[k, p] * known_port_cycles(c, g, path, s, level, p)
+                    price += g.price[k, p] * most_instances(g, s, level, g.ports[p, 0])
+            if g.with_energy[k]:
+                least += path.energy[level]
+                value = max(value, _value_at_price(goal, found, path, energy, cycles, least, price, most))
             else:
-                cycles = max(cycles, np.ceil((known + least) / many * (1.0 - SURE)))
+                cycles = max(cycles, np.ceil(least / price * (1.0 - SURE)))
                 value = _value_or_beaten(goal, found, path, energy, cycles) if cycles <= most else np.inf
-            p += 1
+            k += 1
         best = min(best, value)
     return float(best)
 
@@ -134,7 +138,7 @@ def _bound(
 def _value_or_beaten(goal: Goal, found: Found, path: Path, energy: float, cycles: float) -> float:
     """Value of energy and cycles; in a front infinite, if a mapping found is as good."""
     if goal.kind[0] != FRONT:
-        return value_of(goal, energy, cycles)
+        return float(value_of(goal, energy, cycles))
     path.column[ENERGY], path.column[CYCLES] = energy, cycles
     return float(np.inf) if dominated(goal, found, path.column) else energy * cycles
 
@@ -164,7 +168,7 @@ def _value_at_price(
 
 @inline
 def _counted_off(c: Constants, g: Guide, path: Path, s: Detail, level: int, cost: int) -> float:
-    """What is counted too much for reads of an output that has no older value yet: of energy (0), or of a port."""
+    """What is counted too much for reads of an output without an older value: of energy (0), or as `Guide.mixed`."""
     parent = path.parent[level, c.output[0]]
     found = float(s.level[parent, PARTS_APART]) * g.elided[cost, parent]
     return float(found + float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level])

@@ -9,19 +9,20 @@ import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import SAFE, Floats, Ints
-from accelsim.search.exact.bounds import Bounds, PortBounds
+from accelsim.search.exact.bounds import Bounds, MixedBounds, Port
 from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_options
 
 
-def make_guide(bounds: Bounds, ports: list[PortBounds], every: bool, alike: bool = False) -> Guide:
+def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], every: bool, alike: bool = False) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
     ----------
-    ports : list of PortBounds
+    ports : list of Port
+    mixed : list of MixedBounds
         Their tables tell as many spreads apart as those of energy, or none.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
@@ -29,7 +30,7 @@ def make_guide(bounds: Bounds, ports: list[PortBounds], every: bool, alike: bool
         Of orders that cost the same look at one, for all.
     """
     grid, structure = bounds.grid, bounds.structure
-    costs = [bounds, *(each.cycles for each in ports), *(each.priced for each in ports if each.priced)]
+    costs = [bounds, *(each.bounds for each in mixed)]
     space = grid.space
     encoded, c = space.encoded, space.encoded.constants
     levels, tensors = len(c.fanout), len(encoded.tensors)
@@ -67,9 +68,10 @@ def make_guide(bounds: Bounds, ports: list[PortBounds], every: bool, alike: bool
     return Guide(
         in_time=grid.in_time,
         values=bounds.values,
-        ports=np.array([[each.port.level, each.port.number] for each in ports], np.int64).reshape(-1, 2),
-        port=np.stack([_for_each_spread(each, bounds) for each in costs[1:]]) if ports else np.zeros((0, 0)),
-        price=np.array([each.price for each in ports], np.float64),
+        ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
+        mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]) if mixed else np.zeros((0, 0)),
+        price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
+        with_energy=np.array([each.with_energy for each in mixed], np.bool_),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,

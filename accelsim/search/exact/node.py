@@ -15,13 +15,13 @@ class Guide(NamedTuple):
     """The map space and its cost-to-go tables.
 
     in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and number
-    of the ports that have tables of their own; port : float64[2 * P, *], these, like `values` in cycles of all
-    instances together, then the same of energy and cycles at a price; price : float64[P], pJ for such a cycle; around,
-    inside : int64[L], where the tables of a level begin; edges : float64[L + 1, B], spreads of each table, the last
-    repeated; spreads : int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners,
-    -1 if there is none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and
-    tensor; status : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles;
-    statuses : int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1];
+    of ports; mixed : float64[M, *], more tables like `values`, of port cycles of all instances together, each at its
+    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles]; around, inside :
+    int64[L], where the tables of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated;
+    spreads : int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if
+    there is none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor;
+    status : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
+    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1];
     option_x, option_y, option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
     S]; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles :
     int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D +
@@ -29,8 +29,8 @@ class Guide(NamedTuple):
     orders it stands; every_first :
     int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
     window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
-    elided : float64[1 + 2 * P, L], what it costs to read the whole output at a level once, in energy and as `port`;
-    copy_costs : float64[1 + 2 * P, L + 1], what the tables further in count off at most for each further copy of the
+    elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and as `mixed`;
+    copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy of the
     output; widest : float64[L], children in use below a level at most;
     needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
     that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave;
@@ -40,8 +40,9 @@ class Guide(NamedTuple):
     in_time: Bools
     values: Floats
     ports: Ints
-    port: Floats
+    mixed: Floats
     price: Floats
+    with_energy: Bools
     around: Ints
     inside: Ints
     edges: Floats

@@ -18,7 +18,7 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
-from accelsim.search.exact.bounds import PortBounds, least_energies, limited_ports, make_bounds, make_port_bounds
+from accelsim.search.exact.bounds import MixedBounds, least_energies, limited_ports, make_bounds, mix_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, WITHIN, Found, Goal
 from accelsim.search.exact.guide import make_guide
@@ -39,9 +39,10 @@ DIVE_SECONDS = 0.1
 LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
-"""Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes.
-
-Then each port that has a limit has tables of its own, otherwise only the outermost one."""
+"""Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
+FEW_ENTRIES = 2_000_000
+"""If the tables of energy have at most so many entries, there are tables of all ports too, and of ports and energy
+mixed; else of the outermost port only."""
 
 
 @dataclass(slots=True)
@@ -152,12 +153,12 @@ class Solver:
         spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
         ports = limited_ports(self.grid) if cycles else []
-        if few and not self.grid.shapes.ragged.any():
-            tables = make_port_bounds(self.bounds, ports, spreads, deadline)
+        if self.bounds.values.size > FEW_ENTRIES or self.grid.shapes.ragged.any():
+            ports = [port for port in ports if port.level == 0][:1]
+            mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in ports]
         else:
-            outer = [port for port in ports if port.level == 0][:1]
-            tables = [PortBounds(port, make_bounds(self.grid, 1, port.cycles, deadline)) for port in outer]
-        self.guide = make_guide(self.bounds, tables, every, alike)
+            mixed = mix_bounds(self.bounds, ports, spreads, deadline)
+        self.guide = make_guide(self.bounds, ports, mixed, every, alike)
         self.stop = np.zeros(1, np.int64)
 
     def _path(self) -> Path:
