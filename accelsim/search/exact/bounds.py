@@ -616,6 +616,11 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
     return BoundsMaker(grid, spreads, pj, deadline).make()
 
 
+def many_mixed(ports: list[Port]) -> int:
+    """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
+    return max(0, 3 * len(ports) - 1)
+
+
 def mix_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float | None) -> list[MixedBounds]:
     """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
 

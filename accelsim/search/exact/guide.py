@@ -21,16 +21,14 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
 
     Parameters
     ----------
-    ports : list of Port
-    mixed : list of MixedBounds
-        Their tables tell as many spreads apart as those of energy, or none.
+    ports, mixed
+        As for `with_mixed`.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
         Of orders that cost the same look at one, for all.
     """
     grid, structure = bounds.grid, bounds.structure
-    costs = [bounds, *(each.bounds for each in mixed)]
     space = grid.space
     encoded, c = space.encoded, space.encoded.constants
     levels, tensors = len(c.fanout), len(encoded.tensors)
@@ -65,13 +63,13 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
     first = [0, 0]
     for rows in keeps:
         first.append(first[-1] + len(rows))
-    return Guide(
+    guide = Guide(
         in_time=grid.in_time,
         values=bounds.values,
-        ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
-        mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]) if mixed else np.zeros((0, 0)),
-        price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
-        with_energy=np.array([each.with_energy for each in mixed], np.bool_),
+        ports=np.zeros((0, 2), np.int64),
+        mixed=np.zeros((0, 0)),
+        price=np.zeros((0, 0)),
+        with_energy=np.zeros(0, np.bool_),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -101,13 +99,36 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
         start=np.array([_certain_energy(grid)]),
-        elided=np.array([each.elided for each in costs]),
-        copy_costs=np.array([each.copy_costs for each in costs]),
+        elided=bounds.elided[None],
+        copy_costs=bounds.copy_costs[None],
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=_needed_words(space),
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
         most_words=np.array([SAFE], np.int64),
+    )
+    return with_mixed(guide, bounds, ports, mixed) if mixed else guide
+
+
+def with_mixed(guide: Guide, bounds: Bounds, ports: list[Port], mixed: list[MixedBounds]) -> Guide:
+    """The same with other tables of ports.
+
+    Parameters
+    ----------
+    bounds : Bounds
+        Tables of energy.
+    ports : list of Port
+    mixed : list of MixedBounds
+        Their tables tell as many spreads apart as those of energy, or none.
+    """
+    costs = [bounds, *(each.bounds for each in mixed)]
+    return guide._replace(
+        ports=np.array([[port.level, port.number] for port in ports], np.int64),
+        mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]),
+        price=np.array([each.price for each in mixed]),
+        with_energy=np.array([each.with_energy for each in mixed], np.bool_),
+        elided=np.array([each.elided for each in costs]),
+        copy_costs=np.array([each.copy_costs for each in costs]),
     )
 
 

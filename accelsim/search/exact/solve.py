@@ -18,10 +18,10 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
-from accelsim.search.exact.bounds import MixedBounds, least_energies, limited_ports, make_bounds, mix_bounds
+from accelsim.search.exact.bounds import MixedBounds, least_energies, limited_ports, make_bounds, many_mixed, mix_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, WITHIN, Found, Goal
-from accelsim.search.exact.guide import make_guide
+from accelsim.search.exact.guide import make_guide, with_mixed
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
 
@@ -40,9 +40,13 @@ LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
-FEW_ENTRIES = 2_000_000
-"""If the tables of energy have at most so many entries, there are tables of all ports too, and of ports and energy
-mixed; else of the outermost port only."""
+NODES_AN_ENTRY = 0.05
+"""After so many nodes for each entry of the tables of all ports, and of ports and energy mixed, these are made: the
+search has taken about as long as they take then. Before, there are tables of the outermost port only."""
+MOST_MIXED = 50_000_000
+"""Entries that these tables may have, at most."""
+MIX = "mix"
+"""Why a round ends if these tables are to be made."""
 
 
 @dataclass(slots=True)
@@ -150,15 +154,16 @@ class Solver:
         self.space, self.workers = space, workers
         self.grid = make_grid(space)
         few = self.grid.shapes.total <= FEW_SHAPES
-        spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
-        self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
+        self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
+        self.bounds = make_bounds(self.grid, self.spreads, least_energies(self.grid), deadline)
         ports = limited_ports(self.grid) if cycles else []
-        if self.bounds.values.size > FEW_ENTRIES or self.grid.shapes.ragged.any():
-            ports = [port for port in ports if port.level == 0][:1]
-            mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in ports]
-        else:
-            mixed = mix_bounds(self.bounds, ports, spreads, deadline)
-        self.guide = make_guide(self.bounds, ports, mixed, every, alike)
+        outer = [port for port in ports if port.level == 0][:1]
+        mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
+        self.guide = make_guide(self.bounds, outer, mixed, every, alike)
+        self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
+        self.mix_entries = many_mixed(ports) * self.bounds.values.size
+        if self.mix_entries > MOST_MIXED:
+            self.ports = []
         self.stop = np.zeros(1, np.int64)
 
     def _path(self) -> Path:
@@ -235,8 +240,6 @@ class Solver:
         """
         started = time.monotonic()
         self.stop[0] = 0
-        encoded = self.space.encoded
-        c, shapes = encoded.constants, self.grid.shapes
         goal = make_goal(
             kind, power, columns, level, floor=floor,
             energy_only=kind != FRONT and power[1] == 0.0 and not self._cycles_limited(),
@@ -244,40 +247,77 @@ class Solver:
         total = make_found(self.space, room)
         if seeds is not None:
             _merge(goal, total, seeds if kind == FRONT else _revalued(seeds, power))
-        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
-        many = root_bounds(c, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values)
-        order = np.argsort(values[:many], kind="stable")
-        begin, values = begin[:many][order], values[:many][order]
-        least = float(values[0]) if many else math.inf
-        outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, self.bounds.values.nbytes)
-        rounds = self._rounds(kind, least, limit)
-        if kind == BEST and many and not total.many[0] and deadline is not None and limit == math.inf:
+        begin, values = self._roots(goal, total)
+        least = float(values[0]) if len(values) else math.inf
+        outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
+        if kind == BEST and len(values) and not total.many[0] and deadline is not None and limit == math.inf:
             self._find_any(goal, total, begin, values)
-        for up_to in rounds:
+        tell = self._teller(on_poll, total, outcome)
+        stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+        if stop == MIX:
+            try:
+                self._mix(deadline)
+                begin, values = self._roots(goal, total)
+                least = float(values[0]) if len(values) else math.inf
+                outcome.bound = outcome.root_bound = max(outcome.bound, least)
+                stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+            except TimeoutError:
+                stop = "timeout"
+        outcome.stop = stop or "exhausted"
+        outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
+        outcome.table_bytes = self.bounds.values.nbytes + self.guide.mixed.nbytes
+        outcome.seconds = time.monotonic() - started
+        return outcome
+
+    def _roots(self, goal: Goal, total: Found) -> tuple[Ints, Floats]:
+        """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
+        goal.limit[0] = math.inf
+        encoded, shapes = self.space.encoded, self.grid.shapes
+        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
+        many = root_bounds(
+            encoded.constants, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values
+        )
+        order = np.argsort(values[:many], kind="stable")
+        return begin[:many][order], values[:many][order]
+
+    def _go_through(
+        self,
+        goal: Goal,
+        outcome: Outcome,
+        begin: Ints,
+        values: Floats,
+        limit: float,
+        deadline: float | None,
+        on_poll: Callable[[], None] | None,
+    ) -> str:
+        """Look through the root shapes in rounds; returns why it ended early, or nothing."""
+        kind, total, started = goal.kind[0], outcome.found, time.monotonic()
+        many, room = len(values), len(total.value)
+        for up_to in self._rounds(kind, float(values[0]) if many else math.inf, limit):
             goal.limit[0] = up_to
             total.open[0] = math.inf
             if room > 1 and kind == BEST:  # a round finds again what the one before found
                 total.many[0] = 0
             inside = int(np.searchsorted(values, up_to * (1 + 1e-11), side="right"))
-            stop = self._round(
-                goal, total, begin[:inside], values[:inside], deadline, self._teller(on_poll, total, outcome)
-            )
+            stop = self._round(goal, total, begin[:inside], values[:inside], deadline, on_poll)
             left = float(values[inside]) if inside < many else math.inf
             open_bound = min(float(total.open[0]), left)
             best = float(total.value[room - 1]) if total.many[0] == room else math.inf
-            if stop:
-                outcome.stop = stop
-                outcome.bound = max(outcome.bound, min(open_bound, best))
-                break
             outcome.bound = max(outcome.bound, min(open_bound, best))
+            if stop:
+                return stop
             outcome.rounds.append((up_to, time.monotonic() - started))
             if kind == BEST and total.many[0] == room and best <= up_to:
                 break
             if open_bound == math.inf:
                 break
-        outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
-        outcome.seconds = time.monotonic() - started
-        return outcome
+        return ""
+
+    def _mix(self, deadline: float | None) -> None:
+        """Make the tables of all ports, and of ports and energy mixed."""
+        ports, self.ports = self.ports, []
+        mixed = mix_bounds(self.bounds, ports, self.spreads, deadline)
+        self.guide = with_mixed(self.guide, self.bounds, ports, mixed)
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
         """Limits of the rounds of a search."""
@@ -378,6 +418,9 @@ class Solver:
         size = len(begin) if self.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
+                if self._mixing_pays(goal, total):
+                    stop = MIX
+                    break
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
                 parts = [self._copy_of(total) for _ in range(pieces)]
@@ -396,6 +439,12 @@ class Solver:
         if first < len(begin):
             total.open[0] = min(total.open[0], float(values[first]))
         return stop
+
+    def _mixing_pays(self, goal: Goal, total: Found) -> bool:
+        """Whether the search takes so long that tables of all ports may help, and what it did can be done again."""
+        if not self.ports or goal.energy_only[0] or goal.kind[0] == WITHIN:
+            return False
+        return bool(total.tally[0] > NODES_AN_ENTRY * self.mix_entries)
 
     def _copy_of(self, total: Found) -> Found:
         """An empty tally with what was found so far, for one piece of a round."""
