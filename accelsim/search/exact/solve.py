@@ -20,7 +20,7 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
 from accelsim.search.exact.bounds import MixedBounds, least_energies, limited_ports, make_bounds, many_mixed, mix_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, WITHIN, Found, Goal
+from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
 from accelsim.search.exact.guide import make_guide, with_mixed
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
@@ -514,7 +514,8 @@ def _merge(goal: Goal, total: Found, part: Found) -> None:
         points = [rows[at][2].column[rows[at][3], columns] for at in chosen]
         kept: list[int] = []
         for i, mine in enumerate(points):
-            others = (np.all(o <= mine) and (np.any(o < mine) or j < i) for j, o in enumerate(points) if j != i)
+            more, less = mine * (1 + SURE), mine * (1 - SURE)  # equal but for rounding is no better
+            others = (np.all(o <= more) and (np.any(o < less) or j < i) for j, o in enumerate(points) if j != i)
             if not any(others):
                 kept.append(chosen[i])
         chosen = kept
