@@ -490,6 +490,13 @@ def root_bounds(
     return count
 
 
+@inline
+def _ends(goal: Goal, found: Found, stop: Ints) -> bool:
+    """Whether a search ends before it has looked through everything."""
+    found_any = goal.kind[0] == ANY and found.many[0] > 0
+    return bool(stop[0] != 0 or found.tally[0] > stop[1] or found.tally[4] != 0 or found_any)
+
+
 @jit
 def explore(
     c: Constants,
@@ -513,15 +520,15 @@ def explore(
         The shapes.
     bounds : float64[*]
         Their bounds.
-    stop : int64[1]
-        Ends it when not 0.
+    stop : int64[2]
+        The first ends it when not 0, the second after so many nodes.
     ragged : bool[D], or None
         Dimensions that may leave remainders; None: no dimension, and then what is only for these is not compiled.
     """
     levels, dims = c.fanout.shape[0], shapes.sizes.shape[0]
     begin_root(c, g, path, s)
     for root in range(begin.shape[0]):
-        if stop[0] or found.tally[4] or (goal.kind[0] == ANY and found.many[0]):
+        if _ends(goal, found, stop):
             found.open[0] = min(found.open[0], bounds[root])
             continue
         if not _passes(goal, found, bounds[root]):
@@ -533,7 +540,7 @@ def explore(
         path.cursor[0, ORDER], path.cursor[0, BEGUN] = -1, 0
         level, phase = ROOT, TIME
         while level >= 0:
-            if stop[0] or found.tally[4] or (goal.kind[0] == ANY and found.many[0]):
+            if _ends(goal, found, stop):
                 found.open[0] = min(found.open[0], bounds[root])
                 break
             if phase == TIME:

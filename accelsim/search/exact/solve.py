@@ -45,6 +45,7 @@ NODES_AN_ENTRY = 0.05
 search has taken about as long as they take then. Before, there are tables of the outermost port only."""
 MOST_MIXED = 50_000_000
 """Entries that these tables may have, at most."""
+NO_END = 1 << 62
 MIX = "mix"
 """Why a round ends if these tables are to be made."""
 
@@ -164,7 +165,7 @@ class Solver:
         self.mix_entries = many_mixed(ports) * self.bounds.values.size
         if self.mix_entries > MOST_MIXED:
             self.ports = []
-        self.stop = np.zeros(1, np.int64)
+        self.stop = np.array([0, NO_END], np.int64)
 
     def _path(self) -> Path:
         c = self.space.encoded.constants
@@ -239,7 +240,7 @@ class Solver:
             Mappings that other searches of the same space found.
         """
         started = time.monotonic()
-        self.stop[0] = 0
+        self.stop[:] = 0, NO_END
         goal = make_goal(
             kind, power, columns, level, floor=floor,
             energy_only=kind != FRONT and power[1] == 0.0 and not self._cycles_limited(),
@@ -364,7 +365,7 @@ class Solver:
         stop : str
             As in `Outcome`.
         """
-        self.stop[0] = 0
+        self.stop[:] = 0, NO_END
         self.limit_words(words)
         encoded, shapes = self.space.encoded, self.grid.shapes
         goal = make_goal(COUNT, (1.0, 0.0), (0, 1), 0, energy_only=True)
@@ -395,7 +396,7 @@ class Solver:
         goal.kind[0] = ANY
         for factor in (1.02, 1.2, 2.0, math.inf):
             goal.limit[0] = values[0] * factor
-            timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, lambda: self.stop.fill(1))
+            timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self._halt)
             timer.start()
             self._explore(goal, total, begin, values)
             timer.cancel()
@@ -403,6 +404,9 @@ class Solver:
             if total.many[0]:
                 break
         goal.kind[0] = BEST
+
+    def _halt(self) -> None:
+        self.stop[0] = 1
 
     def _round(
         self,
@@ -418,7 +422,8 @@ class Solver:
         size = len(begin) if self.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
-                if self._mixing_pays(goal, total):
+                self.stop[1] = self._nodes_without_mixing(goal)
+                if total.tally[0] > self.stop[1]:
                     stop = MIX
                     break
                 last = min(first + size, len(begin))
@@ -434,17 +439,19 @@ class Solver:
                 for job in jobs:
                     job.result()
                 for part in parts:
+                    if not stop and part.tally[0] > self.stop[1]:
+                        stop = MIX
                     _merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
             total.open[0] = min(total.open[0], float(values[first]))
         return stop
 
-    def _mixing_pays(self, goal: Goal, total: Found) -> bool:
-        """Whether the search takes so long that tables of all ports may help, and what it did can be done again."""
+    def _nodes_without_mixing(self, goal: Goal) -> int:
+        """Nodes after which tables of all ports may pay, if the search can begin again; they are made once."""
         if not self.ports or goal.energy_only[0] or goal.kind[0] == WITHIN:
-            return False
-        return bool(total.tally[0] > NODES_AN_ENTRY * self.mix_entries)
+            return NO_END
+        return int(NODES_AN_ENTRY * self.mix_entries)
 
     def _copy_of(self, total: Found) -> Found:
         """An empty tally with what was found so far, for one piece of a round."""
