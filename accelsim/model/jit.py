@@ -10,6 +10,7 @@ from numba import njit
 
 _OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}
 """No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
+_NO_WAY_IN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 _KERNELS = (
@@ -47,9 +48,14 @@ def jit(function: Any) -> Any:
     return njit(**_OPTIONS)(function)
 
 
+def internal(function: Any) -> Any:
+    """Compile a function that compiled ones alone call: the ways in from Python and C take longer than itself."""
+    return njit(**_OPTIONS, **_NO_WAY_IN)(function)
+
+
 def inline(function: Any) -> Any:
-    """Compile a function that the optimizer puts into each of its callers: passing the constants on costs more."""
-    return njit(**_OPTIONS, forceinline=True)(function)
+    """Compile as `internal`; the optimizer puts it into each of its callers, as passing the constants on costs more."""
+    return njit(**_OPTIONS, **_NO_WAY_IN, forceinline=True)(function)
 
 
 def merge(function: Any) -> Any:

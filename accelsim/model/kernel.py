@@ -33,7 +33,7 @@ from accelsim.model.detail import (
 )
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.entering import words_into
-from accelsim.model.jit import inline, jit, merge
+from accelsim.model.jit import inline, internal, jit, merge
 from accelsim.model.systolic import held_cycles
 from accelsim.model.windows import distinct_windows, seen_windows
 
@@ -127,7 +127,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
     return status
 
 
-@jit
+@internal
 def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
     """Status of a level by the partitions of all its nodes, of which `lv` is the first."""
     for role in range(c.partition.shape[1]):
@@ -141,7 +141,7 @@ def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
     return VALID
 
 
-@jit
+@internal
 def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
     """Status once it is known which levels hold partial sums."""
     held = 0

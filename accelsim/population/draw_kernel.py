@@ -15,7 +15,7 @@ from accelsim.mapspace.kernel import begin_stream, next_number, shuffle_orders
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.detail import PARTIAL, READS, USED, Detail
 from accelsim.model.encode import Batch, Bools, Constants, Floats, Ints
-from accelsim.model.jit import jit
+from accelsim.model.jit import internal, jit
 from accelsim.model.kernel import VALID, evaluate_one
 
 ENERGY, CYCLES, WORDS, UNITS = range(4)
@@ -52,7 +52,7 @@ class Ways(NamedTuple):
     shape: Ints
 
 
-@jit
+@internal
 def draw_valid(
     ways: Ways,
     space: SpaceArrays,
@@ -134,7 +134,7 @@ def draw_valid(
     shuffle_orders(space, stream, temporal, order)
 
 
-@jit
+@internal
 def _draw_room(ways: Ways, p: int, u: float, at: Ints) -> tuple[int, float]:
     """How many loops, or which product of bounds, by its share of the ways; and the ways before they are weighted."""
     dims = at.shape[0]
@@ -154,7 +154,7 @@ def _draw_room(ways: Ways, p: int, u: float, at: Ints) -> tuple[int, float]:
     return room, ways.sums[start + room]
 
 
-@jit
+@internal
 def _draw_keep(ways: Ways, p: int, u: float, at: Ints, keep: Bools) -> None:
     """One of the choices that fit, each as likely."""
     shape, many, first, last = 0, 0, ways.choice[p], ways.choice[p + 1]
@@ -182,7 +182,7 @@ def draw_batch(ways: Ways, space: SpaceArrays, key: np.uint64, numbers: Ints, ba
         )
 
 
-@jit
+@internal
 def _evaluate_column(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, column: Floats, b: int
 ) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.model.detail import DOWN, PARTIAL, PARTS_APART, READS, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
-from accelsim.model.jit import inline, jit
+from accelsim.model.jit import inline, internal, jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
     ANY,
@@ -23,6 +23,7 @@ from accelsim.search.exact.found_kernel import (
     WORDS,
     Found,
     Goal,
+    all_dominated,
     dominated,
     enter,
     value_of,
@@ -46,6 +47,7 @@ from accelsim.search.exact.node_kernel import (
     least_array_cycles,
     least_port_cycles,
     mix_statuses,
+    most_instances,
     next_mid,
     place,
     shape_of,
@@ -55,15 +57,15 @@ from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
 
 TIME, SPACE = 0, 1
-AROUND, WITHIN_TILE, ONE = np.int64(0), np.int64(1), np.int64(1)
-"""The two kinds of table, and one set of statuses; functions would compile anew for each plain integer."""
+AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.int64(0)
+"""The two kinds of table, one set of statuses, of energy; functions would compile anew for each plain integer."""
 NOT_ANYWAY: np.bool_ = np.bool_(False)
 FIRST: np.bool_ = np.bool_(True)
 FURTHER: np.bool_ = np.bool_(False)
 LAST = 1 << 30
 
 
-@jit
+@internal
 def _bound(
     c: Constants,
     shapes: Shapes,
@@ -84,50 +86,106 @@ def _bound(
     base = g.inside[level] if inside else g.around[level]
     spreads, total = g.spreads[level], shapes.box.shape[1]
     least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
-    best = np.inf
+    best, most = np.inf, float(g.most_cycles[0])
     if least_words(c, g, path, level) > g.most_words[0]:
         return best
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
-    ported = g.port.shape[0] > 0 and not goal.energy_only[0]
-    parent = path.parent[level, c.output[0]]
-    copies = float(s.level[parent, PARTS_APART])
-    known = known_port_cycles(c, path, level) - copies * g.elided[1, parent] if ported else 0.0
-    settled = path.energy[level] - copies * g.elided[0, parent]
-    settled -= float(s.level[level, PARTS_APART] - 1) * g.copy_costs[level]
+    settled = path.energy[level] - _counted_off(c, g, path, s, level, OF_ENERGY)
+    front, enough = goal.kind[0] == FRONT, np.inf
+    if not front:
+        enough = goal.limit[0] * (1.0 + SURE)
+        if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
+            enough = min(enough, found.value[found.many[0] - 1])
     for b in range(spreads):
         cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, path, s, level, inside, g.edges[level, b], cycles)
         cycles = max(float(least_cycles), cycles)
-        if cycles > float(g.most_cycles[0]):
+        if cycles > most:
             continue
-        energy, port = settled, known
-        for way in range(path.context.shape[1]):
-            weight = path.weight[level, way]
-            if weight > 0.0:
-                first = base + path.context[level, way] * g.statuses[inside, level] * spreads * total
-                for k in range(pieces):
-                    at = first + (path.mix[k] * spreads + b) * total + shape
-                    energy += weight * path.mix_weight[k] * g.values[at]
-                    if ported:
-                        port += weight * path.mix_weight[k] * g.port[at]
-        if ported and energy < np.inf:
-            cycles = max(cycles, np.ceil(port * (1.0 - SURE)))
-            if cycles > float(g.most_cycles[0]):
-                continue
+        first = base + b * total + shape
+        energy = settled + _mixed(g, path, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
         energy = max(energy, path.energy[level])
-        if goal.kind[0] == FRONT:
+        if front:
             energy, cycles = max(energy, goal.floor[0]), max(cycles, goal.floor[1])
-            path.column[ENERGY], path.column[CYCLES] = energy, cycles
             path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
             path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
-            if not dominated(goal, found, path.column):
-                best = min(best, energy * cycles)
-        else:
-            best = min(best, value_of(goal, energy, cycles))
+        value = _value_or_beaten(goal, found, path, energy, cycles)
+        k, tables = 0, 0 if goal.energy_only[0] else g.mixed.shape[0]
+        while k < tables and value < best and value <= enough:  # else what ports need makes no difference
+            least = _mixed(g, path, g.mixed[k], level, inside, first, pieces) - _counted_off(
+                c, g, path, s, level, k + 1
+            )
+            price = 0.0
+            for p in range(g.ports.shape[0]):
+                if g.price[k, p] > 0.0:
+                    least += g.price[k, p] * known_port_cycles(c, g, path, s, level, p)
+                    price += g.price[k, p] * most_instances(g, s, level, g.ports[p, 0])
+            if g.with_energy[k]:
+                least += path.energy[level]
+                value = max(value, _value_at_price(goal, found, path, energy, cycles, least, price, most))
+            else:
+                cycles = max(cycles, np.ceil(least / price * (1.0 - SURE)))
+                value = _value_or_beaten(goal, found, path, energy, cycles) if cycles <= most else np.inf
+            k += 1
+        best = min(best, value)
     return float(best)
+
+
+@inline
+def _value_or_beaten(goal: Goal, found: Found, path: Path, energy: float, cycles: float) -> float:
+    """Value of energy and cycles; in a front infinite, if a mapping found is as good."""
+    if goal.kind[0] != FRONT:
+        return float(value_of(goal, energy, cycles))
+    path.column[ENERGY], path.column[CYCLES] = energy, cycles
+    return float(np.inf) if dominated(goal, found, path.column) else energy * cycles
+
+
+@internal
+def _value_at_price(
+    goal: Goal, found: Found, path: Path, energy: float, cycles: float, total: float, price: float, most: float
+) -> float:
+    """Least value of completions whose energy is at least `energy` and `total - price * cycles`; docs/exact.md.
+
+    Parameters
+    ----------
+    energy, cycles : float
+        What all completions have at least.
+    most : float
+        Cycles that are allowed.
+    """
+    total *= 1.0 - SURE
+    above = total - price * cycles
+    if above <= energy:
+        return 0.0
+    if goal.kind[0] == FRONT:
+        return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
+    end = min((total - energy) / price, most)
+    return float(min(value_of(goal, above, cycles), value_of(goal, max(energy, total - price * end), end)))
+
+
+@inline
+def _counted_off(c: Constants, g: Guide, path: Path, s: Detail, level: int, cost: int) -> float:
+    """What is counted too much for reads of an output without an older value: of energy (0), or as `Guide.mixed`."""
+    parent = path.parent[level, c.output[0]]
+    found = float(s.level[parent, PARTS_APART]) * g.elided[cost, parent]
+    return float(found + float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level])
+
+
+@inline
+def _mixed(g: Guide, path: Path, values: Floats, level: int, inside: int, first: int, pieces: int) -> float:
+    """Cost to go of a node, mixed from entries of a table; `first`: where its class of spread and its shape are."""
+    total = 0.0
+    step = g.spreads[level] * g.fits.shape[1]
+    for way in range(path.context.shape[1]):
+        weight = path.weight[level, way]
+        if weight > 0.0:
+            at = first + path.context[level, way] * g.statuses[inside, level] * step
+            for k in range(pieces):
+                total += weight * path.mix_weight[k] * values[at + path.mix[k] * step]
+    return total
 
 
 @inline
@@ -154,7 +212,7 @@ def _passes(goal: Goal, found: Found, bound: float) -> bool:
     return True
 
 
-@jit
+@internal
 def next_block(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
 ) -> bool:
@@ -202,7 +260,7 @@ def next_block(
             return True
 
 
-@jit
+@internal
 def _block_bound(
     c: Constants,
     shapes: Shapes,
@@ -265,7 +323,7 @@ def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
     return True
 
 
-@jit
+@internal
 def next_spread(
     c: Constants,
     shapes: Shapes,
@@ -324,7 +382,7 @@ def next_spread(
             return True
 
 
-@jit
+@internal
 def _settle(
     c: Constants,
     shapes: Shapes,
@@ -372,7 +430,7 @@ def _settle(
     enter(goal, found, m, path.column, path.ways[levels])
 
 
-@jit
+@internal
 def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int) -> bool:
     """Whether the words at the outermost level are settled by the tiles of a level and all around; then count them."""
     for t in range(c.whole.shape[0]):
@@ -382,7 +440,7 @@ def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int)
     return True
 
 
-@jit
+@internal
 def _settle_remainders(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
 ) -> None:
@@ -398,7 +456,7 @@ def _settle_remainders(
     enter(goal, found, m, path.column, path.ways[c.fanout.shape[0]])
 
 
-@jit
+@internal
 def _leaves_remainders(c: Constants, m: Batch) -> bool:
     for d in range(c.bounds.shape[0]):
         product = 1
@@ -432,6 +490,13 @@ def root_bounds(
     return count
 
 
+@inline
+def _ends(goal: Goal, found: Found, stop: Ints) -> bool:
+    """Whether a search ends before it has looked through everything."""
+    found_any = goal.kind[0] == ANY and found.many[0] > 0
+    return bool(stop[0] != 0 or found.tally[0] > stop[1] or found.tally[4] != 0 or found_any)
+
+
 @jit
 def explore(
     c: Constants,
@@ -455,15 +520,15 @@ def explore(
         The shapes.
     bounds : float64[*]
         Their bounds.
-    stop : int64[1]
-        Ends it when not 0.
+    stop : int64[2]
+        The first ends it when not 0, the second after so many nodes.
     ragged : bool[D], or None
         Dimensions that may leave remainders; None: no dimension, and then what is only for these is not compiled.
     """
     levels, dims = c.fanout.shape[0], shapes.sizes.shape[0]
     begin_root(c, g, path, s)
     for root in range(begin.shape[0]):
-        if stop[0] or found.tally[4] or (goal.kind[0] == ANY and found.many[0]):
+        if _ends(goal, found, stop):
             found.open[0] = min(found.open[0], bounds[root])
             continue
         if not _passes(goal, found, bounds[root]):
@@ -475,7 +540,7 @@ def explore(
         path.cursor[0, ORDER], path.cursor[0, BEGUN] = -1, 0
         level, phase = ROOT, TIME
         while level >= 0:
-            if stop[0] or found.tally[4] or (goal.kind[0] == ANY and found.many[0]):
+            if _ends(goal, found, stop):
                 found.open[0] = min(found.open[0], bounds[root])
                 break
             if phase == TIME:

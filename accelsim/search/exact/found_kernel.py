@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from accelsim.model.encode import Batch, Bools, Floats, Ints
-from accelsim.model.jit import inline, jit
+from accelsim.model.jit import inline, internal
 
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
@@ -66,7 +68,7 @@ def value_of(goal: Goal, energy: float, cycles: float) -> float:
     return float(energy**a * cycles**b)
 
 
-@jit
+@internal
 def dominated(goal: Goal, found: Found, column: Floats) -> bool:
     """Whether a mapping found already is at least as good in every column of a front; column : float64[4]."""
     for i in range(found.many[0]):
@@ -78,7 +80,31 @@ def dominated(goal: Goal, found: Found, column: Floats) -> bool:
     return False
 
 
-@jit
+@internal
+def all_dominated(goal: Goal, found: Found, energy: float, cycles: float, total: float, price: float) -> bool:
+    """Whether mappings found beat every energy and cycles of at least so much, and energy + price * cycles of `total`.
+
+    For a front of energy and cycles. From the fewest cycles on: the mapping of least energy that is fast enough beats
+    all up to the cycles at which as little energy is possible.
+    """
+    if goal.columns.shape[0] != 2 or goal.columns[0] + goal.columns[1] != ENERGY + CYCLES:
+        return False
+    while True:
+        least, next_least = max(energy, total - price * cycles) * (1.0 + SURE), np.inf
+        for i in range(found.many[0]):
+            if found.column[i, CYCLES] <= cycles * (1.0 + SURE):
+                next_least = min(next_least, found.column[i, ENERGY])
+        if next_least > least:
+            return False
+        if next_least <= energy:
+            return True
+        further = (total - next_least) / price
+        if further <= cycles:
+            return False
+        cycles = further
+
+
+@internal
 def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -> None:
     """Enter a valid mapping if it is wanted.
 
@@ -121,7 +147,7 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -
     found.many[0] = min(room, found.many[0] + 1)
 
 
-@jit
+@internal
 def _known(found: Found, mapping: Batch, value: float) -> bool:
     """Whether a mapping stands in the list already: two orders that were looked at may be one."""
     known = False
@@ -130,7 +156,7 @@ def _known(found: Found, mapping: Batch, value: float) -> bool:
     return known
 
 
-@jit
+@internal
 def _same(best: Batch, i: int, mapping: Batch) -> bool:
     for lv in range(best.order.shape[1]):
         for d in range(best.order.shape[2]):
@@ -144,7 +170,7 @@ def _same(best: Batch, i: int, mapping: Batch) -> bool:
     return True
 
 
-@jit
+@internal
 def _drop_dominated(goal: Goal, found: Found, column: Floats) -> int:
     """Drop what a mapping is at least as good as in every column; returns how many are left."""
     left = 0
@@ -159,7 +185,7 @@ def _drop_dominated(goal: Goal, found: Found, column: Floats) -> int:
     return left
 
 
-@jit
+@internal
 def _write(source: Batch, i: int, target: Batch, j: int) -> None:
     for lv in range(source.order.shape[1]):
         for d in range(source.order.shape[2]):
@@ -169,7 +195,7 @@ def _write(source: Batch, i: int, target: Batch, j: int) -> None:
             target.keep[j, lv, t] = source.keep[i, lv, t]
 
 
-@jit
+@internal
 def _copy(found: Found, i: int, j: int) -> None:
     if i == j:
         return

@@ -9,20 +9,20 @@ import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import SAFE, Floats, Ints
-from accelsim.search.exact.bounds import Bounds
+from accelsim.search.exact.bounds import Bounds, MixedBounds, Port
 from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_options
 
 
-def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = False) -> Guide:
+def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], every: bool, alike: bool = False) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
     ----------
-    port : Bounds, optional
-        Cost-to-go tables in cycles of the outermost port, which tell no spreads apart, if that has a limit.
+    ports, mixed
+        As for `with_mixed`.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
@@ -63,10 +63,13 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
     first = [0, 0]
     for rows in keeps:
         first.append(first[-1] + len(rows))
-    return Guide(
+    guide = Guide(
         in_time=grid.in_time,
         values=bounds.values,
-        port=np.zeros(0) if port is None else _for_each_spread(port, bounds),
+        ports=np.zeros((0, 2), np.int64),
+        mixed=np.zeros((0, 0)),
+        price=np.zeros((0, 0)),
+        with_energy=np.zeros(0, np.bool_),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -96,17 +99,41 @@ def make_guide(bounds: Bounds, port: Bounds | None, every: bool, alike: bool = F
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
         start=np.array([_certain_energy(grid)]),
-        elided=np.array([each.elided if each else np.zeros(levels) for each in (bounds, port)]),
-        copy_costs=bounds.copy_costs,
+        elided=bounds.elided[None],
+        copy_costs=bounds.copy_costs[None],
+        widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=_needed_words(space),
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
         most_words=np.array([SAFE], np.int64),
     )
+    return with_mixed(guide, bounds, ports, mixed) if mixed else guide
+
+
+def with_mixed(guide: Guide, bounds: Bounds, ports: list[Port], mixed: list[MixedBounds]) -> Guide:
+    """The same with other tables of ports.
+
+    Parameters
+    ----------
+    bounds : Bounds
+        Tables of energy.
+    ports : list of Port
+    mixed : list of MixedBounds
+        Their tables tell as many spreads apart as those of energy, or none.
+    """
+    costs = [bounds, *(each.bounds for each in mixed)]
+    return guide._replace(
+        ports=np.array([[port.level, port.number] for port in ports], np.int64),
+        mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]),
+        price=np.array([each.price for each in mixed]),
+        with_energy=np.array([each.with_energy for each in mixed], np.bool_),
+        elided=np.array([each.elided for each in costs]),
+        copy_costs=np.array([each.copy_costs for each in costs]),
+    )
 
 
 def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
-    """Tables that tell no spreads apart, laid out as others that do."""
+    """Tables that may tell no spreads apart, laid out as others that do."""
     found, first = np.zeros(len(bounds.values)), 0
     for table, like in zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True):
         values = found[first : first + like.values.size].reshape(like.values.shape)

@@ -14,12 +14,13 @@ from accelsim.model.encode import Batch, Bools, Floats, Ints
 class Guide(NamedTuple):
     """The map space and its cost-to-go tables.
 
-    in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; port : float64[*], the same in
-    cycles of the outermost level's port instead of energy, empty if that has no limit; around, inside : int64[L],
-    where those of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads :
-    int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if there is
-    none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status
-    : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
+    in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and number
+    of ports; mixed : float64[M, *], more tables like `values`, of port cycles of all instances together, each at its
+    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles]; around, inside :
+    int64[L], where the tables of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated;
+    spreads : int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if
+    there is none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor;
+    status : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
     int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1];
     option_x, option_y, option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
     S]; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles :
@@ -28,9 +29,9 @@ class Guide(NamedTuple):
     orders it stands; every_first :
     int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
     window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
-    elided : float64[2, L], what it costs to read the whole output at a level once, in energy and in cycles of the
-    outermost port; copy_costs : float64[L + 1], what the tables further in count off at most for each further copy of
-    the output;
+    elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and as `mixed`;
+    copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy of the
+    output; widest : float64[L], children in use below a level at most;
     needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
     that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave;
     most_words : int64[1], storage words at the outermost level that no mapping may exceed.
@@ -38,7 +39,10 @@ class Guide(NamedTuple):
 
     in_time: Bools
     values: Floats
-    port: Floats
+    ports: Ints
+    mixed: Floats
+    price: Floats
+    with_energy: Bools
     around: Ints
     inside: Ints
     edges: Floats
@@ -70,6 +74,7 @@ class Guide(NamedTuple):
     start: Floats
     elided: Floats
     copy_costs: Floats
+    widest: Floats
     needed: Ints
     deepest: Ints
     least_inside: Floats

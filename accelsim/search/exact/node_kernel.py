@@ -25,7 +25,7 @@ from accelsim.model.detail import (
 )
 from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.entering import tiles_into, words_into
-from accelsim.model.jit import inline, jit
+from accelsim.model.jit import inline, internal
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
 from accelsim.model.systolic import array_cycles
 from accelsim.model.windows import seen_windows
@@ -38,10 +38,12 @@ from accelsim.search.exact.shapes import Shapes
 
 ROOT = np.int64(0)
 """The outermost level; functions would compile anew for each plain integer."""
+BY_READS, BY_WRITTEN = 1, 2
+"""Ports of reads alone, and of fills and updates alone."""
 ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE = range(8)
 
 
-@jit
+@internal
 def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int) -> int:
     """Cycles that the ports of the levels outside a boundary need at least.
 
@@ -72,17 +74,27 @@ def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int)
 
 
 @inline
-def known_port_cycles(c: Constants, path: Path, level: int) -> float:
-    """Cycles of the outermost level's port for the traffic known so far; as `outer_port_cycles` picks the port."""
-    read, written = float(path.read[level, 0]), float(path.written[level, 0])
-    if c.bandwidth[0, 0, 0] > 0:
-        return (read + written) * float(c.bandwidth[0, 0, 1]) / float(c.bandwidth[0, 0, 0])
-    if c.bandwidth[0, 1, 0] > 0:
-        return read * float(c.bandwidth[0, 1, 1]) / float(c.bandwidth[0, 1, 0])
-    return written * float(c.bandwidth[0, 2, 1]) / float(c.bandwidth[0, 2, 0])
+def most_instances(g: Guide, s: Detail, level: int, lv: int) -> float:
+    """Instances of level `lv` that are in use, at most if it lies inside the boundary at `level`."""
+    used = float(s.level[min(level, lv), USED])
+    for between in range(level, lv):
+        used *= g.widest[between]
+    return used
 
 
-@jit
+@inline
+def known_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int, p: int) -> float:
+    """Cycles of a port for the traffic known so far, of all instances together."""
+    lv, port, words = g.ports[p, 0], g.ports[p, 1], 0
+    if port != BY_WRITTEN:
+        words += path.read[level, lv]
+    if port != BY_READS:
+        words += path.written[level, lv]
+    rate = float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0])
+    return float(words) * rate * float(s.level[min(level, lv), USED])
+
+
+@internal
 def least_array_cycles(
     c: Constants,
     shapes: Shapes,
@@ -113,7 +125,7 @@ def least_array_cycles(
     return float(array_cycles(c, int(steps), max(total, 1), total, held))
 
 
-@jit
+@internal
 def _least_tiles(
     c: Constants, shapes: Shapes, path: Path, s: Detail, level: int, inside: int, spread: float, t: int
 ) -> int:
@@ -145,7 +157,7 @@ def _least_tiles(
     return int(tiles)
 
 
-@jit
+@internal
 def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, within: int) -> int:
     """Statuses that the loops outside a network give the tensors, and their shares; returns how many sets there are.
 
@@ -228,7 +240,7 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
     return sets
 
 
-@jit
+@internal
 def place(c: Constants, g: Guide, path: Path, level: int) -> None:
     """Contexts at a boundary and their weights, from parents and shares of reads."""
     tensors, levels = c.whole.shape[0], c.fanout.shape[0]
@@ -254,7 +266,7 @@ def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, act
     return float(accesses * c.energy[lv, t, action])
 
 
-@jit
+@internal
 def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged: Bools | None) -> bool:
     """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit.
 
@@ -360,7 +372,7 @@ def next_mid(shapes: Shapes, g: Guide, path: Path, level: int, begin: bool) -> b
     return False
 
 
-@jit
+@internal
 def lay_block(
     c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, row: int, orders: Ints
 ) -> bool:
@@ -421,7 +433,7 @@ def _least_loops(shapes: Shapes, g: Guide, path: Path, level: int, option: int, 
     return bool(y == -(-inner // middle) and x == -(-middle // outer))
 
 
-@jit
+@internal
 def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, option: int) -> bool:
     """Spread over the network below a level; False if the shape cannot."""
     dims, levels = shapes.sizes.shape[0], c.fanout.shape[0]
@@ -458,7 +470,7 @@ def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, l
     return True
 
 
-@jit
+@internal
 def begin_root(c: Constants, g: Guide, path: Path, s: Detail) -> None:
     """Set up the outermost tile, which is everything."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]

@@ -18,10 +18,10 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
-from accelsim.search.exact.bounds import least_energies, make_bounds, outer_port_cycles
+from accelsim.search.exact.bounds import MixedBounds, least_energies, limited_ports, make_bounds, many_mixed, mix_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, WITHIN, Found, Goal
-from accelsim.search.exact.guide import make_guide
+from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
+from accelsim.search.exact.guide import make_guide, with_mixed
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
 
@@ -40,6 +40,14 @@ LONGEST_DIVE = 5.0
 """How long any mapping at all is looked for then [s]."""
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
+NODES_AN_ENTRY = 0.05
+"""After so many nodes for each entry of the tables of all ports, and of ports and energy mixed, these are made: the
+search has taken about as long as they take then. Before, there are tables of the outermost port only."""
+MOST_MIXED = 50_000_000
+"""Entries that these tables may have, at most."""
+NO_END = 1 << 62
+MIX = "mix"
+"""Why a round ends if these tables are to be made."""
 
 
 @dataclass(slots=True)
@@ -146,12 +154,18 @@ class Solver:
         every = every or _may_slide_in_array(space)
         self.space, self.workers = space, workers
         self.grid = make_grid(space)
-        spreads = 1 if not cycles else MORE_SPREADS if self.grid.shapes.total <= FEW_SHAPES else SPREADS
-        self.bounds = make_bounds(self.grid, spreads, least_energies(self.grid), deadline)
-        port = outer_port_cycles(self.grid) if cycles else None
-        slow = None if port is None else make_bounds(self.grid, 1, port, deadline)
-        self.guide = make_guide(self.bounds, slow, every, alike)
-        self.stop = np.zeros(1, np.int64)
+        few = self.grid.shapes.total <= FEW_SHAPES
+        self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
+        self.bounds = make_bounds(self.grid, self.spreads, least_energies(self.grid), deadline)
+        ports = limited_ports(self.grid) if cycles else []
+        outer = [port for port in ports if port.level == 0][:1]
+        mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
+        self.guide = make_guide(self.bounds, outer, mixed, every, alike)
+        self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
+        self.mix_entries = many_mixed(ports) * self.bounds.values.size
+        if self.mix_entries > MOST_MIXED:
+            self.ports = []
+        self.stop = np.array([0, NO_END], np.int64)
 
     def _path(self) -> Path:
         c = self.space.encoded.constants
@@ -226,9 +240,7 @@ class Solver:
             Mappings that other searches of the same space found.
         """
         started = time.monotonic()
-        self.stop[0] = 0
-        encoded = self.space.encoded
-        c, shapes = encoded.constants, self.grid.shapes
+        self.stop[:] = 0, NO_END
         goal = make_goal(
             kind, power, columns, level, floor=floor,
             energy_only=kind != FRONT and power[1] == 0.0 and not self._cycles_limited(),
@@ -236,40 +248,77 @@ class Solver:
         total = make_found(self.space, room)
         if seeds is not None:
             _merge(goal, total, seeds if kind == FRONT else _revalued(seeds, power))
-        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
-        many = root_bounds(c, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values)
-        order = np.argsort(values[:many], kind="stable")
-        begin, values = begin[:many][order], values[:many][order]
-        least = float(values[0]) if many else math.inf
-        outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, self.bounds.values.nbytes)
-        rounds = self._rounds(kind, least, limit)
-        if kind == BEST and many and not total.many[0] and deadline is not None and limit == math.inf:
+        begin, values = self._roots(goal, total)
+        least = float(values[0]) if len(values) else math.inf
+        outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
+        if kind == BEST and len(values) and not total.many[0] and deadline is not None and limit == math.inf:
             self._find_any(goal, total, begin, values)
-        for up_to in rounds:
+        tell = self._teller(on_poll, total, outcome)
+        stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+        if stop == MIX:
+            try:
+                self._mix(deadline)
+                begin, values = self._roots(goal, total)
+                least = float(values[0]) if len(values) else math.inf
+                outcome.bound = outcome.root_bound = max(outcome.bound, least)
+                stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+            except TimeoutError:
+                stop = "timeout"
+        outcome.stop = stop or "exhausted"
+        outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
+        outcome.table_bytes = self.bounds.values.nbytes + self.guide.mixed.nbytes
+        outcome.seconds = time.monotonic() - started
+        return outcome
+
+    def _roots(self, goal: Goal, total: Found) -> tuple[Ints, Floats]:
+        """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
+        goal.limit[0] = math.inf
+        encoded, shapes = self.space.encoded, self.grid.shapes
+        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
+        many = root_bounds(
+            encoded.constants, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values
+        )
+        order = np.argsort(values[:many], kind="stable")
+        return begin[:many][order], values[:many][order]
+
+    def _go_through(
+        self,
+        goal: Goal,
+        outcome: Outcome,
+        begin: Ints,
+        values: Floats,
+        limit: float,
+        deadline: float | None,
+        on_poll: Callable[[], None] | None,
+    ) -> str:
+        """Look through the root shapes in rounds; returns why it ended early, or nothing."""
+        kind, total, started = goal.kind[0], outcome.found, time.monotonic()
+        many, room = len(values), len(total.value)
+        for up_to in self._rounds(kind, float(values[0]) if many else math.inf, limit):
             goal.limit[0] = up_to
             total.open[0] = math.inf
             if room > 1 and kind == BEST:  # a round finds again what the one before found
                 total.many[0] = 0
             inside = int(np.searchsorted(values, up_to * (1 + 1e-11), side="right"))
-            stop = self._round(
-                goal, total, begin[:inside], values[:inside], deadline, self._teller(on_poll, total, outcome)
-            )
+            stop = self._round(goal, total, begin[:inside], values[:inside], deadline, on_poll)
             left = float(values[inside]) if inside < many else math.inf
             open_bound = min(float(total.open[0]), left)
             best = float(total.value[room - 1]) if total.many[0] == room else math.inf
-            if stop:
-                outcome.stop = stop
-                outcome.bound = max(outcome.bound, min(open_bound, best))
-                break
             outcome.bound = max(outcome.bound, min(open_bound, best))
+            if stop:
+                return stop
             outcome.rounds.append((up_to, time.monotonic() - started))
             if kind == BEST and total.many[0] == room and best <= up_to:
                 break
             if open_bound == math.inf:
                 break
-        outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
-        outcome.seconds = time.monotonic() - started
-        return outcome
+        return ""
+
+    def _mix(self, deadline: float | None) -> None:
+        """Make the tables of all ports, and of ports and energy mixed."""
+        ports, self.ports = self.ports, []
+        mixed = mix_bounds(self.bounds, ports, self.spreads, deadline)
+        self.guide = with_mixed(self.guide, self.bounds, ports, mixed)
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
         """Limits of the rounds of a search."""
@@ -316,7 +365,7 @@ class Solver:
         stop : str
             As in `Outcome`.
         """
-        self.stop[0] = 0
+        self.stop[:] = 0, NO_END
         self.limit_words(words)
         encoded, shapes = self.space.encoded, self.grid.shapes
         goal = make_goal(COUNT, (1.0, 0.0), (0, 1), 0, energy_only=True)
@@ -347,7 +396,7 @@ class Solver:
         goal.kind[0] = ANY
         for factor in (1.02, 1.2, 2.0, math.inf):
             goal.limit[0] = values[0] * factor
-            timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, lambda: self.stop.fill(1))
+            timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self._halt)
             timer.start()
             self._explore(goal, total, begin, values)
             timer.cancel()
@@ -355,6 +404,9 @@ class Solver:
             if total.many[0]:
                 break
         goal.kind[0] = BEST
+
+    def _halt(self) -> None:
+        self.stop[0] = 1
 
     def _round(
         self,
@@ -370,6 +422,10 @@ class Solver:
         size = len(begin) if self.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
+                self.stop[1] = self._nodes_without_mixing(goal)
+                if total.tally[0] > self.stop[1]:
+                    stop = MIX
+                    break
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
                 parts = [self._copy_of(total) for _ in range(pieces)]
@@ -383,11 +439,19 @@ class Solver:
                 for job in jobs:
                     job.result()
                 for part in parts:
+                    if not stop and part.tally[0] > self.stop[1]:
+                        stop = MIX
                     _merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
             total.open[0] = min(total.open[0], float(values[first]))
         return stop
+
+    def _nodes_without_mixing(self, goal: Goal) -> int:
+        """Nodes after which tables of all ports may pay, if the search can begin again; they are made once."""
+        if not self.ports or goal.energy_only[0] or goal.kind[0] == WITHIN:
+            return NO_END
+        return int(NODES_AN_ENTRY * self.mix_entries)
 
     def _copy_of(self, total: Found) -> Found:
         """An empty tally with what was found so far, for one piece of a round."""
@@ -457,7 +521,8 @@ def _merge(goal: Goal, total: Found, part: Found) -> None:
         points = [rows[at][2].column[rows[at][3], columns] for at in chosen]
         kept: list[int] = []
         for i, mine in enumerate(points):
-            others = (np.all(o <= mine) and (np.any(o < mine) or j < i) for j, o in enumerate(points) if j != i)
+            more, less = mine * (1 + SURE), mine * (1 - SURE)  # equal but for rounding is no better
+            others = (np.all(o <= more) and (np.any(o < less) or j < i) for j, o in enumerate(points) if j != i)
             if not any(others):
                 kept.append(chosen[i])
         chosen = kept
