@@ -298,6 +298,10 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
         hint = near_miss(dim, shape.dims) or f"dimensions: {listed(shape.dims)}"
         problems.add(layer.entries["whole"], f"{quoted(dim)} is no dimension of {title}", hint)
     tensors = tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands)
+    for tensor in tensors:
+        if tensor.psum_bits < tensor.bits:
+            what = f"partial sums of {tensor.psum_bits} bit are narrower than {tensor.name} of {tensor.bits} bit"
+            problems.add(layer.entries.get("bits", layer.node), what, f"write psums: {tensor.bits} or more in `bits`")
     return Einsum(title, shape.dims, tensors, repeat, whole=whole)
 
 

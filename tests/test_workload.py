@@ -147,6 +147,7 @@ def test_conv__touches_the_inputs_that_its_windows_span(load, sizes, stride, dil
         ("einsum: {dims: {M: 1}, tensors: {Z: [M]}, output: Z}", "expected the output and at least one input"),
         ("einsum: {dims: {M-1: 1}, tensors: {A: [M], Z: [M]}, output: Z}", "'M-1' cannot be a name"),
         ("einsum: {dims: {M: 1}, tensors: {psums: [M], Z: [M]}, output: Z}", "'psums' stands for partial sums"),
+        ("gemm: {M: 4, N: 4, K: 4}, bits: {Outputs: 16, psums: 8}", "partial sums of 8 bit are narrower than Outputs"),
         (
             "einsum: {dims: {M: 1}, tensors: {Outputs: [M], Z: [M]}, output: Z}",
             "Outputs: is not the output, which is 'Z'",
