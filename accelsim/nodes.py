@@ -1,7 +1,7 @@
 """Storage nodes: where in the loop nest each tensor's tile at a level stands.
 
 In an even mapping a level is one node: its temporal block lies inside the tiles of all tensors that it keeps. In an
-uneven mapping (MAPPER.md fact 8; ZigZag, AccelForge) a level has several nodes, each with some of the tensors and a
+uneven mapping (as in ZigZag and AccelForge) a level has several nodes, each with some of the tensors and a
 temporal block of its own; they stand next to each other in the nest, share size and ports, and the fanout lies below
 the innermost.
 """

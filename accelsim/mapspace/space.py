@@ -1,7 +1,7 @@
 """The map space: every mapping that the constraints allow, before fanout and capacity are checked.
 
 Two mappings are one if they keep the same tensors and, loops of bound 1 dropped, have the same loops in the same order
-in every temporal block and the same set of loops on each spatial axis (MODEL.md section 3). Spatial loops longer than
+in every temporal block and the same set of loops on each spatial axis (docs/mapspace.md). Spatial loops longer than
 their axis are left out. Axis letters: D = dimensions of bound > 1, S = slots (temporal blocks, then spatial axes of a
 fanout > 1), L = levels, T = tensors.
 """
