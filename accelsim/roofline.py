@@ -71,7 +71,7 @@ def stand(architecture: Architecture, einsum: Einsum, result: Result) -> Stand:
     >>> machine, layer = load_architecture("two_level"), load_workload("conv1d").layers[0]
     >>> found = stand(machine, layer, map_einsum(machine, layer).best)
     >>> round(found.least, 3), found.roof, round(found.moved, 3), found.reached, found.limit
-    (1.143, 1.0, 1.143, 1.0, 'MAC')
+    (0.571, 1.0, 0.571, 1.0, 'MAC')
     """
     outer = Port(architecture.levels[0].name, "", 0.0)
     allowed = [peak_macs_per_cycle(architecture)]

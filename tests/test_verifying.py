@@ -22,7 +22,7 @@ NOWHERE = Provenance("map", (), {})
 
 def document(**options):
     """What `map` writes for the 1-D convolution."""
-    return map_json(map_einsum(MACHINE, LAYER, **options), NOWHERE, [])
+    return map_json(map_einsum(MACHINE, LAYER, **options), NOWHERE, {})
 
 
 def differing(found):
@@ -79,19 +79,19 @@ def test_verify__a_false_certificate_is_found():
     worse = next(result for result in found.ranked if result.energy_pj > found.best.energy_pj)
     value = worse.energy_pj
     lie = replace(found, best=worse, ranked=(worse,), certificate=replace(found.certificate, value=value, bound=value))
-    assert differing(verify(map_json(lie, NOWHERE, []), MACHINE, LAYER)) == [
+    assert differing(verify(map_json(lie, NOWHERE, {}), MACHINE, LAYER)) == [
         "optimum, searched anew",
         "lower bound, derived anew",
     ]
     high = replace(lie, certificate=replace(lie.certificate, bound=(value + found.best.energy_pj) / 2), stop="timeout")
-    wrong = differing(verify(map_json(high, NOWHERE, []), MACHINE, LAYER))
+    wrong = differing(verify(map_json(high, NOWHERE, {}), MACHINE, LAYER))
     assert wrong == ["lower bound", "gap"]
 
 
 def test_verify__a_gap_that_holds():
     found = map_einsum(MACHINE, LAYER)
     early = replace(found, certificate=replace(found.certificate, bound=0.9 * found.certificate.value), stop="timeout")
-    assert differing(verify(map_json(early, NOWHERE, []), MACHINE, LAYER)) == []
+    assert differing(verify(map_json(early, NOWHERE, {}), MACHINE, LAYER)) == []
 
 
 def test_verify__a_count_within_a_share_is_derived_anew():

@@ -10,6 +10,7 @@ Names = dict[str, tuple[str, ...]]
 PARTS: dict[str, Names] = {
     "Read input files": {
         "accelsim": ("load_architecture", "load_workload", "load_mapping", "load_constraints"),
+        "accelsim.importers.pytorch": ("workload_from_torch",),
     },
     "Cost one mapping, find the best": {
         "accelsim": ("evaluate", "map_einsum", "map_front", "Budget", "verify"),
@@ -17,6 +18,10 @@ PARTS: dict[str, Names] = {
     "Count all mappings": {
         "accelsim": ("census", "Census", "UniformSample"),
         "accelsim.population.result": ("Range", "Interval", "Near", "Fewest"),
+    },
+    "Fused layers": {
+        "accelsim": ("fuse", "FusionResult"),
+        "accelsim.fusion": ("Segment", "ChainResult", "FusedTiling", "FusedLoop"),
     },
     "Results": {
         "accelsim": ("Result", "SearchResult", "Certificate", "Sample", "FrontResult", "to_pandas"),
@@ -26,6 +31,7 @@ PARTS: dict[str, Names] = {
         "accelsim": (
             *("plot_architecture", "plot_mapping", "plot_reuse", "plot_energy", "plot_stacks", "plot_front"),
             *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_spread", "plot_curve"),
+            "plot_fusion",
         ),
         "accelsim.plots": ("plot_network", "new_axes", "at_width", "figure_bytes"),
     },
