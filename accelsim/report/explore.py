@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
+from accelsim.report.text import print_table, table
 from accelsim.units import format_energy, format_si
 
 if TYPE_CHECKING:
@@ -113,23 +112,19 @@ def print_designs(
     if not shown:
         console.print("\nNo design is left." if chosen else "\nNo design is mapped.")
         return
-    columns = list(dict.fromkeys([*about["columns"], "energy_pj", "cycles"]))
+    also = ["energy_pj"] if "time_s" in about["columns"] else ["energy_pj", "cycles"]
+    columns = list(dict.fromkeys([*about["columns"], *also]))
     key = columns[0]
     shown.sort(key=lambda row: (row[key] is None, row[key] or 0.0, row["design"]))
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("design", justify="right")
     many = [name for name, values in about["parameters"].items() if len(values) > 1]
-    for name in many:
-        table.add_column(name, justify="right")
-    for name in columns:
-        table.add_column(_HEADS[name], justify="right")
-    table.add_column("")
+    made = table("design", *many, *(_HEADS[name] for name in columns), "", left=(len(many) + len(columns) + 1,))
     for row in shown[:_MOST]:
         state = "front" if row["front"] else "" if row["status"] == "mapped" else row["status"]
-        table.add_row(
+        made.add_row(
             str(row["design"]), *(str(row[name]) for name in many), *(said(name, row[name]) for name in columns), state
         )
-    console.print(table)
+    console.print()
+    print_table(console, made)
     if len(shown) > _MOST:
         console.print(f"{len(shown) - _MOST:,} more; --json shows all")
 
