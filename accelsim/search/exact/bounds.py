@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,10 +15,10 @@ from accelsim.errors import TooManyChoices
 from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.bounds_kernel import Block, NetworkScratch, Spreading, sweep_block, sweep_network
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_WRITE
+from accelsim.search.exact.blocks import blocks_in_time, steps_in_time
+from accelsim.search.exact.bounds_kernel import NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
-    FIXED,
     NONE,
     WAIT,
     Statuses,
@@ -28,87 +27,12 @@ from accelsim.search.exact.orders import (
     order_classes,
 )
 from accelsim.search.exact.shapes import Grid, Shapes
+from accelsim.search.exact.tables import Bounds, Context, Table
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
 IN_ONE_GO = 500_000
 """Such pairs that are looked at before the clock is: some tenths of a second."""
-Context = tuple[tuple[int, float], ...]
-"""For each tensor the level that it comes from, and the share of reads that networks since then leave."""
-
-
-@dataclass(slots=True)
-class Table:
-    """Cost to go by context, status, spread inside and shape.
-
-    Attributes
-    ----------
-    contexts : list of Context
-    statuses : list of Statuses
-        NONE for all tensors first.
-    edges : float64[B]
-        Children further in: up to so many.
-    values : float64[C, Q, B, S]
-        pJ.
-    """
-
-    contexts: list[Context]
-    statuses: list[Statuses]
-    edges: Floats
-    values: Floats
-
-
-@dataclass(slots=True)
-class Bounds:
-    """All cost-to-go tables of a map space.
-
-    Attributes
-    ----------
-    grid : Grid
-    structure : Structure
-    statuses : tuple of Statuses
-        Q of them, NONE for all tensors first.
-    around : list of Table
-        For each level, outside the network below it.
-    inside : list of Table
-        For each level, at its tile; the outermost has none.
-    networks : list of Spreading
-    pj : float64[L, T, 4]
-        Least energy of an element's action.
-    least : float64[L, L, T]
-        Least share of reads that networks leave, for level, parent and tensor.
-    elided : float64[L]
-        What it costs to read the whole output at a level once.
-    copy_costs : float64[L + 1]
-        What the tables further in than a boundary count off at most for each further copy of the output there.
-    values : float64[*]
-        All tables; around_at, inside_at : int64[L], where each begins.
-    """
-
-    grid: Grid
-    structure: Structure
-    statuses: tuple[Statuses, ...]
-    pj: Floats
-    least: Floats
-    values: Floats = field(default_factory=lambda: np.zeros(0))
-    around: list[Table] = field(default_factory=list)
-    inside: list[Table] = field(default_factory=list)
-    around_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    inside_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    networks: list[Spreading] = field(default_factory=list)
-    deepest: list[int] = field(default_factory=list)
-    least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    elided: Floats = field(default_factory=lambda: np.zeros(0))
-    copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
-    numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
-
-    def around_number(self, level: int, statuses: Statuses) -> int:
-        """Number of some statuses in the table around the network of a level."""
-        return self.numbers[level][statuses][0]
-
-    def inside_number(self, level: int, statuses: Statuses) -> int:
-        """Number of some statuses in the table at the tiles of a level."""
-        return self.numbers[level][statuses][1]
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -426,9 +350,15 @@ class BoundsMaker:
 
     def _fill_inside(self, level: int, around: Table, table: Table, costs: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
-        pairs, moves = self._steps(level)
+        pairs, moves = steps_in_time(self.grid, level, self.most[level])
         offsets, values = np.zeros(self.shapes.total, np.int64), np.zeros(self.shapes.total)
-        blocks = [self._blocks(level, statuses) for statuses in table.statuses]
+        further = self.around_statuses[level]
+        blocks = [
+            blocks_in_time(
+                self.grid, self.bounds.structure, level, each, further, lambda after: self.reduce(after, level, True)
+            )
+            for each in table.statuses
+        ]
         table.values[~costs] = 0.0
         for at in np.flatnonzero(costs):
             for q, found in enumerate(blocks):
@@ -450,88 +380,6 @@ class BoundsMaker:
                     if q:
                         np.minimum(out, table.values[at, 0, b], out=out)
 
-    def _steps(self, level: int) -> tuple[Ints, Ints]:
-        """Pairs of sizes that a temporal loop may join, and moves that find the least over all inner sizes."""
-        shapes, allowed = self.shapes, self.grid.in_time[level]
-        dims, most = shapes.size.shape
-        pairs = np.full((dims, most * most + 1, 2), -1, np.int64)
-        moves = np.full((dims, most * most + most + 1, 2), -1, np.int64)
-        for d in range(dims):
-            count = int(self.most[level][d])
-            over = shapes.over[d, :count, :count]
-            joined = np.argwhere((over >= 0) & allowed[d, over]).reshape(-1, 2)[:, ::-1]
-            joined = joined[np.lexsort((joined[:, 1], joined[:, 0]))]
-            pairs[d, : len(joined)] = joined
-            found: list[tuple[int, int]] = []
-            if allowed[
-                d, : shapes.factors[d]
-            ].all():  # what leads to a size leads on from there: the next ones are enough
-                below = (over >= 0) & ~np.eye(count, dtype=np.bool_)
-                next_ones = below & ~((below.astype(np.int64) @ below.astype(np.int64)) > 0)
-                found = [(int(j), int(i)) for j, i in np.argwhere(next_ones)]
-            else:
-                for j in range(count - 1, -1, -1):
-                    found += [] if allowed[d, 0] else [(j, -1)]
-                    found += [(j, int(i)) for i, outer in joined if outer == j and i != j]
-            moves[d, : len(found)] = np.array(found, np.int64).reshape(-1, 2)
-        return pairs, moves
-
-    def _blocks(self, level: int, statuses: Statuses) -> list[Block]:
-        """Classes of orders as the kernel takes them."""
-        found: list[Block] = []
-        known: set[object] = set()
-        every = self.bounds.structure.dims
-        for order_class in order_classes(self.bounds.structure, statuses):
-            if any(not self.grid.in_time[level, d, 0] for d in every - order_class.allowed):
-                continue
-            terms: list[tuple[frozenset[int], tuple[Statuses, ...], int]] = []
-            for term in order_class.terms:
-                reduced = tuple(self.reduce(after, level, True) for after in term.statuses)
-                phase = term.phase if len(set(reduced)) > 1 else FIXED
-                reduced = reduced if phase else reduced[:1]
-                if terms and terms[-1][1:] == (reduced, phase):
-                    terms.pop()
-                terms.append((term.dims, reduced, phase))
-            inner, come = order_class.inner, order_class.come
-            if inner >= 0 and not any(phase for _, _, phase in terms):
-                continue  # what follows a pass over the window makes no difference further in
-            key = (order_class.allowed, tuple(terms), inner, come)
-            if key in known:
-                continue
-            known.add(key)
-            counted = frozenset[int]().union(*(dims for dims, _, _ in terms[:-1]))
-            other = self.bounds.structure.partner[inner] if inner >= 0 else -1
-            counted |= {inner, other} if inner >= 0 else frozenset[int]()
-            numbers = self.around_statuses[level]
-            found.append(
-                Block(
-                    counted=np.array(sorted(counted), np.int64),
-                    swept=np.array(sorted(order_class.allowed - counted), np.int64),
-                    frozen=np.array([d not in order_class.allowed for d in sorted(every)]),
-                    term=np.array(
-                        [[numbers.index(after) for after in (reduced * 4)[:4]] for _, reduced, _ in terms], np.int64
-                    ),
-                    phase=np.array([phase for _, _, phase in terms], np.int64),
-                    mask=np.array(
-                        [[d in mask for d in sorted(every)] for mask in [*(dims for dims, _, _ in terms[:-1]), every]],
-                        np.bool_,
-                    ),
-                    pair=np.array([inner, other, come], np.int64),
-                    step=self.c.factor[self.bounds.structure.window].astype(np.int64),
-                    further=self._spread_outside(level, come),
-                    bound=np.ones(len(every), np.int64),
-                )
-            )
-        return found
-
-    def _spread_outside(self, level: int, d: int) -> Ints:
-        """By how much the networks outside a level may spread a dimension."""
-        found = {1}
-        for options in self.grid.options[:level] if d >= 0 else ():
-            bounds = np.unique(options.x[:, d] * options.y[:, d])
-            found = {a * int(b) for a in found for b in bounds}
-        return np.array(sorted(found), np.int64)
-
 
 def _only(spreading: Spreading, contexts: Bools) -> Spreading:
     """The same network for some contexts only."""
@@ -539,56 +387,6 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
     return p._replace(
         parent=p.parent[contexts], shared=p.shared[contexts], target=p.target[contexts], least=p.least[contexts]
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """A port with a limit.
-
-    Attributes
-    ----------
-    level, number : int
-        Its level, and 0: of all words, 1: of reads, 2: of fills and updates.
-    cycles : float64[L, T, 4]
-        What an element's actions take, like `least_energies`.
-    """
-
-    level: int
-    number: int
-    cycles: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class MixedBounds:
-    """Cost-to-go tables of port cycles, each at a price, and of energy too if `with_energy`.
-
-    Attributes
-    ----------
-    bounds : Bounds
-        [pJ], or [cycles] without energy.
-    price : tuple of float
-        For each port, of a cycle of one instance.
-    with_energy : bool
-    """
-
-    bounds: Bounds
-    price: tuple[float, ...]
-    with_energy: bool = False
-
-
-def limited_ports(grid: Grid) -> list[Port]:
-    """All ports that have a limit, from the outermost level inwards."""
-    c = grid.space.encoded.constants
-    found = []
-    for level, port in np.argwhere(c.bandwidth[:, :, 0] > 0).tolist():
-        nodes = slice(int(c.nodes[level, 0]), int(c.nodes[level, 1]))  # whose words the port carries
-        cycles = np.zeros_like(c.energy)
-        for action in ((BY_READ, BY_WRITE, BY_UPDATE), (BY_READ,), (BY_WRITE, BY_UPDATE))[port]:
-            words, per = c.bandwidth[level, port]
-            cycles[nodes, :, action] = c.word_parts[nodes].min(axis=2) * (per / words)
-        if nodes.start == level:
-            found.append(Port(level, port, cycles))
-    return found
 
 
 def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None) -> Bounds:
@@ -614,47 +412,3 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
         If they are not filled by the deadline.
     """
     return BoundsMaker(grid, spreads, pj, deadline).make()
-
-
-def many_mixed(ports: list[Port]) -> int:
-    """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
-    return max(0, 3 * len(ports) - 1)
-
-
-def mix_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float | None) -> list[MixedBounds]:
-    """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
-
-    With energy, cycles have the price at which both weigh the same where their product is least.
-
-    Parameters
-    ----------
-    bounds : Bounds
-        Tables of energy.
-    ports : list of Port
-    spreads, deadline
-        As for `make_bounds`.
-    """
-    grid = bounds.grid
-    encoded, count = grid.space.encoded, len(ports)
-    widest = np.cumprod([1.0, *(float(np.max(options.spread, initial=1)) for options in grid.options)])
-    each = [1.0 / float(widest[port.level]) for port in ports]  # of all cycles, what an instance has of them at least
-
-    def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
-        costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
-        return MixedBounds(make_bounds(grid, spreads, costs + bounds.pj * with_energy, deadline), price, with_energy)
-
-    def only(at: int, price: float) -> tuple[float, ...]:
-        return tuple(price * (k == at) for k in range(count))
-
-    found = [mix(only(k, each[k])) for k in range(count)]
-    found += [mix(tuple(map(sum, zip(only(0, each[0]), only(k, each[k]), strict=True)))) for k in range(1, count)]
-    macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
-    energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0].min(axis=1)
-    cycles = macs * mac_cycles / bounds.around[0].edges
-    for table in found[:count]:
-        cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0].min(axis=1))
-    products = energy * cycles
-    best = int(np.argmin(products))
-    if 0.0 < products[best] < math.inf:
-        found += [mix(only(k, float(energy[best] / cycles[best]) * each[k]), with_energy=True) for k in range(count)]
-    return found

@@ -9,11 +9,12 @@ import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import SAFE, Floats, Ints
-from accelsim.search.exact.bounds import Bounds, MixedBounds, Port
 from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
+from accelsim.search.exact.mixed import MixedBounds, Port
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
 from accelsim.search.exact.shapes import Grid, Options, make_options
+from accelsim.search.exact.tables import Bounds
 
 
 def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], every: bool, alike: bool = False) -> Guide:

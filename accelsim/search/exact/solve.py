@@ -18,10 +18,11 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
-from accelsim.search.exact.bounds import MixedBounds, least_energies, limited_ports, make_bounds, many_mixed, mix_bounds
+from accelsim.search.exact.bounds import least_energies, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
 from accelsim.search.exact.guide import make_guide, with_mixed
+from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
 

@@ -1,0 +1,108 @@
+"""Cost-to-go tables of port cycles at a price, and of energy and cycles mixed; axis letters as in `bounds`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.model.encode import Floats
+from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
+from accelsim.search.exact.bounds import make_bounds
+from accelsim.search.exact.shapes import Grid
+from accelsim.search.exact.tables import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port with a limit.
+
+    Attributes
+    ----------
+    level, number : int
+        Its level, and 0: of all words, 1: of reads, 2: of fills and updates.
+    cycles : float64[L, T, 4]
+        What an element's actions take, like `least_energies`.
+    """
+
+    level: int
+    number: int
+    cycles: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class MixedBounds:
+    """Cost-to-go tables of port cycles, each at a price, and of energy too if `with_energy`.
+
+    Attributes
+    ----------
+    bounds : Bounds
+        [pJ], or [cycles] without energy.
+    price : tuple of float
+        For each port, of a cycle of one instance.
+    with_energy : bool
+    """
+
+    bounds: Bounds
+    price: tuple[float, ...]
+    with_energy: bool = False
+
+
+def limited_ports(grid: Grid) -> list[Port]:
+    """All ports that have a limit, from the outermost level inwards."""
+    c = grid.space.encoded.constants
+    found = []
+    for level, port in np.argwhere(c.bandwidth[:, :, 0] > 0).tolist():
+        nodes = slice(int(c.nodes[level, 0]), int(c.nodes[level, 1]))  # whose words the port carries
+        cycles = np.zeros_like(c.energy)
+        for action in ((BY_READ, BY_WRITE, BY_UPDATE), (BY_READ,), (BY_WRITE, BY_UPDATE))[port]:
+            words, per = c.bandwidth[level, port]
+            cycles[nodes, :, action] = c.word_parts[nodes].min(axis=2) * (per / words)
+        if nodes.start == level:
+            found.append(Port(level, port, cycles))
+    return found
+
+
+def many_mixed(ports: list[Port]) -> int:
+    """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
+    return max(0, 3 * len(ports) - 1)
+
+
+def mix_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float | None) -> list[MixedBounds]:
+    """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
+
+    With energy, cycles have the price at which both weigh the same where their product is least.
+
+    Parameters
+    ----------
+    bounds : Bounds
+        Tables of energy.
+    ports : list of Port
+    spreads, deadline
+        As for `make_bounds`.
+    """
+    grid = bounds.grid
+    encoded, count = grid.space.encoded, len(ports)
+    widest = np.cumprod([1.0, *(float(np.max(options.spread, initial=1)) for options in grid.options)])
+    each = [1.0 / float(widest[port.level]) for port in ports]  # of all cycles, what an instance has of them at least
+
+    def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
+        costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
+        return MixedBounds(make_bounds(grid, spreads, costs + bounds.pj * with_energy, deadline), price, with_energy)
+
+    def only(at: int, price: float) -> tuple[float, ...]:
+        return tuple(price * (k == at) for k in range(count))
+
+    found = [mix(only(k, each[k])) for k in range(count)]
+    found += [mix(tuple(map(sum, zip(only(0, each[0]), only(k, each[k]), strict=True)))) for k in range(1, count)]
+    macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
+    energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0].min(axis=1)
+    cycles = macs * mac_cycles / bounds.around[0].edges
+    for table in found[:count]:
+        cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0].min(axis=1))
+    products = energy * cycles
+    best = int(np.argmin(products))
+    if 0.0 < products[best] < math.inf:
+        found += [mix(only(k, float(energy[best] / cycles[best]) * each[k]), with_energy=True) for k in range(count)]
+    return found
