@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from accelsim.population.census import census
     from accelsim.population.result import Census
     from accelsim.population.sampling import UniformSample
-    from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult, to_pandas
-    from accelsim.search import Budget, map_einsum
+    from accelsim.result import Result, to_pandas
     from accelsim.search.exact.mapper import map_front
+    from accelsim.search.mapper import map_einsum
+    from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
+    from accelsim.search.strategy import Budget
     from accelsim.verifying import verify
     from accelsim.workload import load_workload
 
@@ -84,14 +86,14 @@ __all__ = [
     "verify",
 ]
 _HOME = {
-    "Budget": "accelsim.search",
+    "Budget": "accelsim.search.strategy",
     "Census": "accelsim.population.result",
-    "Certificate": "accelsim.result",
-    "FrontResult": "accelsim.result",
+    "Certificate": "accelsim.search.result",
+    "FrontResult": "accelsim.search.result",
     "FusionResult": "accelsim.fusion",
     "Result": "accelsim.result",
-    "Sample": "accelsim.result",
-    "SearchResult": "accelsim.result",
+    "Sample": "accelsim.search.result",
+    "SearchResult": "accelsim.search.result",
     "UniformSample": "accelsim.population.sampling",
     "census": "accelsim.population.census",
     "evaluate": "accelsim.model.evaluate",
@@ -100,7 +102,7 @@ _HOME = {
     "load_constraints": "accelsim.constraints",
     "load_mapping": "accelsim.mapping",
     "load_workload": "accelsim.workload",
-    "map_einsum": "accelsim.search",
+    "map_einsum": "accelsim.search.mapper",
     "map_front": "accelsim.search.exact.mapper",
     "plot_architecture": "accelsim.plots",
     "plot_compare": "accelsim.plots",

@@ -28,12 +28,12 @@ from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError
 from accelsim.mapping import Loop
 from accelsim.mapping import Mapping as LoopNest
-from accelsim.result import Certificate, Result, SearchResult
+from accelsim.result import Result
+from accelsim.search.result import Certificate, SearchResult
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
-    from accelsim.search import Budget
-    from accelsim.search.strategy import OnProgress
+    from accelsim.search.strategy import Budget, OnProgress
 
 FOLDER = "ACCELSIM_CACHE"
 """Environment variable that names the folder instead of the user's own."""
@@ -178,7 +178,7 @@ def map_with_cache(
         found = _look_up(cache, key, architecture, einsum, options, constraints)
         if found is not None:
             return replace(found, seconds=monotonic() - started)
-    from accelsim.search import map_einsum
+    from accelsim.search.mapper import map_einsum
 
     search = map_einsum(
         architecture,

@@ -220,7 +220,7 @@ def _same(
 def choose_mapping(architecture: Architecture, einsum: Einsum) -> tuple[LoopNest, str]:
     """Return a mapping to explain, and in words where it is from: the one of least energy."""
     from accelsim.report.text import large
-    from accelsim.search import map_einsum
+    from accelsim.search.mapper import map_einsum
 
     refuse_large(einsum)
     found = map_einsum(architecture, einsum, method="exact")

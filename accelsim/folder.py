@@ -14,7 +14,8 @@ from accelsim import __version__
 from accelsim.errors import AccelsimError
 from accelsim.mapping import dump_mapping
 from accelsim.output import Provenance, to_json
-from accelsim.result import FrontResult, Result, SearchResult
+from accelsim.result import Result
+from accelsim.search.result import FrontResult, SearchResult
 from accelsim.units import printable
 from accelsim.workload import Einsum
 

@@ -19,7 +19,8 @@ from accelsim import __version__
 from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop
 from accelsim.mapping import Mapping as LoopNest
-from accelsim.result import Certificate, FrontResult, Result, Sample, SearchResult, TensorAtLevel
+from accelsim.result import Result, TensorAtLevel
+from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval

@@ -18,7 +18,8 @@ from accelsim.explain import LARGEST_WALK, same_as_walked
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.model.evaluate import evaluate
 from accelsim.output import read_mapping_json, result_json
-from accelsim.result import Certificate, FrontResult, Result, SearchResult
+from accelsim.result import Result
+from accelsim.search.result import Certificate, FrontResult, SearchResult
 from accelsim.search.strategy import Budget, Objective, OnProgress
 from accelsim.workload import Einsum
 
@@ -242,7 +243,7 @@ def _compare_fronts(recorded: Mapping[str, Any], again: FrontResult) -> Check:
 
 
 def _search_again(task: _Task, recorded: Mapping[str, Any], ranked: int, within: float | None) -> SearchResult:
-    from accelsim.search import map_einsum
+    from accelsim.search.mapper import map_einsum
 
     return map_einsum(
         task.architecture, task.einsum, constraints=task.constraints, objective=recorded["objective"], method="exact",

@@ -8,7 +8,8 @@ from accelsim.architecture import Architecture, load_architecture
 from accelsim.library import resolve
 from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Certificate, FrontResult, Rejection, Result, Sample, SearchResult, Spread
+from accelsim.result import Result
+from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult, Spread
 from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum, load_workload
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 import accelsim.cache
-import accelsim.search
+import accelsim.search.mapper
 from accelsim.architecture import load_architecture
 from accelsim.cache import MapOptions, ResultCache, carry_over, content_key, default_folder, map_with_cache, rename
 from accelsim.constraints import load_constraints
 from accelsim.output import result_json
+from accelsim.search.strategy import Budget
 from accelsim.workload import load_workload
 from tests.conftest import REPOSITORY
 
@@ -41,13 +42,13 @@ def gemm(**dims: int):
 def searched(monkeypatch):
     """Names of the layers that are searched."""
     names = []
-    search = accelsim.search.map_einsum
+    search = accelsim.search.mapper.map_einsum
 
     def map_einsum(architecture, einsum, **options):
         names.append(einsum.name)
         return search(architecture, einsum, **options)
 
-    monkeypatch.setattr(accelsim.search, "map_einsum", map_einsum)
+    monkeypatch.setattr(accelsim.search.mapper, "map_einsum", map_einsum)
     return names
 
 
@@ -184,7 +185,7 @@ def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trou
 
 
 def test_only_proved_results__are_kept(cache):
-    map_with_cache(MACHINE, gemm(), MapOptions(method="random"), cache, budget=accelsim.search.Budget(50))
+    map_with_cache(MACHINE, gemm(), MapOptions(method="random"), cache, budget=Budget(50))
     map_with_cache(MACHINE, gemm(M=2, N=2, K=2), MapOptions(method="exhaustive"), cache)
     assert list(cache.files()) == []
 

@@ -16,7 +16,7 @@ import pytest
 from reports import a_front, a_search, all_loops_outside, an_exact_search
 
 import accelsim
-import accelsim.search
+import accelsim.search.mapper
 from accelsim import library
 from accelsim.commands.mapping import layer_folders
 from accelsim.errors import NoValidMapping
@@ -51,7 +51,7 @@ def searches(monkeypatch):
 
     map_einsum.outcomes = {}
     map_einsum.calls = calls
-    monkeypatch.setattr(accelsim.search, "map_einsum", map_einsum, raising=False)
+    monkeypatch.setattr(accelsim.search.mapper, "map_einsum", map_einsum)
     return map_einsum
 
 

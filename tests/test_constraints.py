@@ -18,7 +18,8 @@ from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
 from accelsim.population.counting import count_mappings
 from accelsim.population.steps import Nest
-from accelsim.search import Budget, map_einsum
+from accelsim.search.mapper import map_einsum
+from accelsim.search.strategy import Budget
 from accelsim.workload import load_workload
 from tests.conftest import REPOSITORY
 from tests.strategies import cases

@@ -20,10 +20,11 @@ from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search import Budget, map_einsum
 from accelsim.search.exact import candidates, orders, solve
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
+from accelsim.search.strategy import Budget
 from accelsim.workload import Einsum
 from tests.brute import Truth, truth
 from tests.problems import MOST, problem

@@ -23,9 +23,9 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.ragged import evaluate_ragged
 from accelsim.padding import padded_einsums, read_padding
-from accelsim.search import map_einsum
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
 from accelsim.workload import pad, shared_rank
 from tests.problems import problem
 

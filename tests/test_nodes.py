@@ -20,8 +20,9 @@ from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.oracle import execute
 from accelsim.nodes import arrange, arrange_for, arrangements, fold
-from accelsim.search import Budget, map_einsum
 from accelsim.search.exact.solve import Solver
+from accelsim.search.mapper import map_einsum
+from accelsim.search.strategy import Budget
 from tests.brute import truth
 from tests.problems import problem
 

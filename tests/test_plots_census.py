@@ -29,7 +29,7 @@ from accelsim.plots import (
 )
 from accelsim.population.census import census
 from accelsim.population.result import Near
-from accelsim.search import map_einsum
+from accelsim.search.mapper import map_einsum
 from accelsim.workload import load_workload
 
 

@@ -16,7 +16,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.plots import at_width, figure_bytes, plot_reuse, reuse_table
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Nest
-from accelsim.search import map_einsum
+from accelsim.search.mapper import map_einsum
 from accelsim.workload import load_workload
 
 

@@ -21,9 +21,10 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result, SearchResult
-from accelsim.search import Budget, Progress, map_einsum
-from accelsim.search.strategy import Objective
+from accelsim.result import Result
+from accelsim.search.mapper import map_einsum
+from accelsim.search.result import SearchResult
+from accelsim.search.strategy import Budget, Objective, Progress
 from accelsim.workload import ROLES, Einsum, Tensor, load_workload
 from tests.strategies import energy_table
 from tests.test_space import gemm, spaces

@@ -11,7 +11,8 @@ from accelsim.architecture import load_architecture
 from accelsim.errors import AccelsimError
 from accelsim.model.evaluate import evaluate
 from accelsim.output import Provenance, map_json, mapping_json, read_mapping_json
-from accelsim.search import Budget, map_einsum
+from accelsim.search.mapper import map_einsum
+from accelsim.search.strategy import Budget
 from accelsim.verifying import verify
 from accelsim.workload import load_workload
 from tests.test_space import gemm

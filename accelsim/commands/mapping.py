@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from accelsim.cache import MapOptions, ResultCache
     from accelsim.report import LayerOutcome
-    from accelsim.result import FrontResult, SearchResult
-    from accelsim.search import Budget
+    from accelsim.search.result import FrontResult, SearchResult
+    from accelsim.search.strategy import Budget
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -267,7 +267,7 @@ def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace)
 def _budget(arguments: argparse.Namespace) -> Budget | None:
     if not arguments.mappings and not arguments.seconds:
         return None
-    from accelsim.search import Budget
+    from accelsim.search.strategy import Budget
 
     return Budget(arguments.mappings, arguments.seconds)
 

@@ -29,7 +29,8 @@ from accelsim.workload import Einsum
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from accelsim.result import Result, SearchResult
+    from accelsim.result import Result
+    from accelsim.search.result import SearchResult
 
 _FORMATS = (".png", ".svg")
 _RANDOM_SEARCHES = 3
@@ -159,7 +160,8 @@ def _search(
 ) -> SearchResult:
     """Search the map space of one layer for the lowest energy, with progress where a terminal shows it."""
     from accelsim.report.progress import search_progress
-    from accelsim.search import Budget, map_einsum
+    from accelsim.search.mapper import map_einsum
+    from accelsim.search.strategy import Budget
 
     with search_progress(make_console(stderr=True), layer.name, "energy") as on_progress:
         return map_einsum(

@@ -74,7 +74,8 @@ def _done(plan: Plan, item: Item) -> Row:
 
 
 def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
-    from accelsim.search import Budget, map_einsum
+    from accelsim.search.mapper import map_einsum
+    from accelsim.search.strategy import Budget
 
     found = map_einsum(
         architecture,

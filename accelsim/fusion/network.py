@@ -14,7 +14,7 @@ from accelsim.fusion.chain import Chain, make_chain
 from accelsim.fusion.paths import Apart, Line, find_lines, named_line
 from accelsim.fusion.search import NOTHING, ChainResult, Solutions, Value, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels
-from accelsim.result import Certificate, SearchResult
+from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.strategy import Budget, Objective
 from accelsim.workload import Einsum, Workload
 

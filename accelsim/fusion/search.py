@@ -12,7 +12,8 @@ from accelsim.architecture import Architecture
 from accelsim.fusion.chain import Chain
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs
-from accelsim.result import Certificate, Result
+from accelsim.result import Result
+from accelsim.search.result import Certificate
 from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum, Tensor
 

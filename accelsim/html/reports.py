@@ -25,7 +25,8 @@ from accelsim.html.summary import (
 )
 from accelsim.model.encode import Floats
 from accelsim.population.result import Census
-from accelsim.result import Result, SearchResult
+from accelsim.result import Result
+from accelsim.search.result import SearchResult
 from accelsim.workload import Einsum
 
 DRAWN = 1200

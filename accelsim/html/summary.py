@@ -8,7 +8,7 @@ from accelsim.html.page import figures, table
 from accelsim.population.result import Census, Fewest, Interval, Near
 from accelsim.report.certificate import STOPS, long_verdict, verdict
 from accelsim.report.text import energy, large, letters, percent, times
-from accelsim.result import SearchResult
+from accelsim.search.result import SearchResult
 
 _SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 _MOST_KEEPS = 100

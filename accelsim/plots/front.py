@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from accelsim.plots.style import BEST_COLOUR, letters_beside, plain_log_ticks, points, put_title, styled, tick
 from accelsim.report.text import OTHER_COLOUR
-from accelsim.result import FrontResult
+from accelsim.search.result import FrontResult
 
 
 def front_table(front: FrontResult) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from accelsim.errors import AccelsimError
 from accelsim.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled
 from accelsim.report.text import OTHER_COLOUR, times
-from accelsim.result import Sample, SearchResult
+from accelsim.search.result import Sample, SearchResult
 
 _MOST_BARS = 60
 _UNITS = {"energy": "pJ/MAC", "cycles": "cycles", "edp": "pJ x cycle"}

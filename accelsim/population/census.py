@@ -27,11 +27,12 @@ from accelsim.population.moments.means import Means, means
 from accelsim.population.result import Census, Fewest, Near, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
-from accelsim.result import FrontResult, Result
+from accelsim.result import Result
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
+from accelsim.search.result import FrontResult
 from accelsim.search.strategy import Budget
 from accelsim.workload import Einsum
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from accelsim.result import FrontResult, Result
+from accelsim.result import Result
+from accelsim.search.result import FrontResult
 
 if TYPE_CHECKING:
     from accelsim.population.moments.deviations import EnergyDeviation

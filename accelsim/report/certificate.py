@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from accelsim.report.text import energy, large
-from accelsim.result import Certificate, SearchResult
+from accelsim.search.result import Certificate, SearchResult
 
 STOPS = {
     "exhausted": "every mapping of the map space was seen",

@@ -9,7 +9,7 @@ from accelsim.report.certificate import STOPS
 from accelsim.report.nest import nest_line
 from accelsim.report.search import cost_cells, print_nest_key, work_line
 from accelsim.report.text import count, large, print_table, table
-from accelsim.result import FrontResult
+from accelsim.search.result import FrontResult
 
 _SHOWN = 40
 NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}

@@ -25,7 +25,8 @@ from accelsim.report.text import (
     times,
     title,
 )
-from accelsim.result import LevelResult, Result, SearchResult, TensorAtLevel
+from accelsim.result import LevelResult, Result, TensorAtLevel
+from accelsim.search.result import SearchResult
 from accelsim.start_up import start_and_end
 from accelsim.units import format_si
 from accelsim.workload import Einsum

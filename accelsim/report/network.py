@@ -12,7 +12,7 @@ from rich.text import Text
 
 from accelsim.report.certificate import gap_text
 from accelsim.report.text import count, energy, percent, print_table, share, table, times, title
-from accelsim.result import Certificate, SearchResult
+from accelsim.search.result import Certificate, SearchResult
 from accelsim.units import format_si
 from accelsim.workload import Einsum
 

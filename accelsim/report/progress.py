@@ -14,7 +14,7 @@ from accelsim.report.certificate import gap_text, objective_value
 from accelsim.report.text import count, energy
 
 if TYPE_CHECKING:
-    from accelsim.search import Progress as SearchProgress
+    from accelsim.search.strategy import Progress as SearchProgress
 
 
 @contextmanager

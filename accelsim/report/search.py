@@ -8,7 +8,8 @@ from rich.text import Text
 from accelsim.report.certificate import STOPS, gap_text, long_verdict, objective_value
 from accelsim.report.nest import nest_line
 from accelsim.report.text import count, energy, large, percent, print_table, table, times, title
-from accelsim.result import Result, Sample, SearchResult
+from accelsim.result import Result
+from accelsim.search.result import Sample, SearchResult
 from accelsim.units import format_bits
 
 _QUANTILES = (("1 %", 0.01), ("25 %", 0.25), ("median", 0.5), ("75 %", 0.75), ("99 %", 0.99))

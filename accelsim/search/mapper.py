@@ -25,8 +25,8 @@ from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_ba
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.nodes import arrange, arrangements
 from accelsim.padding import padded_einsums, read_padding
-from accelsim.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.diagnose import diagnose
+from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, shared_rank

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from accelsim.errors import AccelsimError
-from accelsim.result import Spread
+from accelsim.search.result import Spread
 
 if TYPE_CHECKING:
     from accelsim.search.kernel import Books

@@ -25,7 +25,8 @@ PARTS: dict[str, Names] = {
     },
     "Results": {
         "accelsim": ("Result", "SearchResult", "Certificate", "Sample", "FrontResult", "to_pandas"),
-        "accelsim.result": ("TensorAtLevel", "TensorOnNetwork", "LevelResult", "Ramp", "Violation", "Spread"),
+        "accelsim.result": ("TensorAtLevel", "TensorOnNetwork", "LevelResult", "Ramp", "Violation"),
+        "accelsim.search.result": ("Spread",),
     },
     "Figures": {
         "accelsim": (

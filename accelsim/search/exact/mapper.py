@@ -20,10 +20,11 @@ from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.nodes import fold
-from accelsim.result import Certificate, FrontResult, Result, SearchResult
+from accelsim.result import Result
 from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
 from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.result import Certificate, FrontResult, SearchResult
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
 from accelsim.workload import Einsum

@@ -1,0 +1,248 @@
+"""What a search found, and what it proves: the best mapping, a ranking or a front."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from typing import Any
+
+from accelsim.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """How many candidates broke one rule at one level first.
+
+    Fanouts are checked first, x then y, from the outside in; then capacities, from the inside out.
+    """
+
+    rule: str
+    level: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Energies of all valid mappings that a search saw, as a histogram on a logarithmic axis.
+
+    Attributes
+    ----------
+    edges_pj : tuple of float
+        Edges [pJ] of the bins, each `resolution` (relative) wide; len(counts) + 1 of them; from the first occupied bin
+        to the last.
+    counts : tuple of int
+        Valid mappings in each bin.
+    min_pj, max_pj : float
+        Exact smallest and largest energy [pJ].
+    resolution : float
+        Relative width of a bin: quantiles and shares are exact to that.
+    """
+
+    edges_pj: tuple[float, ...]
+    counts: tuple[int, ...]
+    min_pj: float
+    max_pj: float
+    resolution: float
+
+    @property
+    def valid(self) -> int:
+        """Valid mappings seen."""
+        return sum(self.counts)
+
+    @property
+    def ratio(self) -> float:
+        """Largest over smallest energy."""
+        return self.max_pj / self.min_pj if self.min_pj else math.inf
+
+    def quantile_pj(self, share: float) -> float:
+        """Energy [pJ] that a share (0..1) of the valid mappings does not exceed, to the resolution."""
+        wanted, so_far = share * self.valid, 0
+        for upper, count in zip(self.edges_pj[1:], self.counts, strict=True):
+            so_far += count
+            if count and so_far >= wanted:
+                return min(max(upper, self.min_pj), self.max_pj)
+        return self.max_pj
+
+    def histogram(self, most: int) -> list[tuple[float, float, int]]:
+        """At most so many bins, each some of the bins put together: lower and upper edge [pJ], valid mappings in it."""
+        together = -(-len(self.counts) // most)
+        starts = range(0, len(self.counts), together)
+        ends = [min(start + together, len(self.counts)) for start in starts]
+        return [
+            (self.edges_pj[start], self.edges_pj[end], sum(self.counts[start:end]))
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
+    def within(self, factor: float) -> int:
+        """Valid mappings whose energy is at most `factor` x the smallest one, to the resolution."""
+        limit = self.min_pj * factor * (1 + self.resolution / 2)
+        return sum(count for upper, count in zip(self.edges_pj[1:], self.counts, strict=True) if upper <= limit) or min(
+            1, self.valid
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What an exhaustive or random search saw on its way.
+
+    Attributes
+    ----------
+    seen, valid : int
+        Mappings evaluated, and those of them that were valid.
+    rejections : tuple of Rejection
+        Why the others were not.
+    spread : Spread
+        Energies of the valid ones.
+    curve : tuple of (int, float)
+        Best-so-far: after how many mappings the objective fell to what value.
+    """
+
+    seen: int
+    valid: int
+    rejections: tuple[Rejection, ...]
+    spread: Spread
+    curve: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a search proves about its answer.
+
+    Attributes
+    ----------
+    value : float
+        Objective of the best mapping found.
+    bound : float
+        No mapping of the map space has a smaller objective (to a relative 1e-11, which rounding may take).
+    nodes : int
+        Partial mappings that were bounded.
+    evaluated : int
+        Whole mappings that were evaluated.
+    table_bytes : int
+        Memory of the cost-to-go tables.
+    """
+
+    value: float
+    bound: float
+    nodes: int
+    evaluated: int
+    table_bytes: int
+
+    @property
+    def gap(self) -> float:
+        """How far the best possible may lie below the best found, relative to the bound; 0 if the answer is optimal."""
+        if self.value <= self.bound:
+            return 0.0
+        return self.value / self.bound - 1.0 if self.bound > 0 else math.inf
+
+    @property
+    def proved(self) -> bool:
+        """Whether no mapping is better than the one found."""
+        return self.gap < 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search over the map space found, and what is known about it.
+
+    Attributes
+    ----------
+    best : Result
+        The best valid mapping found.
+    objective : str
+        `energy`, `cycles`, `edp`, or a weighted product such as `energy^2*cycles`.
+    method : str
+        `exact`, `exhaustive` or `random`.
+    stop : str
+        Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout` or
+        `interrupted`.
+    space_size : int
+        Mappings in the map space before validity (docs/mapspace.md).
+    seconds : float
+    certificate : Certificate or None
+        None after a random search, which proves nothing.
+    ranked : tuple of Result
+        The best mappings in order, as many as were asked for; the first is `best`.
+    within : (float, int) or None
+        Where all mappings within a share of the optimum were asked for: the share, and how many there are.
+    sample : Sample or None
+        None after an exact search, which looks at classes of mappings.
+    uneven : bool
+        Uneven mappings were looked for too; `space_size` then counts each once for every order of storage nodes that
+        it can be written in.
+    imperfect : tuple of str
+        Dimensions whose loops might leave remainders.
+    padded : tuple of str
+        Bounds that were tried instead of the Einsum's, such as `P=56`.
+    """
+
+    best: Result
+    objective: str
+    method: str
+    stop: str
+    seed: int
+    space_size: int
+    seconds: float
+    certificate: Certificate | None = None
+    ranked: tuple[Result, ...] = ()
+    within: tuple[float, int] | None = None
+    sample: Sample | None = None
+    uneven: bool = False
+    imperfect: tuple[str, ...] = ()
+    padded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrontResult:
+    """The mappings that no other mapping beats in every column asked for.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        `energy` [pJ], `cycles`, `outer_words` [storage words read, filled and updated at the outermost level], or
+        `capacity:LEVEL` [storage words held at a level].
+    points : tuple of Result
+        One mapping for each point of the front, in order of the first column.
+    values : tuple of tuple of float
+        The columns of each point.
+    stop : str
+        `exhausted` (the front is complete and proved), `timeout` or `interrupted`.
+    space_size : int
+    nodes, evaluated, table_bytes : int
+        As in `Certificate`.
+    seconds : float
+    """
+
+    columns: tuple[str, ...]
+    points: tuple[Result, ...]
+    values: tuple[tuple[float, ...], ...]
+    stop: str
+    space_size: int
+    nodes: int
+    evaluated: int
+    table_bytes: int
+    seconds: float
+
+    def rows(self) -> list[Dict[str, Any]]:
+        """One row for each point, in order: the columns asked for, energy [pJ], cycles, EDP and utilization."""
+        return [
+            {
+                "point": number,
+                "energy_pj": result.energy_pj,
+                "cycles": result.cycles,
+                **{_plain_name(c): round(v) for c, v in zip(self.columns, values, strict=True) if c not in _ALWAYS},
+                "edp_pj_cycles": result.edp,
+                "pj_per_mac": result.pj_per_mac,
+                "utilization": result.utilization,
+            }
+            for number, (values, result) in enumerate(zip(self.values, self.points, strict=True), 1)
+        ]
+
+
+_ALWAYS = ("energy", "cycles")
+
+
+def _plain_name(column: str) -> str:
+    """Name of a column of a front with its unit."""
+    return "outer_words" if column == "outer_words" else f"{column.partition(':')[2]}_words"
