@@ -161,7 +161,8 @@ def print_network(
     console.print()
     wide = console.width >= _WIDE
     columns = ["layer", "rep.", *(["MACs"] if wide else []), "energy", "share", "pJ/MAC", "cycles", "share", "util."]
-    made = table(*columns, "bottleneck", "gap", left=(0, len(columns)), fold=(0,))
+    below = [f"\n{name}" for name in columns]
+    made = table(*below, "bottle-\nneck", "\ngap", left=(0, len(columns)), fold=(0,))
     for group in groups:
         head = [group.einsum.name, str(group.einsum.repeat), *([count(group.einsum.real_macs)] if wide else [])]
         if group.search is None:
