@@ -15,8 +15,9 @@ from accelsim.mapping import Mapping as LoopNest
 from accelsim.mapping import last_passes
 from accelsim.model.array_oracle import walk_array
 from accelsim.model.evaluate import evaluate
+from accelsim.model.fill_oracle import walk_fills
 from accelsim.model.oracle import Box, OracleCounts, Step, execute, walk_tile
-from accelsim.result import Result
+from accelsim.result import LevelFills, Result
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, Tensor
 
@@ -130,7 +131,8 @@ class Explanation:
 
     `ranks` holds what each rank of each tensor is, such as `h` and `P + R`; `totals` has a row for each level and
     tensor with `counted` and `formula`: tile, reads, fills and updates in words of one instance, the busiest one, and
-    the last three of all instances together.
+    the last three of all instances together. `computing` and `fills` are cycles of the run without overlap, transfer by
+    transfer; the result's are by formula, and of the busiest instance alone where loops leave remainders.
     """
 
     result: Result
@@ -139,6 +141,8 @@ class Explanation:
     compute: tuple[ComputeWalk, ...]
     compute_steps: int
     totals: tuple[dict[str, Any], ...]
+    computing: int
+    fills: tuple[LevelFills, ...]
     same: bool
 
 
@@ -183,6 +187,7 @@ def explain(
         if index > 0 and t.name in node.keep and level in (None, node.level)
     ]
     totals = _totals(result, counts)
+    computing, fills = walk_fills(architecture, einsum, mapping, counts)
     return Explanation(
         result=result,
         ranks={t.name: tuple(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
@@ -190,7 +195,11 @@ def explain(
         compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
-        same=_same(architecture, einsum, result, counts, totals),
+        computing=computing,
+        fills=fills,
+        same=_same(architecture, einsum, result, counts, totals)
+        and computing == result.computing
+        and (fills == result.fills or result.ragged),
     )
 
 
@@ -406,6 +415,8 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         "compute_steps": explanation.compute_steps,
         "compute": [asdict(walk) for walk in explanation.compute],
         "totals": [dict(row) for row in explanation.totals],
+        "fills": [asdict(each) for each in explanation.fills],
+        "computing_cycles": explanation.computing,
         "closed_formula_is_the_same": explanation.same,
     }
 

@@ -69,6 +69,18 @@ _RESULT = _record(
         name=_TEXT, instances=_SOME, used_instances=_SOME, cycles=_SOME, cycles_per_mac=_SOME, energy_pj=_NUMBER
     ),
     ramps=_rows(_record(what=_TEXT, times=_SOME, cycles=_SOME)),
+    fills=_rows(
+        _record(
+            level=_TEXT,
+            double_buffered=_TRUTH,
+            first_fill=_COUNT,
+            fills=_COUNT,
+            last_drain=_COUNT,
+            drains=_COUNT,
+        )
+    ),
+    computing_cycles=_SOME,
+    cycles_without_overlap=_SOME,
     levels=_rows(
         _record(
             level=_TEXT,
@@ -98,6 +110,7 @@ _RESULT = _record(
             write_pj=_NUMBER,
             update_pj=_NUMBER,
             compression=_SHARE,
+            drains=_COUNT,
             energy_pj=_NUMBER,
         )
     ),

@@ -54,6 +54,8 @@ class TensorAtLevel:
     reads, fills, updates : int
         Words read for the level below (and to drain, where the machine charges it), written from above, written from
         below.
+    drains : int
+        Output words that leave upwards.
     total_reads, total_fills, total_updates : int
         The same of all instances together.
     partial : bool
@@ -79,6 +81,7 @@ class TensorAtLevel:
     write_pj: float
     update_pj: float
     compression: Fraction = Fraction(1)
+    drains: int = 0
 
     @property
     def total_words(self) -> int:
@@ -149,6 +152,29 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelFills:
+    """Cycles that a level's tiles take to fill and drain if nothing overlaps with it.
+
+    Attributes
+    ----------
+    level : str
+    double_buffered : bool
+        Its fills overlap with computing: it has room for the next tiles.
+    first_fill, fills : int
+        Before anything can be computed, and in all; output words that come back are in `fills` alone.
+    last_drain, drains : int
+        After everything is computed, and in all.
+    """
+
+    level: str
+    double_buffered: bool
+    first_fill: int
+    fills: int
+    last_drain: int
+    drains: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ramp:
     """Cycles in which the compute units wait for a systolic array to fill, drain or take in what it holds.
 
@@ -187,6 +213,10 @@ class Result:
         Cycles before, between and after these that a systolic array costs, one by one.
     cycles : int
         The largest of every level's cycles, and of compute cycles with ramps.
+    fills : tuple of LevelFills
+        Of each level but the outermost; `cycles` has them overlap.
+    computing : int
+        Cycles of compute units with ramps, or of the ports that they ask for operands, if these take longer.
     """
 
     architecture: str
@@ -209,6 +239,8 @@ class Result:
     tensors: tuple[TensorAtLevel, ...]
     networks: tuple[TensorOnNetwork, ...]
     ramps: tuple[Ramp, ...] = ()
+    fills: tuple[LevelFills, ...] = ()
+    computing: int = 0
 
     @property
     def valid(self) -> bool:
@@ -266,6 +298,12 @@ class Result:
     def busy_cycles(self) -> int:
         """Cycles of the compute units with all ramps."""
         return self.compute_cycles + sum(ramp.cycles for ramp in self.ramps)
+
+    @property
+    def cycles_without_overlap(self) -> int:
+        """Cycles if computing and the fills and drains of levels that are not double-buffered wait for each other."""
+        waiting = sum(each.fills + each.drains for each in self.fills if not each.double_buffered)
+        return max(self.cycles, self.computing + waiting)
 
     @property
     def bottleneck(self) -> str:

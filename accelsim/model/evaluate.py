@@ -9,7 +9,9 @@ import numpy as np
 
 from accelsim.architecture import Architecture, Level
 from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops
+from accelsim.model.detail import FIRST, TILES, WORDS, Detail, make_detail
 from accelsim.model.encode import Encoded, encode, encode_mappings
+from accelsim.model.fills import computing_cycles, level_fills
 from accelsim.model.ragged import Parts, ragged_parts
 from accelsim.model.ramps import array_ramps
 from accelsim.nodes import arrange_for, first_nodes, level_nodes
@@ -70,6 +72,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
                 leak_pj=parts.leak_pj[index],
             )
         )
+    busy = parts.steps * architecture.compute.cycles_per_mac + sum(ramp.cycles for ramp in parts.ramps)
     return Result(
         architecture=architecture.name,
         workload=einsum.name,
@@ -91,12 +94,13 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         tensors=tuple(parts.at_level),
         networks=tuple(parts.on_network),
         ramps=parts.ramps,
+        fills=level_fills(architecture, einsum.tensors, parts.at_level, parts.on_network, ragged=ragged),
+        computing=computing_cycles(architecture, busy, parts.at_level),
     )
 
 
 def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     """Count a mapping whose loops leave no remainder."""
-    from accelsim.model.detail import FIRST, TILES, WORDS, make_detail
     from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
 
     s = make_detail(encoded)
@@ -128,6 +132,7 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
                     write_pj=float(s.energy[index, t, BY_WRITE]),
                     update_pj=float(s.energy[index, t, BY_UPDATE]),
                     compression=level.stored_share(tensor.role, partial=partial),
+                    drains=_drains(s, batch.keep[0, :, t].tolist(), index, t) if tensor.output else 0,
                 )
             )
     for below in first[1:]:
@@ -163,6 +168,15 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
         cycles=int(cycles[0]),
         ramps=array_ramps(encoded, compute_cycles, array[TILES], array[WORDS], array[FIRST]),
     )
+
+
+def _drains(detail: Detail, keep: list[bool], level: int, tensor: int) -> int:
+    """Output words that leave a tile: updates of the next level out that keeps the tensor, for one of its groups."""
+    if level == 0:
+        return 0
+    parent = max(index for index in range(level) if keep[index])
+    groups = math.prod(int(up) for _, up in detail.groups[parent:level, tensor])
+    return int(detail.updates[parent, tensor]) // groups
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:

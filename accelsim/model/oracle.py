@@ -221,7 +221,7 @@ def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> I
             yield Step((), instance, now[0], frozenset(), now[1], now[0])
 
 
-class _Sharing:
+class Sharing:
     """Which instances share words on their way from a parent to the tiles of a child, in each step.
 
     Children of one instance above a network share if their boxes are equal and every axis on which their coordinates
@@ -298,7 +298,7 @@ def acting_steps(einsum: Einsum, loops: list[NestLoop]) -> list[tuple[int, ...]]
     return sorted(acting)
 
 
-def _in_time(steps: Iterable[Step]) -> list[list[Step]]:
+def in_time(steps: Iterable[Step]) -> list[list[Step]]:
     """Steps of all instances, those of one time together; the end, when all tiles are emptied, is one time."""
     times: dict[tuple[bool, tuple[int, ...]], list[Step]] = {}
     for step in steps:
@@ -321,13 +321,13 @@ def _count_link(
 
     All that share words in a step take one read, or make one update, of the words that any of them moves.
     """
-    sharing = _Sharing(architecture, einsum, mapping, tensor, parent, child)
+    sharing = Sharing(architecture, einsum, mapping, tensor, parent, child)
     above = counts[parent][tensor.name]
     here = counts[child][tensor.name] if child < len(mapping.levels) else None
     held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
-    for steps in _in_time(walk_tile(einsum, mapping, tensor, child)):
+    for steps in in_time(walk_tile(einsum, mapping, tensor, child)):
         down: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         up: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         for step in steps:
@@ -378,11 +378,8 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
             if tensor.name not in counts:
                 continue
             count = counts[tensor.name]
-            read_back = any(words > count.drained[at] for at, words in count.read.items())
-            partial = tensor.output and (read_back or _sums_meet_outside(mapping, tensor, level.name))
-            bits = tensor.psum_bits if partial else tensor.bits
-            share = 1 if partial else level.compression.get(tensor.role, 1)
-            held[tensor.role] = held.get(tensor.role, 0) + count.tile * -(-bits // level.word_bits) * share
+            each = level.element_words(tensor, partial=holds_partial_sums(mapping, tensor, level.name, count))
+            held[tensor.role] = held.get(tensor.role, 0) + count.tile * each
         if index + 1 < len(mapping.levels) and mapping.levels[index + 1].level == mapped.level:
             continue
         if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
@@ -392,6 +389,12 @@ def _fails(architecture: Architecture, einsum: Einsum, mapping: Mapping, result:
                 fails.append(f"capacity {level.name}")
                 break
     return fails
+
+
+def holds_partial_sums(mapping: Mapping, tensor: Tensor, name: str, count: TensorCounts) -> bool:
+    """Whether a level holds partial sums of a tensor: some come back, or others hold parts of the same ones."""
+    read_back = any(words > count.drained[at] for at, words in count.read.items())
+    return tensor.output and (read_back or _sums_meet_outside(mapping, tensor, name))
 
 
 def _sums_meet_outside(mapping: Mapping, tensor: Tensor, name: str) -> bool:

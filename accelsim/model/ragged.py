@@ -42,11 +42,12 @@ class Parts(NamedTuple):
 
 
 class _Counts(NamedTuple):
-    """Words of some instances; `drained` is the part of the reads that drains words to the level above."""
+    """Words of some instances; `leaving` are output words for the level above, `drained` the reads for them."""
 
     reads: int
     fills: int
     updates: int
+    leaving: int
     drained: int
 
 
@@ -219,15 +220,15 @@ class _Model:
         if not operand.tensor.output:
             reads = sums.entering(operand, child, level, DOWN, instances)
             fills = sums.entering(operand, level, level, DOWN, instances) if level > 0 else 0
-            return _Counts(reads, fills, 0, 0)
+            return _Counts(reads, fills, 0, 0, 0)
         updates = sums.entering(operand, child, level, UP, instances)
         read_back = updates - sums.seen(operand, child, level, instances)
         if level == 0:
-            return _Counts(read_back, 0, updates, 0)
+            return _Counts(read_back, 0, updates, 0, 0)
         leaving = sums.entering(operand, level, level, UP, instances)
         fills = leaving - sums.seen(operand, level, level, instances)
         drained = leaving if self.machine[level].drain_reads else 0
-        return _Counts(read_back + drained, fills, updates, drained)
+        return _Counts(read_back + drained, fills, updates, leaving, drained)
 
     def _cross(self, operand: Operand, network: int, child: int, instances: Instances) -> int:
         """Words in or out of chosen children of a network."""
@@ -322,6 +323,7 @@ class _Model:
             write_pj=energies[index, operand.index, _WRITE],
             update_pj=energies[index, operand.index, _UPDATE],
             compression=level.stored_share(tensor.role, partial=kept.partial),
+            drains=kept.busiest.leaving,
         )
 
     def on_network(self, energies: Mapping[tuple[int, int, int], float]) -> list[TensorOnNetwork]:

@@ -14,6 +14,7 @@ from accelsim.report.text import count, energy, print_table, table, title
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
+_FILLS = ("first_fill", "fills", "last_drain", "drains")
 _KEY = (
     ("h 0:3", "points 0, 1 and 2 along h; a box is such a range for each rank"),
     ("h 0:3 -> 1:4", "the box before and after a step of the loops outside the tile"),
@@ -172,7 +173,34 @@ def _print_totals(console: Console, explanation: Explanation) -> None:
         cells = [count(counted[name]) for name in _COLUMNS]
         made.add_row(row["level"], row["tensor"], *cells, ", ".join(apart) or "the same")
     print_table(console, made)
+    _print_fills(console, explanation)
     result = explanation.result
     verdict = "the same" if explanation.same else "DIFFERS; please report it"
     console.print(Text(f"\nclosed formula: {verdict}", style="bold"))
     console.print(f"It gives {energy(result.energy_pj)} and {result.cycles:,} cycles for this mapping.")
+
+
+def _print_fills(console: Console, explanation: Explanation) -> None:
+    """Print the cycles of the transfers that were walked, level by level."""
+    shown = [each for each in explanation.fills if each.fills or each.drains]
+    if not shown:
+        return
+    title(console, "Fills and drains", "cycles of all transfers, one after the other, walked")
+    formulas = {each.level: each for each in explanation.result.fills}
+    made = table("level", "fills", "drains", "closed formula", left=(0, 3))
+    for each in shown:
+        formula = formulas[each.level]
+        apart = [
+            f"{name} {getattr(formula, name):,}" for name in _FILLS if getattr(formula, name) != getattr(each, name)
+        ]
+        made.add_row(
+            each.level,
+            f"{each.fills:,}",
+            f"{each.drains:,}",
+            f"of the busiest: {', '.join(apart)}" if apart else "the same",
+        )
+    print_table(console, made)
+    console.print(
+        f"Computing takes {explanation.computing:,}; if it and all of these wait for each other where a level is not "
+        f"double-buffered: {explanation.result.cycles_without_overlap:,} cycles."
+    )

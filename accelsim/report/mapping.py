@@ -27,8 +27,7 @@ from accelsim.report.text import (
 )
 from accelsim.result import LevelResult, Result, TensorAtLevel
 from accelsim.search.result import SearchResult
-from accelsim.start_up import start_and_end
-from accelsim.units import format_si
+from accelsim.units import format_si, listed
 from accelsim.workload import Einsum
 
 _OTHER = "#"
@@ -48,7 +47,7 @@ def print_result(
     _print_movement(console, result, architecture, einsum)
     _print_energy(console, result, einsum)
     _print_cycles(console, result)
-    _print_start_and_end(console, result, architecture)
+    _print_fills(console, result)
     windowed = [t.name for t in einsum.tensors if any(len(rank) > 1 for rank in t.ranks)]
     if windowed:
         console.print(f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved.")
@@ -217,15 +216,27 @@ def _print_cycles(console: Console, result: Result) -> None:
             console.print(Text(f"  {ramp.cycles:>{wide},} {ramp.what}{times}"))
 
 
-def _print_start_and_end(console: Console, result: Result, architecture: Architecture) -> None:
-    """Print first fills and last drains, which are not in the cycles."""
-    ramps = start_and_end(architecture, result)
-    if not ramps:
+def _print_fills(console: Console, result: Result) -> None:
+    """Print what fills and drains of each level take if nothing overlaps with them, and what that comes to."""
+    shown = [each for each in result.fills if each.fills or each.drains]
+    if not shown:
         return
-    whole = sum(ramp.cycles for ramp in ramps)
-    console.print(
-        Text(f"Not in it: first fills and last drains, at most {share(whole / result.cycles)} more, one by one:")
-    )
-    wide = len(f"{max(ramp.cycles for ramp in ramps):,}")
-    for ramp in ramps:
-        console.print(Text(f"  {ramp.cycles:>{wide},} {ramp.what}"))
+    title(console, "Fills and drains", "cycles of each level's tiles; all of them overlap above")
+    made = table("level", "first fill", "all fills", "last drain", "all drains", "double-buffered", left=(0, 5))
+    for each in shown:
+        numbers = (each.first_fill, each.fills, each.last_drain, each.drains)
+        made.add_row(
+            each.level,
+            *(f"{cycles:,}" if cycles else "" for cycles in numbers),
+            "yes" if each.double_buffered else "no",
+        )
+    print_table(console, made)
+    ends = sum(each.first_fill + each.last_drain for each in shown)
+    console.print(f"First fills and last drains alone: at most {share(ends / result.cycles)} more cycles.")
+    waiting = [each.level for each in shown if not each.double_buffered]
+    if waiting:
+        whole = result.cycles_without_overlap
+        console.print(
+            f"If computing ({result.computing:,}) and fills and drains of levels that are not double-buffered "
+            f"({listed(waiting)}) wait for each other: {whole:,} cycles, {times(whole / result.cycles)} those above."
+        )

@@ -1,0 +1,173 @@
+"""Oracle of a machine without overlap: walks all tiles, transfer by transfer, and adds up how long each takes.
+
+Nothing here is a formula of words: what a transfer moves is counted word by word, as in `accelsim.model.oracle`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from accelsim.architecture import Architecture, Level
+from accelsim.mapping import Mapping
+from accelsim.model.array_oracle import walk_array
+from accelsim.model.oracle import (
+    Coordinate,
+    OracleCounts,
+    Point,
+    Sharing,
+    Step,
+    execute,
+    holds_partial_sums,
+    in_time,
+    walk_tile,
+)
+from accelsim.nodes import arrange_for
+from accelsim.result import LevelFills
+from accelsim.workload import Einsum, Tensor, pad
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Cycles of the transfers of one level, all and the first or last."""
+
+    first_fill: Fraction = Fraction()
+    fills: Fraction = Fraction()
+    last_drain: Fraction = Fraction()
+    drains: Fraction = Fraction()
+
+
+def walk_fills(
+    architecture: Architecture, einsum: Einsum, mapping: Mapping, counts: OracleCounts | None = None
+) -> tuple[int, tuple[LevelFills, ...]]:
+    """Run a mapping tile by tile: cycles of computing, and of all transfers of each level one after the other.
+
+    In a step, the words that leave the tiles of a tensor at a level go up in all instances at once, then those that
+    enter come down; each transfer takes as long as the slower side. Where the level above adds the words that arrive
+    to older ones, which do not come back, these are read after that. Computing is the steps, with those that a systolic
+    array needs besides, or what the compute units ask of the ports.
+
+    Parameters
+    ----------
+    architecture, einsum, mapping
+        As for `execute`.
+    counts : OracleCounts, optional
+        What `execute` found.
+    """
+    counts = counts or execute(architecture, einsum, mapping)
+    array = walk_array(architecture, einsum, mapping)
+    architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
+    levels = architecture.levels
+    clocks = {level.name: _Clock() for level in levels}
+    read: defaultdict[str, Fraction] = defaultdict(Fraction)
+    written: defaultdict[str, Fraction] = defaultdict(Fraction)
+    for tensor in einsum.tensors:
+        keeps = [index for index, node in enumerate(mapping.levels) if tensor.name in node.keep]
+        words = {index: _element(mapping, levels[index], tensor, counts, index) for index in keeps}
+        for parent, child in itertools.pairwise(keeps):
+            _walk_link(architecture, einsum, mapping, tensor, (parent, child), words, clocks[levels[child].name])
+        asked = counts.levels[keeps[-1]][tensor.name]
+        drained = max(asked.drained.values())
+        read[levels[keeps[-1]].name] += (asked.reads - drained) * words[keeps[-1]]
+        written[levels[keeps[-1]].name] += asked.updates * words[keeps[-1]]
+    computing = counts.steps * architecture.compute.cycles_per_mac if array is None else array.cycles
+    for level in levels:
+        for rate, moved in (
+            (level.read_bandwidth, read[level.name]),
+            (level.write_bandwidth, written[level.name]),
+            (level.bandwidth, read[level.name] + written[level.name]),
+        ):
+            computing = max(computing, 0 if rate is None else math.ceil(moved / rate))
+    found = []
+    for around, level in itertools.pairwise(levels):
+        clock = clocks[level.name]
+        if level.name != around.name:
+            double = around.systolic is not None and around.systolic.double_buffered
+            cycles = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
+            found.append(LevelFills(level.name, double or level.multiple_buffering > 1, *cycles))
+    return computing, tuple(found)
+
+
+def _element(mapping: Mapping, level: Level, tensor: Tensor, counts: OracleCounts, index: int) -> int | Fraction:
+    """Storage words of an element at a level."""
+    partial = holds_partial_sums(mapping, tensor, level.name, counts.levels[index][tensor.name])
+    return level.element_words(tensor, partial=partial)
+
+
+def _walk_link(
+    architecture: Architecture,
+    einsum: Einsum,
+    mapping: Mapping,
+    tensor: Tensor,
+    link: tuple[int, int],
+    words: dict[int, int | Fraction],
+    clock: _Clock,
+) -> None:
+    """Walk the tiles of one tensor at one level, which the level above it fills."""
+    parent, child = link
+    above, here = architecture.levels[parent], architecture.levels[child]
+    around = [level for level in architecture.levels[:child] if level.name != here.name][-1]
+    sharing = Sharing(architecture, einsum, mapping, tensor, parent, child)
+    held: dict[Coordinate, tuple[Coordinate, Hashable]] = {}
+    seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    older: defaultdict[Coordinate, int] = defaultdict(int)
+    shifts = 0
+    if around.systolic is not None and around.systolic.stationary == tensor.role and not tensor.output:
+        shifts = around.y.size
+    last = Fraction()
+    for number, steps in enumerate(in_time(walk_tile(einsum, mapping, tensor, child))):
+        up: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
+        down: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
+        coming = {step.instance: _coming(tensor, step, seen_here) for step in steps}
+        for step in steps:
+            if tensor.output and step.instance in held:
+                up[held[step.instance]] |= step.leaving
+            if step.entering:
+                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")[parent]
+                kind = "spatial_reduction" if tensor.output else "multicast"
+                down[sharing.keys(step.indices, step.instance, kind)[parent]] |= coming[step.instance]
+        for (instance, _), arrived in up.items():
+            older[instance] += len(arrived & seen_above[instance])
+            seen_above[instance] |= arrived
+        if tensor.output:
+            leaving = max(len(step.leaving) for step in steps) * words[child]
+            last = max(_time(leaving, here, "read"), _time(_most(up) * words[parent], above, "write"))
+            clock.drains += last
+        enter = max(len(each) for each in coming.values())
+        taken = max(_time(enter * words[child], here, "write"), _time(_most(down) * words[parent], above, "read"))
+        taken = max(Fraction(), taken - shifts * enter)
+        clock.fills += taken
+        clock.first_fill += taken if number == 0 else 0
+        if tensor.output:
+            for (instance, _), each in down.items():
+                older[instance] -= len(each)
+    clock.last_drain += last
+    clock.drains += _time(max([0, *older.values()]) * words[parent], above, "read")
+
+
+def _coming(tensor: Tensor, step: Step, seen: defaultdict[Coordinate, set[Point]]) -> frozenset[Point]:
+    """Words that come down to an instance: of the output only those that it held before."""
+    if not tensor.output:
+        return step.entering
+    found = step.entering & seen[step.instance]
+    seen[step.instance] |= step.entering
+    return found
+
+
+def _most(by_group: dict[tuple[Coordinate, Hashable], set[Point]]) -> int:
+    """Words at the instance above that moves most, those that a group shares counted once."""
+    totals: defaultdict[Coordinate, int] = defaultdict(int)
+    for (instance, _), moved in by_group.items():
+        totals[instance] += len(moved)
+    return max(totals.values(), default=0)
+
+
+def _time(words: int | Fraction, level: Level, action: str) -> Fraction:
+    """Cycles that so many storage words take at a port, alone."""
+    rates = (level.bandwidth, level.read_bandwidth if action == "read" else level.write_bandwidth)
+    return max((words / rate for rate in rates if rate is not None), default=Fraction())
