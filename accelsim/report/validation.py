@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from accelsim.report.text import print_table, table, title
@@ -87,7 +88,8 @@ def _print_figures(console: Console, figures: Sequence[Figure], *, every: bool) 
             style = "bold red" if one is not None and one.agrees is False else ""
             cells += ["", ""] if one is None else [f"{one.ours:,.6g}", Text(_percent(one.error), style=style)]
         made.add_row(case, quantity, f"{published:,.6g}", *cells)
-    print_table(console, made)
+    width = console.measure(made, options=console.options.update(max_width=10_000)).maximum
+    print_table(console, made if width <= console.width else _line_by_line(figures))
     console.print()
     for figure in figures:
         if figure.why and (every or figure.agrees is False):
@@ -95,6 +97,30 @@ def _print_figures(console: Console, figures: Sequence[Figure], *, every: bool) 
             console.print(Text(f"{named}: ", style="bold" if figure.agrees is False else "").append(figure.why))
     if any(figure.why and (every or figure.agrees is False) for figure in figures):
         console.print()
+
+
+def _line_by_line(figures: Sequence[Figure]) -> Table:
+    """Table with a line for each figure, where one with a column for each variant would be too wide."""
+    named = any(figure.variant for figure in figures)
+    made = table(
+        "case",
+        "quantity",
+        *(["variant"] if named else []),
+        "published",
+        "ours",
+        "error",
+        fold=(0, 1, *([2] if named else [])),
+    )
+    before: tuple[str, str] = ("", "")
+    for figure in figures:
+        unit = f" [{figure.unit}]" if figure.unit else ""
+        here = (figure.case, f"{figure.quantity}{unit}")
+        case, quantity = ("" if here[0] == before[0] else here[0], "" if here == before else here[1])
+        before = here
+        style = "bold red" if figure.agrees is False else ""
+        numbers = (f"{figure.published:,.6g}", f"{figure.ours:,.6g}", Text(_percent(figure.error), style=style))
+        made.add_row(case, quantity, *([figure.variant] if named else []), *numbers)
+    return made
 
 
 def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
