@@ -112,7 +112,9 @@ def _line_by_line(figures: Sequence[Figure]) -> Table:
         fold=(0, 1, *([2] if named else [])),
     )
     before: tuple[str, str] = ("", "")
-    for figure in figures:
+    cases = list(dict.fromkeys(figure.case for figure in figures))
+    quantities = list(dict.fromkeys((figure.case, figure.quantity) for figure in figures))
+    for figure in sorted(figures, key=lambda f: (cases.index(f.case), quantities.index((f.case, f.quantity)))):
         unit = f" [{figure.unit}]" if figure.unit else ""
         here = (figure.case, f"{figure.quantity}{unit}")
         case, quantity = ("" if here[0] == before[0] else here[0], "" if here == before else here[1])
