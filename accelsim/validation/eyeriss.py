@@ -264,7 +264,7 @@ def _a_mac(network: str, variant: str, chips: Sequence[Chip]) -> Figure:
 def _compare(case: str, row: Layer, variant: str, chip: Chip) -> Iterator[Figure]:
     """Figures of one mapping of one layer; only the published ones are judged."""
     judged = variant == PUBLISHED
-    quantities = [
+    quantities: list[tuple[str, str, float, float, float | None, str]] = [
         ("processing time", "ms", row.processing, chip.milliseconds, TIME_TOLERANCE, _time_why(chip)),
         ("active PEs", "", row.active_pes, float(chip.result.compute_used), PES_TOLERANCE, _pes_why(chip)),
         ("buffer traffic", "MB", row.buffer, chip.buffer_mb, TRAFFIC_TOLERANCE, _buffer_why(case, variant, chip)),
