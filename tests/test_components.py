@@ -95,7 +95,9 @@ def test_leave_one_out__uses_neighbours_only():
 def test_studies__need_no_records_and_print_no_impossible_figure():
     for study in (sram_study(), area_study()):
         assert study.figures
-        assert all(figure.published > 0 and figure.ours > 0 for figure in study.figures)
+        for figure in study.figures:
+            assert figure.published > 0
+            assert figure.ours > 0 or "not modelled" in figure.why
     assert all(f.ours < f.published for f in area_study().figures if f.quantity == "area"), "areas are lower bounds"
 
 

@@ -63,7 +63,9 @@ def test_architectures__every_energy_has_a_source(path):
     machine = load_architecture(path)
 
     assert machine.clock_hz
-    assert all(entry.source and entry.energy_pj > 0 for entry in machine.energy.entries.values())
+    for (_, _, action), entry in machine.energy.entries.items():
+        assert entry.source
+        assert entry.energy_pj > 0 or action in ("leak", "transfer")
 
 
 @pytest.mark.parametrize("path", ENERGY_TABLES, ids=stem)
