@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,11 +12,13 @@ from accelsim.errors import AccelsimError
 from accelsim.plots.style import DARK, plain_log_ticks, put_title, styled
 from accelsim.validation import Study
 
-_MARKERS = "osD^vP*X<>"
+_MARKERS = "osD^vP*"
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#444444")
 """Okabe-Ito."""
 _NARROW = 0.02
 """Errors up to this are drawn on an axis that is at least so wide."""
+_ROW_IN, _AROUND_IN = 0.34, 1.9
+"""Height of a quantity, and of title, legend and the axis below [inch]."""
 
 
 def study_table(study: Study) -> list[dict[str, Any]]:
@@ -36,7 +39,7 @@ def study_table(study: Study) -> list[dict[str, Any]]:
 
 
 def plot_study(study: Study, ax: Axes | None = None) -> Axes:
-    """Draw ours over the published figure, for each figure of a study over its published value.
+    """Draw ours over the published figure, a row for each quantity and a point for each figure of it.
 
     Parameters
     ----------
@@ -53,41 +56,54 @@ def plot_study(study: Study, ax: Axes | None = None) -> Axes:
     AccelsimError
         If no figure has a ratio.
     """
-    if not study_table(study):
+    rows = study_table(study)
+    if not rows:
         raise AccelsimError(f"{study.name}: no figure above 0 to draw")
-    return styled(lambda axes: _draw_study(study, axes), ax)
+    height = _AROUND_IN + _ROW_IN * len(_names(rows))
+    return styled(lambda axes: _draw_study(study, axes), ax, height)
+
+
+def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Quantities with their units, in the order in which they first occur."""
+    return list(dict.fromkeys(_name(row) for row in rows))
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['quantity']} [{row['unit']}]" if row["unit"] else str(row["quantity"])
 
 
 def _draw_study(study: Study, ax: Axes) -> None:
     rows = study_table(study)
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["quantity"], row["unit"], row["variant"]), []).append(row)
-    ax.set_xscale("log")
-    ax.axhline(1.0, color=DARK, linewidth=1.0)
-    for number, ((quantity, unit, variant), members) in enumerate(groups.items()):
-        name = f"{quantity} [{unit}]" if unit else quantity
+    names, variants = _names(rows), list(dict.fromkeys(row["variant"] for row in rows))
+    ax.axvline(1.0, color=DARK, linewidth=1.0)
+    beside = {name: [v for v in variants if any((_name(r), r["variant"]) == (name, v) for r in rows)] for name in names}
+    for number, variant in enumerate(variants):
+        members = [row for row in rows if row["variant"] == variant]
         ax.plot(
-            [row["published"] for row in members],
             [row["ratio"] for row in members],
+            [names.index(_name(row)) + _shift(beside[_name(row)], variant) for row in members],
             linestyle="none",
             marker=_MARKERS[number % len(_MARKERS)],
             color=_COLOURS[number % len(_COLOURS)],
-            markersize=4,
-            alpha=0.8,
-            label=f"{name}, {variant}" if variant else name,
+            markersize=3.5,
+            alpha=0.7,
+            label=variant or "ours",
         )
     ratios = [row["ratio"] for row in rows]
     low, high = min(*ratios, 1 - _NARROW), max(*ratios, 1 + _NARROW)
     if high > 2 or low < 0.5:
-        ax.set_yscale("log")
-        plain_log_ticks(ax.yaxis, low, high)
-        ax.set_ylim(low / 1.1, high * 1.1)
+        ax.set_xscale("log")
+        plain_log_ticks(ax.xaxis, low, high)
+        ax.set_xlim(low / 1.1, high * 1.1)
     else:
-        ax.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
-    published = [row["published"] for row in rows]
-    plain_log_ticks(ax.xaxis, min(published), max(published))
-    ax.set_xlabel("published")
-    ax.set_ylabel("ours / published")
-    put_title(ax, study.name, study.about, legend=True)
+        ax.set_xlim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlabel("ours / published")
+    put_title(ax, f"{study.name}: ours over the published figure", legend=variants != [""])
+
+
+def _shift(variants: Sequence[str], variant: str) -> float:
+    """How far a variant is drawn below the middle of its row."""
+    return 0.6 * ((variants.index(variant) + 0.5) / len(variants) - 0.5)

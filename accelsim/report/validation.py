@@ -151,7 +151,7 @@ def _named(spread: Spread) -> str:
 def print_studies(console: Console, studies: Sequence[Study]) -> None:
     """Print one line for each study."""
     title(console, "all studies")
-    made = table("study", "figures", "with a tolerance", "within it", "beyond, explained", "about", fold=(5,))
+    made = table("study", "figures", "with a tolerance", "within it", "beyond, explained")
     for study in studies:
         judged = [figure for figure in study.figures if figure.agrees is not None]
         made.add_row(
@@ -160,7 +160,6 @@ def print_studies(console: Console, studies: Sequence[Study]) -> None:
             str(len(judged)),
             str(len(judged) - len(study.wrong)),
             str(len(study.wrong) - len(study.unexplained)),
-            study.about,
         )
     print_table(console, made)
 
