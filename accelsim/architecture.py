@@ -52,7 +52,8 @@ class Level:
     role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
     unlimited. `tensors` is not None only for a storage node of an uneven mapping (`accelsim.nodes`), which may keep
     no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
-    None if the fanout is a systolic array, whose PEs are the next level.
+    None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is what
+    it moves at least at a time; it changes no cycles and no energy.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Level:
     tensors: frozenset[str] | None = None
     systolic: Systolic | None = None
     compression: Mapping[str, Fraction] = field(default_factory=dict)
+    burst_bits: int | None = None
 
     def stored_share(self, role: str, *, partial: bool = False) -> Fraction:
         """Share of the raw bits of a tensor that is stored and moved here; partial sums are not compressed."""
@@ -159,6 +161,7 @@ _LEVEL: Keys = {
         "read_bandwidth": _RATE,
         "write_bandwidth": _RATE,
         "efficiency": Key(fields.share),
+        "burst": Key(fields.positive_size_bits),
         "keep": _ROLES,
         "bypass": _ROLES,
     },
@@ -323,7 +326,10 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         drain_reads=level.value("drain_reads", False),
         systolic=array,
         compression=read_compression(level, frozenset() if first else bypass),
+        burst_bits=level.value("burst", 0) or None,
     )
+    if not first and "burst" in level:
+        level.problems.add(level.entries["burst"], "bursts are counted at the first level only", "leave `burst` out")
     _check_bandwidths(level)
     bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]

@@ -80,6 +80,7 @@ _RESULT = _record(
         )
     ),
     computing_cycles=_SOME,
+    bursts=_rows(_record(tensor=_TEXT, run_words=_SOME, bits=_COUNT, burst_bits=_COUNT)),
     cycles_without_overlap=_SOME,
     levels=_rows(
         _record(

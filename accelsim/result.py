@@ -175,6 +175,25 @@ class LevelFills:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorBursts:
+    """What the outermost level moves of a tensor, and what it moves in whole bursts.
+
+    Attributes
+    ----------
+    tensor : str
+    run_words : int
+        Words of a whole tile that lie side by side.
+    bits, burst_bits : int
+        Bits of the words read and updated, and of all bursts that these take.
+    """
+
+    tensor: str
+    run_words: int
+    bits: int
+    burst_bits: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ramp:
     """Cycles in which the compute units wait for a systolic array to fill, drain or take in what it holds.
 
@@ -217,6 +236,8 @@ class Result:
         Of each level but the outermost; `cycles` has them overlap.
     computing : int
         Cycles of compute units with ramps, or of the ports that they ask for operands, if these take longer.
+    bursts : tuple of TensorBursts
+        Where the outermost level has a burst and no loop leaves a remainder.
     """
 
     architecture: str
@@ -241,6 +262,7 @@ class Result:
     ramps: tuple[Ramp, ...] = ()
     fills: tuple[LevelFills, ...] = ()
     computing: int = 0
+    bursts: tuple[TensorBursts, ...] = ()
 
     @property
     def valid(self) -> bool:

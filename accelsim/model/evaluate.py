@@ -9,6 +9,7 @@ import numpy as np
 
 from accelsim.architecture import Architecture, Level
 from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops
+from accelsim.model.bursts import outer_bursts
 from accelsim.model.detail import FIRST, TILES, WORDS, Detail, make_detail
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.fills import computing_cycles, level_fills
@@ -96,6 +97,9 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         ramps=parts.ramps,
         fills=level_fills(architecture, einsum.tensors, parts.at_level, parts.on_network, ragged=ragged),
         computing=computing_cycles(architecture, busy, parts.at_level),
+        bursts=outer_bursts(architecture.levels[0], einsum, mapping, parts.at_level, parts.on_network)
+        if architecture.levels[0].burst_bits is not None and not ragged
+        else (),
     )
 
 

@@ -27,7 +27,7 @@ from accelsim.report.text import (
 )
 from accelsim.result import LevelResult, Result, TensorAtLevel
 from accelsim.search.result import SearchResult
-from accelsim.units import format_si, listed
+from accelsim.units import format_bits, format_si, listed
 from accelsim.workload import Einsum
 
 _OTHER = "#"
@@ -48,6 +48,7 @@ def print_result(
     _print_energy(console, result, einsum)
     _print_cycles(console, result)
     _print_fills(console, result)
+    _print_bursts(console, result, architecture, einsum)
     windowed = [t.name for t in einsum.tensors if any(len(rank) > 1 for rank in t.ranks)]
     if windowed:
         console.print(f"\nPadded points of {', '.join(windowed)} count as ordinary points: they are stored and moved.")
@@ -240,3 +241,24 @@ def _print_fills(console: Console, result: Result) -> None:
             f"If computing ({result.computing:,}) and fills and drains of levels that are not double-buffered "
             f"({listed(waiting)}) wait for each other: {whole:,} cycles, {times(whole / result.cycles)} those above."
         )
+
+
+def _print_bursts(console: Console, result: Result, architecture: Architecture, einsum: Einsum) -> None:
+    """Print what the outermost level moves in whole bursts, beside what the mapping asks of it."""
+    burst = architecture.levels[0].burst_bits
+    if burst is None:
+        return
+    outermost = architecture.levels[0].name
+    title(
+        console, f"Bursts of {format_bits(burst)} at {outermost}", "in no figure above; last rank innermost in memory"
+    )
+    made = table("tensor", "words side by side", "moved", "in bursts", "factor")
+    for each in result.bursts:
+        moved, whole = (format_bits(bits) for bits in (each.bits, each.burst_bits))
+        made.add_row(each.tensor, f"{each.run_words:,}", moved, whole, times(each.burst_bits / each.bits))
+    print_table(console, made)
+    told = [each.tensor for each in result.bursts]
+    untold = [tensor.name for tensor in einsum.tensors if tensor.name not in told]
+    if untold:
+        why = "loops leave remainders" if result.ragged else "compressed, or words of its tiles come back one by one"
+        console.print(f"Not counted: {listed(untold)} ({why}).")

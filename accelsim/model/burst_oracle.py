@@ -1,0 +1,75 @@
+"""Oracle of bursts: walks what the outermost level moves, word by word, and counts the bursts of each run of words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+
+from accelsim.architecture import Architecture
+from accelsim.mapping import Mapping
+from accelsim.model.oracle import Coordinate, Point, Sharing, execute, holds_partial_sums, in_time, walk_tile
+from accelsim.nodes import arrange_for
+from accelsim.workload import Einsum, Tensor, pad
+
+
+def walk_bursts(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> dict[str, int]:
+    """Bits of all bursts that the outermost level moves, by tensor.
+
+    Words of a transfer are put in the order of their addresses; each run of neighbours takes bursts of its own.
+    """
+    counts = execute(architecture, einsum, mapping)
+    architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
+    outermost = architecture.levels[0]
+    assert outermost.burst_bits is not None
+    found: dict[str, int] = {}
+    for tensor in einsum.tensors:
+        partial = holds_partial_sums(mapping, tensor, outermost.name, counts.levels[0][tensor.name])
+        element = int(outermost.element_words(tensor, partial=partial)) * outermost.word_bits
+        child = next((i for i, n in enumerate(mapping.levels) if i and tensor.name in n.keep), len(mapping.levels))
+        found[tensor.name] = sum(
+            -(-run * element // outermost.burst_bits) * outermost.burst_bits
+            for moved in _transfers(architecture, einsum, mapping, tensor, child)
+            for run in _runs(einsum, tensor, moved)
+        )
+    return found
+
+
+def _transfers(
+    architecture: Architecture, einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int
+) -> Iterable[set[Point]]:
+    """Words that one group of tiles takes from the outermost level, or sends there, in each step."""
+    sharing = Sharing(architecture, einsum, mapping, tensor, 0, child)
+    held: dict[Coordinate, Hashable] = {}
+    seen: set[Point] = set()
+    for steps in in_time(walk_tile(einsum, mapping, tensor, child)):
+        groups: defaultdict[Hashable, set[Point]] = defaultdict(set)
+        for step in steps:
+            if not tensor.output and step.entering:
+                groups[sharing.keys(step.indices, step.instance, "multicast")[0]] |= step.entering
+            if tensor.output and step.leaving:
+                groups[held[step.instance]] |= step.leaving
+            if tensor.output and step.entering:
+                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")[0]
+        for moved in groups.values():
+            yield moved
+            if tensor.output:
+                yield moved & seen
+                seen |= moved
+
+
+def _runs(einsum: Einsum, tensor: Tensor, moved: set[Point]) -> Iterable[int]:
+    """Lengths of the runs of words side by side, the last rank innermost."""
+    addresses: list[int] = []
+    for point in moved:
+        address = 0
+        for at, rank in zip(point, tensor.ranks, strict=True):
+            last = sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank)
+            address = address * (last + 1) + at
+        addresses.append(address)
+    run = 0
+    addresses.sort()
+    for number, address in enumerate(addresses, 1):
+        run += 1
+        if number == len(addresses) or addresses[number] != address + 1:
+            yield run
+            run = 0

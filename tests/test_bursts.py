@@ -1,0 +1,103 @@
+"""Bursts of the outermost level: against transfers that are walked word by word, and worked by hand.
+
+`ACCELSIM_BURST_CASES`: how many random nests are walked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim.architecture import Architecture
+from accelsim.errors import SpecError
+from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.model.burst_oracle import walk_bursts
+from accelsim.model.evaluate import evaluate
+from accelsim.result import TensorBursts
+from tests.strategies import cases, ragged_case
+from tests.test_architecture import load  # noqa: F401 (a fixture)
+from tests.test_compression import EVERY, GEMM, two_levels
+
+CASES = int(os.environ.get("ACCELSIM_BURST_CASES", "80"))
+BURSTS = [8, 16, 24, 64, 256]
+
+
+def with_bursts(machine: Architecture, bits: int) -> Architecture:
+    return replace(machine, levels=(replace(machine.levels[0], burst_bits=bits), *machine.levels[1:]))
+
+
+def check(machine, einsum, mapping) -> int:
+    """Bursts are those of the walk; returns how many tensors have them."""
+    bursts = evaluate(machine, einsum, mapping).bursts
+    if bursts:
+        walked = walk_bursts(machine, einsum, mapping)
+        assert {each.tensor: each.burst_bits for each in bursts} == {
+            each.tensor: walked[each.tensor] for each in bursts
+        }
+        assert all(each.burst_bits >= each.bits for each in bursts)
+    return len(bursts)
+
+
+@settings(max_examples=CASES)
+@given(cases(), st.sampled_from(BURSTS))
+def test_bursts__equal_those_of_the_walked_transfers(case, bits):
+    machine, einsum, mapping = case
+    check(with_bursts(machine, bits), einsum, mapping)
+
+
+def test_bursts__equal_those_of_uneven_mappings_and_are_untold_where_loops_leave_remainders():
+    rng, told = random.Random(11), 0
+    for _ in range(CASES):
+        machine, einsum, mapping = ragged_case(rng)
+        told += check(with_bursts(machine, rng.choice(BURSTS)), einsum, mapping)
+    assert told > 0
+
+
+def test_bursts__worked_by_hand():
+    """Outputs M x N = 4 x 3, inputs M x K = 4 x 5, weights K x N = 5 x 3, all of 16 bit; bursts of 64 bit, 4 words.
+
+    A row of M at a time: 5 inputs side by side are 2 bursts, 3 outputs 1; all 15 weights, once, are one run, 4 bursts.
+    """
+    machine = with_bursts(two_levels(), 64)
+    outer = LevelMapping("DRAM", (Loop("M", 4),), keep=EVERY)
+    inner = LevelMapping("GLB", (Loop("N", 3), Loop("K", 5)), keep=EVERY)
+    bursts = {each.tensor: each for each in evaluate(machine, GEMM, Mapping((outer, inner))).bursts}
+    assert bursts["Inputs"] == TensorBursts("Inputs", 5, 4 * 5 * 16, 4 * 2 * 64)
+    assert bursts["Weights"] == TensorBursts("Weights", 15, 15 * 16, 4 * 64)
+    assert bursts["Outputs"] == TensorBursts("Outputs", 3, 4 * 3 * 16, 4 * 64)
+
+
+def test_bursts__of_compressed_tensors_are_untold():
+    machine = with_bursts(two_levels(compression={"Inputs": Fraction(3, 5)}), 64)
+    mapping = Mapping(
+        (
+            LevelMapping("DRAM", (Loop("M", 4),), keep=EVERY),
+            LevelMapping("GLB", (Loop("N", 3), Loop("K", 5)), keep=EVERY),
+        )
+    )
+    assert {each.tensor for each in evaluate(machine, GEMM, mapping).bursts} == {"Weights", "Outputs"}
+
+
+def test_burst__stands_at_the_first_level_only(load):  # noqa: F811
+    assert load(dram="burst: 64 B").levels[0].burst_bits == 512
+    with pytest.raises(SpecError, match="bursts are counted at the first level only; leave `burst` out"):
+        load(glb="size: 1 KiB, burst: 64 B")
+
+
+def test_map__tells_bursts(run, tmp_path):
+    machine = tmp_path / "burst.yaml"
+    plain = Path("arch/two_level.yaml").read_text()
+    machine.write_text(plain.replace("- name: DRAM", "- burst: 8 B\n      name: DRAM"))
+    code, out, _ = run("map", machine, "conv1d", "-o", tmp_path / "out")
+    assert code == 0
+    assert "Bursts of 8 B at DRAM" in out
+    document = json.loads((tmp_path / "out" / "result.json").read_text())["result"]
+    assert {each["tensor"] for each in document["bursts"]} == {"Weights", "Inputs", "Outputs"}
