@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 
 from accelsim.architecture import Architecture
 from accelsim.mapping import Mapping
-from accelsim.model.oracle import Coordinate, Point, Sharing, execute, holds_partial_sums, in_time, walk_tile
+from accelsim.model.oracle import Box, Coordinate, Point, Sharing, execute, holds_partial_sums, in_time, walk_tile
 from accelsim.nodes import arrange_for
 from accelsim.workload import Einsum, Tensor, pad
 
@@ -37,19 +38,30 @@ def walk_bursts(architecture: Architecture, einsum: Einsum, mapping: Mapping) ->
 def _transfers(
     architecture: Architecture, einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int
 ) -> Iterable[set[Point]]:
-    """Words that one group of tiles takes from the outermost level, or sends there, in each step."""
+    """Words that all tiles take from the outermost level, or send there, in each step.
+
+    Where tiles that do not share have words in common, each group of tiles that share has transfers of its own.
+    """
     sharing = Sharing(architecture, einsum, mapping, tensor, 0, child)
+    kind = "spatial_reduction" if tensor.output else "multicast"
     held: dict[Coordinate, Hashable] = {}
+    boxes: dict[Hashable, Box] = {}
+    times = in_time(walk_tile(einsum, mapping, tensor, child))
+    for step in times[0]:
+        boxes[sharing.keys(step.indices, step.instance, kind)[0]] = step.box
+    inside = [point for box in boxes.values() for point in itertools.product(*(range(a, b + 1) for a, b in box))]
+    apart = len(inside) > len(set(inside))
     seen: set[Point] = set()
-    for steps in in_time(walk_tile(einsum, mapping, tensor, child)):
+    for steps in times:
         groups: defaultdict[Hashable, set[Point]] = defaultdict(set)
         for step in steps:
+            key = sharing.keys(step.indices, step.instance, kind)[0] if step.entering else None
             if not tensor.output and step.entering:
-                groups[sharing.keys(step.indices, step.instance, "multicast")[0]] |= step.entering
+                groups[key if apart else None] |= step.entering
             if tensor.output and step.leaving:
-                groups[held[step.instance]] |= step.leaving
-            if tensor.output and step.entering:
-                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")[0]
+                groups[held[step.instance] if apart else None] |= step.leaving
+            if step.entering:
+                held[step.instance] = key
         for moved in groups.values():
             yield moved
             if tensor.output:

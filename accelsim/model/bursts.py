@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,6 +21,14 @@ class _Step(NamedTuple):
     far: int
 
 
+class _Tile(NamedTuple):
+    """Extents of a tile, temporal loops outside it from the outermost on, and where tiles begin along each rank."""
+
+    box: list[int]
+    steps: list[_Step]
+    offsets: list[list[int]]
+
+
 def outer_bursts(
     outermost: Level,
     einsum: Einsum,
@@ -29,7 +38,8 @@ def outer_bursts(
 ) -> tuple[TensorBursts, ...]:
     """Bits that the outermost level moves for each tensor if each run of words side by side takes whole bursts.
 
-    Tensors are stored dense, the last rank innermost, and each run begins with a burst.
+    Tensors are stored dense, the last rank innermost, and each run begins with a burst. What all tiles take in a step
+    is one transfer, unless they have words in common that the networks do not share.
 
     Parameters
     ----------
@@ -55,19 +65,25 @@ def outer_bursts(
         (at,) = (t for t in at_level if (t.level, t.tensor) == (outermost.name, tensor.name))
         if at.compression != 1 or (tensor.output and _overlapping(einsum, tensor)):
             continue
-        element = at.storage_words(1, outermost.word_bits) * outermost.word_bits
+        element = int(at.storage_words(1, outermost.word_bits) * outermost.word_bits)
         child = next((i for i, n in enumerate(mapping.levels) if i and tensor.name in n.keep), len(mapping.levels))
-        box, steps = _tile(einsum, mapping, tensor, child)
-        part, whole, parts = _moves(box, steps) if child < len(mapping.levels) else (box, math.prod(_bounds(steps)), 0)
+        tile = _tile(einsum, mapping, tensor, child)
+        moves = _moves(tile.box, tile.steps)
+        part, whole, parts = moves if child < len(mapping.levels) else (tile.box, math.prod(_bounds(tile.steps)), 0)
         full = [1 + sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank) for rank in tensor.ranks]
-        run, bits = _runs(box, full, int(element), burst)
-        _, part_bits = _runs(part, full, int(element), burst)
         below = {node.level for node in mapping.levels[child : child + 1]}  # its network lies inside its tiles
         names = {node.level for node in mapping.levels[:child]} - below
         crossed = [n for n in on_network if n.tensor == tensor.name and n.level in names]
         groups = math.prod(n.distinct_up if tensor.output else n.distinct for n in crossed)
-        moved = groups * (whole * bits + parts * part_bits) + at.reads // math.prod(box) * bits * tensor.output
-        found.append(TensorBursts(tensor.name, run, (at.reads + at.updates) * int(element), moved))
+        offsets, each = tile.offsets, 1
+        if groups != math.prod(map(len, offsets)) or any(map(_meet, offsets, tile.box)):
+            offsets, each = [[0]] * len(full), groups
+        run, bits = _runs(offsets, tile.box, full, element, burst)
+        _, part_bits = _runs(offsets, part, full, element, burst)
+        moved = each * (whole * bits + parts * part_bits)
+        if tensor.output:
+            moved += at.reads * each // (math.prod(tile.box) * groups) * bits
+        found.append(TensorBursts(tensor.name, run, (at.reads + at.updates) * element, moved))
     return tuple(found)
 
 
@@ -79,23 +95,32 @@ def _bounds(steps: Sequence[_Step]) -> list[int]:
     return [step.bound for step in steps]
 
 
-def _tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int) -> tuple[list[int], list[_Step]]:
-    """Extents of a tensor's tile at a level, and the temporal loops outside it, outermost first."""
+def _tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int) -> _Tile:
+    """Tile of a tensor at a level, and the loops outside it."""
     where = {dim: (rank, factor) for rank, terms in enumerate(tensor.ranks) for dim, factor in terms}
     inside, outside = dict.fromkeys(einsum.dims, 1), []
-    box = [1] * len(tensor.ranks)
+    box, offsets = [1] * len(tensor.ranks), [[0] for _ in tensor.ranks]
     for index in range(len(mapping.levels) - 1, -1, -1):
         node = mapping.levels[index]
-        for loop in (*node.y, *node.x):
+        for loop in (*node.y[::-1], *node.x[::-1]):
+            if index < child and loop.dim in where:
+                rank, factor = where[loop.dim]
+                steps = range(0, loop.bound * factor * inside[loop.dim], factor * inside[loop.dim])
+                offsets[rank] = [at + step for at in offsets[rank] for step in steps]
             inside[loop.dim] *= loop.bound
         for loop in reversed(node.temporal):
             if index < child and loop.bound > 1:
-                rank, factor = where.get(loop.dim, (None, 0))
-                outside.append(_Step(rank, loop.bound, factor * inside[loop.dim]))
+                moved, factor = where.get(loop.dim, (None, 0))
+                outside.append(_Step(moved, loop.bound, factor * inside[loop.dim]))
             inside[loop.dim] *= loop.bound
         if index == child:
             box = [1 + sum(factor * (inside[dim] - 1) for dim, factor in rank) for rank in tensor.ranks]
-    return box, outside[::-1]
+    return _Tile(box, outside[::-1], [sorted(along) for along in offsets])
+
+
+def _meet(offsets: Sequence[int], extent: int) -> bool:
+    """Whether tiles at some of these offsets along a rank have words in common."""
+    return any(after - at < extent for at, after in itertools.pairwise(offsets))
 
 
 def _moves(box: list[int], steps: Sequence[_Step]) -> tuple[list[int], int, int]:
@@ -123,11 +148,29 @@ def _moves(box: list[int], steps: Sequence[_Step]) -> tuple[list[int], int, int]
     return part, whole, parts
 
 
-def _runs(box: Sequence[int], full: Sequence[int], element_bits: int, burst_bits: int) -> tuple[int, int]:
-    """Words of a box that lie side by side, and bits of all bursts that it takes."""
-    run = 1
-    for extent, whole in zip(reversed(box), reversed(full), strict=True):
-        run *= extent
-        if extent < whole:
-            break
-    return run, math.prod(box) // run * -(-run * element_bits // burst_bits) * burst_bits
+def _runs(
+    offsets: Sequence[Sequence[int]], box: Sequence[int], full: Sequence[int], element_bits: int, burst_bits: int
+) -> tuple[int, int]:
+    """Most words that lie side by side in boxes at some offsets along each rank, and bits of all bursts of them."""
+    inner = 1
+    for rank in range(len(box) - 1, -1, -1):
+        pieces = _pieces(offsets[rank], box[rank])
+        if pieces == [full[rank]] and rank:
+            inner *= full[rank]
+            continue
+        rows = math.prod(len(offsets[outer]) * box[outer] for outer in range(rank))
+        bursts = sum(-(-piece * inner * element_bits // burst_bits) for piece in pieces)
+        return max(pieces) * inner, rows * bursts * burst_bits
+    return 1, -(-element_bits // burst_bits) * burst_bits
+
+
+def _pieces(offsets: Sequence[int], extent: int) -> list[int]:
+    """Words of each run without a gap along a rank."""
+    pieces, end = [], None
+    for at in offsets:
+        if at == end:
+            pieces[-1] += extent
+        else:
+            pieces.append(extent)
+        end = at + extent
+    return pieces
