@@ -16,7 +16,7 @@ from accelsim.workload import Einsum, Tensor, pad
 def walk_bursts(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> dict[str, int]:
     """Bits of all bursts that the outermost level moves, by tensor.
 
-    Words of a transfer are put in the order of their addresses; each run of neighbours takes bursts of its own.
+    Words of a transfer are put in the order of their addresses; each run in a row takes bursts of its own.
     """
     counts = execute(architecture, einsum, mapping)
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
@@ -70,18 +70,25 @@ def _transfers(
 
 
 def _runs(einsum: Einsum, tensor: Tensor, moved: set[Point]) -> Iterable[int]:
-    """Lengths of the runs of words side by side, the last rank innermost."""
-    addresses: list[int] = []
-    for point in moved:
-        address = 0
-        for at, rank in zip(point, tensor.ranks, strict=True):
-            last = sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank)
-            address = address * (last + 1) + at
-        addresses.append(address)
+    """Lengths of the runs of words side by side in a row; rows of the last rank that are whole join to longer ones."""
+    inner, points = 1, moved
+    for rank in reversed(tensor.ranks):
+        extent = 1 + sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank)
+        rows: defaultdict[Point, list[int]] = defaultdict(list)
+        for *row, at in sorted(points):
+            rows[tuple(row)].append(at)
+        if any(len(along) < extent for along in rows.values()):
+            for along in rows.values():
+                yield from (inner * words for words in _side_by_side(along))
+            return
+        inner, points = inner * extent, set(rows)
+    yield from [inner] * len(points)
+
+
+def _side_by_side(along: list[int]) -> Iterable[int]:
     run = 0
-    addresses.sort()
-    for number, address in enumerate(addresses, 1):
+    for number, at in enumerate(along, 1):
         run += 1
-        if number == len(addresses) or addresses[number] != address + 1:
+        if number == len(along) or along[number] != at + 1:
             yield run
             run = 0

@@ -115,7 +115,7 @@ def _tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int) -> _Tile
             inside[loop.dim] *= loop.bound
         if index == child:
             box = [1 + sum(factor * (inside[dim] - 1) for dim, factor in rank) for rank in tensor.ranks]
-    return _Tile(box, outside[::-1], [sorted(along) for along in offsets])
+    return _Tile(box, outside[::-1], [sorted(set(along)) for along in offsets])
 
 
 def _meet(offsets: Sequence[int], extent: int) -> bool:
