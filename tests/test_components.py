@@ -211,7 +211,7 @@ def test_published__every_value_has_a_source_and_a_mark():
     for entry in all_published():
         assert entry.source
         assert entry.value > 0
-        assert entry.mark in ("file", "secondary", "memory", "unsure")
+        assert entry.mark in ("file", "secondary", "unverified", "unsure")
         assert entry.mark == "file" or f"[{entry.mark}]" in entry.cited
 
 

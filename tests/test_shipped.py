@@ -161,7 +161,7 @@ def test_mobilenet_v2__has_the_published_macs():
 def test_bert_base__has_the_published_macs():
     """Twelve times (4 x 768^2 + 2 x 768 x 3072) S + 2 x 768 S^2; 85 M weights, the encoder's share of 110 M.
 
-    S = 128: 11.17 GMAC = 22.3 GFLOP; TinyBERT and MobileBERT print 22.5 GFLOP (from memory) with pooler and the rest.
+    S = 128: 11.17 GMAC = 22.3 GFLOP; TinyBERT and MobileBERT print 22.5 GFLOP (not verified) with pooler and the rest.
     """
     for seq in (128, 384):
         assert macs("bert_base", seq=seq) == 12 * ((4 * 768**2 + 2 * 768 * 3072) * seq + 2 * 768 * seq**2)

@@ -18,7 +18,7 @@ SOURCE = "scaled after Stillmaker and Baas, Integration 58, 2017"
 SUPPLY_V: Mapping[float, float] = {
     180: 1.8, 130: 1.3, 90: 1.2, 65: 1.1, 45: 0.9, 40: 0.9, 32: 0.9, 20: 0.9, 16: 0.85, 14: 0.8, 10: 0.75, 7: 0.7,
 }  # fmt: skip
-"""Supply [V] by node [nm]: nominal ones of the Predictive Technology Model (from memory, not verified), but at 45 and
+"""Supply [V] by node [nm]: nominal ones of the Predictive Technology Model (not verified), but at 45 and
 40 nm the 0.9 V for which the published energies hold."""
 
 _ENERGY: Mapping[float, tuple[float, float, float]] = {

@@ -11,7 +11,7 @@ from accelsim.gpu.machine import Gpu
 
 DRAM_PJ_PER_BYTE = {"HBM": 46.0, "GDDR": 112.0, "LPDDR": 40.0}
 """Energy of a byte from memory to the SMs, by the beginning of the type of memory: HBM, a fit to NVML power of GEMMs on
-an H200 (51.6) and a B200 (46.0); GDDR5 14 pJ/bit and LPDDR4 5 pJ/bit (O'Connor, MICRO 2017; from memory, unsure)."""
+an H200 (51.6) and a B200 (46.0); GDDR5 14 pJ/bit and LPDDR4 5 pJ/bit (O'Connor, MICRO 2017; not verified)."""
 
 
 def dram_pj_per_byte(gpu: Gpu) -> float:

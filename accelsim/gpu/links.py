@@ -12,7 +12,7 @@ from accelsim.gpu.machine import Gpu
 ALGORITHMS = ("ring", "tree")
 _HOP_US = {"ring": 0.6, "tree": 0.6}
 """Time of a step over NVLink with the simple protocol's synchronisation (NCCL's tuning table: 0.6 us for NVLink with LL
-on a ring and a tree; from memory, not verified)."""
+on a ring and a tree; not verified)."""
 _LINK_EFFICIENCY = 0.8
 """Share of NVLink's bandwidth that NCCL reaches for long messages (of 450 GB/s an H100 reaches about 360)."""
 

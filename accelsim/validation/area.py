@@ -34,10 +34,10 @@ _DIE = 331.0
 """Of the first TPU [mm2], at most: half of Haswell's 662 (Table 2)."""
 _PLAN = (
     ("data buffers", 0.37, ("UnifiedBuffer", "Accumulators"), ""),
-    ("unified buffer", 0.29, ("UnifiedBuffer",), "share from memory"),
-    ("accumulators", 0.06, ("Accumulators",), "share from memory"),
+    ("unified buffer", 0.29, ("UnifiedBuffer",), "share not verified"),
+    ("accumulators", 0.06, ("Accumulators",), "share not verified"),
     ("compute", 0.30, ("WeightRegister", "MAC"), ""),
-    ("matrix unit", 0.24, ("WeightRegister", "MAC"), "share from memory"),
+    ("matrix unit", 0.24, ("WeightRegister", "MAC"), "share not verified"),
     ("I/O and control", 0.12, (), ""),
     ("rest of the die", 0.21, (), ""),
 )
@@ -116,7 +116,7 @@ def _simba() -> list[Figure]:
         (128, sram(16, 3 / 8, 24)),
         (1, sram(16, 64, 256)),
     )
-    return [Figure("Simba, chiplet", "area", "mm2", 6.0, ours, None, "16 nm", f"{_BOUND}; the 6 mm2 from memory")]
+    return [Figure("Simba, chiplet", "area", "mm2", 6.0, ours, None, "16 nm", f"{_BOUND}; the 6 mm2 not verified")]
 
 
 def _tpu() -> list[Figure]:
@@ -176,9 +176,9 @@ def area_study(_: Sequence[str | Path] = ()) -> Study:
     """Study of areas, powers and memories; it needs no records."""
     source = (
         "Eyeriss: Chen et al., JSSC 52(1), 2017, Tables IV (core of 3.5 mm x 3.5 mm; 1176 k gates) and V. NVDLA: "
-        "nvdla/doc@04a0133, primer.rst. Simba: Shao et al., MICRO 2019 (from memory). TPU v1: Jouppi et al., ISCA "
+        "nvdla/doc@04a0133, primer.rst. Simba: Shao et al., MICRO 2019 (not verified). TPU v1: Jouppi et al., ISCA "
         "2017, Table 2 and Fig. 2 (die of at most 331 mm2). Memories: Horowitz, ISSCC 2014, Fig. 1.1.9 (45 nm; 32 KiB "
-        "and 1 MiB from memory, not verified); Jouppi et al., ISCA 2021, Table 2 (7 nm; from memory, not verified)"
+        "and 1 MiB not verified); Jouppi et al., ISCA 2021, Table 2 (7 nm; not verified)"
     )
     notes = (
         "a lower bound: ours has the memories and the MACs with their registers, and nothing else of the chip: no "
@@ -196,7 +196,7 @@ def area_study(_: Sequence[str | Path] = ()) -> Study:
         "busy, so it bounds neither. NVDLA's powers: primer, which does not say under what load; from 28 to 16 nm "
         "they fall by 62 %, ours by 37 %.",
         "a cache: the published figures are rough ones of caches; ours are of plain RAMs of low standby power.",
-        "The banks of Eyeriss's buffer (27 of 4 KiB) and its scratchpads' cells are from memory, not verified. NVDLA's "
+        "The banks of Eyeriss's buffer (27 of 4 KiB) and its scratchpads' cells are not verified. NVDLA's "
         "banks and atomic sizes: nvdla/hw spec/defs; those of 128 and 32 MACs are assumed.",
     )
     about = "published areas, powers and memory energies beside ours"
