@@ -299,6 +299,7 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             "lowest_pj": census.fewest.lowest_pj,
             "highest_pj": census.fewest.highest_pj,
         },
+        "near_peak": None if census.near_peak is None else asdict(census.near_peak),
         "means": None if census.means is None else asdict(census.means),
         "energy_deviation": None if census.deviation is None else asdict(census.deviation),
         "by_keep": [

@@ -25,8 +25,6 @@ from tests.brute import FREE, Tilings, tilings, truth
 
 MOST = 20_000
 """Mappings in a problem at most."""
-WIDEST = 60_000
-"""Mappings before constraints at most."""
 SHAPES = {
     "gemm": (8, "I: M K; W: K N; O: M N"),
     "batched gemm": (6, "I: B H M K; W: B H K N; O: B H M N"),
@@ -62,21 +60,21 @@ _Table = dict[tuple[str, str, str], EnergyEntry]
 _RATES = [Fraction(n, d) for n, d in ((1, 4), (1, 3), (2, 3), (1, 1), (3, 2), (2, 1), (3, 1), (7, 2), (8, 1), (16, 1))]
 
 
-def problem(seed: int) -> tuple[Architecture, Einsum, Constraints]:
-    """The problem of a seed: at most `MOST` mappings, rarely fewer than 50, mostly with a valid one among them."""
+def problem(seed: int, most: int = MOST) -> tuple[Architecture, Einsum, Constraints]:
+    """The problem of a seed: at most `most` mappings, rarely fewer than 50, mostly with a valid one among them."""
     rng = random.Random(seed)
     while True:
         many, constrained = rng.random() < 0.2, rng.random() < 0.44
         kinds = [kind for kind, (_, shape) in SHAPES.items() if not many or len(_dims(shape)) > 4]
         kind = rng.choices(kinds, [SHAPES[kind][0] for kind in kinds])[0]
         machine = _skeleton(rng, many)
-        target = round(math.exp(rng.uniform(math.log(2000 if many else 250), math.log(MOST))))
-        einsum = _einsum(rng, kind, machine, min(target * 6, WIDEST) if constrained else target, many)
+        target = round(math.exp(rng.uniform(math.log(most / (10 if many else 80)), math.log(most))))
+        einsum = _einsum(rng, kind, machine, min(target * 6, most * 3) if constrained else target, many)
         constraints = FREE
         if constrained:
-            space = tilings(machine, einsum, FREE, WIDEST)
+            space = tilings(machine, einsum, FREE, 3 * most)
             constraints = _constraints(rng, machine, einsum, space) if space else FREE
-        space = tilings(machine, einsum, constraints, MOST)
+        space = tilings(machine, einsum, constraints, most)
         few = 0.6 if len(machine.levels) == 1 else 0.15
         if space is not None and (space.size >= 50 or rng.random() < few):
             return _equip(rng, machine, einsum), einsum, constraints

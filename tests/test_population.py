@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.population.census import census
 from accelsim.population.counting import as_integer, carry, count_by_keep, count_inside, count_mappings
+from accelsim.population.enumerated import Clock, near_peak
 from accelsim.population.moments.means import means
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Keeping, Nest
@@ -60,7 +64,7 @@ def test_counts__equal_brute_force(group):
         units = np.asarray((found.batch.x * found.batch.y).prod(axis=(1, 2)))
 
         assert count_mappings(nest) == found.valid, seed
-        assert count_mappings(Nest(space, fully_used=True)) == (units == space.encoded.architecture.macs).sum(), seed
+        assert count_mappings(Nest(space, Fraction(1))) == (units == space.encoded.architecture.macs).sum(), seed
         assert dict(by_keep(nest)) == Counter(keep.tobytes() for keep in found.batch.keep), seed
         counted += 1
         some += found.valid > 1
@@ -183,6 +187,9 @@ def test_census__equals_brute_force(group):
         for near in taken.near:
             assert near.complete
             assert near.mappings == found.within(near.share), (seed, near.share)
+        peak = taken.near_peak
+        assert peak.complete
+        assert peak.mappings == is_near_peak(found).sum(), seed
         fewest = found.outer_words == found.outer_words.min()
         assert taken.fewest.words == found.outer_words.min(), seed
         assert taken.fewest.mappings == fewest.sum(), seed
@@ -190,6 +197,69 @@ def test_census__equals_brute_force(group):
         assert taken.fewest.highest_pj <= found.energy_pj[fewest].max() * (1 + 1e-9), seed
     assert looked > CENSUSES / GROUPS
     assert same > 0.8 * looked
+
+
+def is_near_peak(found):
+    """Which mappings reach 95 % overall utilization: bool[V]."""
+    machine, einsum = found.encoded.architecture, found.encoded.einsum
+    ideal = Fraction(einsum.real_macs * machine.compute.cycles_per_mac, machine.macs)
+    return found.cycles <= math.floor(ideal / Fraction(19, 20))
+
+
+def test_near_peak__behind_one_port_equals_brute_force_and_its_interval():
+    """With a port at the outermost level alone, mappings are counted by the words there; else they are drawn."""
+    checked = missed = 0
+    rates = [Fraction(1, 2), Fraction(1), Fraction(3), Fraction(8)]
+    for seed in range(150):
+        machine, einsum, constraints = problem(seed, 600)
+        levels = [
+            replace(level, bandwidth=None if lv else rates[seed % 4], read_bandwidth=None, write_bandwidth=None)
+            for lv, level in enumerate(machine.levels)
+        ]
+        constraints = replace(constraints, min_utilization=0.0)
+        found = truth(replace(machine, levels=tuple(levels)), einsum, constraints, 600)
+        if not found.valid:
+            continue
+        space, fast = MapSpace(found.encoded, constraints), is_near_peak(found)
+        peak = near_peak(space, 100, seed, 0.0, Clock(None, None), 1)
+        assert peak.complete
+        assert peak.low == peak.high == peak.mappings == fast.sum(), seed
+        assert peak.spatial >= peak.mappings or found.encoded.constants.two_widths[0]
+        if peak.drawn:
+            assert found.energy_pj[fast].min() * (1 - 1e-9) <= peak.lowest_pj
+            assert peak.highest_pj <= found.energy_pj[fast].max() * (1 + 1e-9)
+        hurried = near_peak(space, 100, seed, 0.0, Clock(1e-9, None), 1)
+        assert hurried.mappings <= fast.sum()
+        missed += not hurried.low <= fast.sum() <= hurried.high
+        checked += fast.any()
+    assert checked > 15
+    assert missed < 8
+
+
+READY = """
+import gc
+from numba.core.dispatcher import Dispatcher
+from accelsim import census, load_architecture, load_workload
+from accelsim.model.encode import encode
+from accelsim.population.enumerated import get_ready
+
+def compiled():
+    kernels = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
+    return {(kernel.__name__, at) for kernel in kernels if "search" in kernel.__module__ for at in kernel.signatures}
+
+machine, layer = load_architecture("systolic"), load_workload("depthwise").layers[0]
+get_ready(encode(machine, layer))
+ready = compiled()
+assert len(ready) > 4
+census(machine, layer, samples=10, seconds=1)
+assert compiled() == ready, compiled() - ready
+"""
+
+
+def test_getting_ready__leaves_nothing_to_compile_while_the_clock_runs():
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        pytest.skip("nothing is compiled")
+    subprocess.run([sys.executable, "-c", READY], check=True, timeout=600)
 
 
 @pytest.mark.parametrize("machine", ["eyeriss", "nvdla", "systolic", "simba", "gpu_sm"])
@@ -209,7 +279,10 @@ def test_large_spaces__sampled_means_agree_with_the_exact_ones(machine):
     assert exact.mappings == count_mappings(Nest(space))
 
 
-PARTS = ("map_einsum", "map_front", "means", "energy_deviation", "largest", "count_inside")
+PARTS = (
+    *(f"census.{part}" for part in ("get_ready", "map_einsum", "map_front", "means", "energy_deviation", "largest")),
+    *(f"enumerated.{part}" for part in ("count_inside", "largest", "count_by_units", "Sampler")),
+)
 """What a census calls, each of which Ctrl-C may end."""
 
 
@@ -222,7 +295,7 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
         calls.append(part)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"accelsim.population.census.{part}", interrupted)
+    monkeypatch.setattr(f"accelsim.population.{part}", interrupted)
     found = census(machine, layer, samples=1000)
     assert found.stop == "interrupted"
     assert len(calls) == 1, "after Ctrl-C nothing more is begun"

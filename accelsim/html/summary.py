@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from accelsim.html.page import figures, table
-from accelsim.population.result import Census, Fewest, Interval, Near
+from accelsim.population.result import Census, Fewest, Interval, Near, NearPeak
 from accelsim.report.certificate import STOPS, long_verdict, verdict
 from accelsim.report.text import energy, large, letters, percent, times
 from accelsim.search.result import SearchResult
@@ -60,12 +60,19 @@ def exact_figures(census: Census) -> str:
         rows.append((name, _at_least(near.mappings, near.complete), _near_part(near, census.mappings)))
     if census.fewest is not None:
         rows.append(_fewest(census.fewest, census.best.levels[0].level))
+    if census.near_peak is not None and census.near_peak.complete:
+        fast = census.near_peak
+        rows.append((_fast(fast), whole(fast.mappings), _part(fast.mappings, census.mappings)))
     if census.mean_is_exact:
         rows.append(_mean(census))
     if not census.only_fully_used:
         units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
         rows.append((units, whole(census.fully_used), _part(census.fully_used, census.mappings)))
     return figures("Exact", _EXACT if census.exact else _WIDE_SUMS, rows)
+
+
+def _fast(found: NearPeak) -> str:
+    return f"mappings within {percent(1 - found.utilization)} of peak throughput"
 
 
 def _valid(census: Census) -> tuple[str, str, str]:
@@ -145,6 +152,11 @@ def estimated_figures(census: Census) -> str:
         part = sample.share(sample.energy_pj <= factor * lowest)
         name = f"take at most {times(factor)} the lowest energy"
         rows.append((name, percent(part.value), f"of all; 95 %: {percent(part.low)} to {percent(part.high)}"))
+    if census.near_peak is not None and not census.near_peak.complete:
+        fast = census.near_peak
+        counted = f"; {whole(fast.mappings)} counted" if fast.mappings else ""
+        ends = f"{large(round(fast.low))} to {large(round(fast.high))}"
+        rows.append((_fast(fast), ends, f"95 %{counted}; {whole(fast.spatial)} use enough compute units"))
     used = sample.mean("utilization")
     rows.append(("mean utilization", percent(used.value), f"95 %: {percent(used.low)} to {percent(used.high)}"))
     note = (

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
@@ -17,70 +15,24 @@ from accelsim.architecture import Architecture
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Encoded, encode
+from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.counting import count_by_keep, count_inside, count_mappings
+from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.enumerated import CLIMBS, Clock, OnPart, fewest, get_ready, near, near_peak
 from accelsim.population.extremes import largest, upper_limits
 from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
 from accelsim.population.moments.means import Means, means
-from accelsim.population.result import Census, Fewest, Near, Range
+from accelsim.population.result import Census, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
 from accelsim.result import Result
-from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.mapper import map_front
-from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult
-from accelsim.search.strategy import Budget
 from accelsim.workload import Einsum
 
-NEAR = (0.0, 0.01, 0.05, 0.1)
-"""Shares above the lowest energy within which mappings are counted."""
 COLUMNS = ("energy", "cycles", "outer_words")
-CLIMBS = 8
-"""Mappings from which the largest values are looked for."""
-PARTS = {"energy": 0.1, "cycles": 0.1, "front": 0.1, "near": 0.4, "fewest": 0.3}
-"""Shares of the time for what is counted one by one."""
-
-OnPart = Callable[[str], None]
-Made = TypeVar("Made")
-
-
-@dataclass(slots=True)
-class _Clock:
-    """Shares out the time for what is counted one by one, and skips the rest after an interrupt."""
-
-    seconds: float | None
-    on_part: OnPart | None
-    stop: str = "exhausted"
-
-    def attempt(self, what: str, make: Callable[[], Made]) -> Made | None:
-        """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
-        if self.stop == "interrupted":
-            return None
-        if self.on_part is not None:
-            self.on_part(what)
-        try:
-            return make()
-        except KeyboardInterrupt:
-            self.stop = "interrupted"
-            return None
-
-    def deadline(self, part: str) -> float | None:
-        """When a part that begins now is to end, by `time.monotonic`."""
-        return None if self.seconds is None else time.monotonic() + self.seconds * PARTS[part]
-
-    def budget(self, part: str) -> Budget | None:
-        """Time for a part."""
-        return None if self.seconds is None else Budget(seconds=self.seconds * PARTS[part])
-
-    def note(self, stop: str) -> bool:
-        """Whether a part was completed."""
-        if stop != "exhausted" and self.stop != "interrupted":
-            self.stop = stop
-        return stop == "exhausted"
 
 
 def census(
@@ -141,24 +93,27 @@ def census(
             "and ask for those that use all compute units"
         )
     cores = workers or os.cpu_count() or 1
-    clock = _Clock(seconds, on_part)
+    clock = Clock(seconds, on_part)
     if on_part is not None:
         on_part("counting and drawing mappings")
     space = MapSpace(encode(architecture, einsum), constraints)
-    nest = Nest(space, fully_used)
+    nest, used = Nest(space), Nest(space, Fraction(1))
+    nest = used if fully_used else nest
     counted = count_mappings(nest)
     if not counted:
         if fully_used and count_mappings(Nest(space)):
             raise NoValidMapping("no valid mapping uses all compute units")
         map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
-    full = counted if fully_used else count_mappings(Nest(space, True))
+    full = counted if fully_used else count_mappings(used)
     exact = not space.encoded.constants.two_widths[0]
     sample = _sample(nest, samples, seed, cores, clock)
     share = len(sample) / sample.drawn
+    if seconds is not None:
+        clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded))
     search = partial(_search, architecture, einsum, constraints, clock, cores)
     few = None
     if not fully_used:
-        few = clock.attempt("counting mappings with the fewest outer words", lambda: _fewest(space, nest, clock, cores))
+        few = clock.attempt("counting mappings with the fewest outer words", lambda: fewest(space, nest, clock, cores))
     best = clock.attempt("finding the lowest energy", lambda: search("energy"))
     lowest = {
         "energy": best,
@@ -169,10 +124,16 @@ def census(
         "finding the mappings that none beats in energy and cycles",
         lambda: _front(architecture, einsum, constraints, clock, cores),
     )
-    near = None
+    close = fast = None
+    if lowest["cycles"] is not None and not fully_used:
+        bound = lowest["cycles"][1]
+        fast = clock.attempt(
+            "counting mappings close to peak throughput",
+            lambda: near_peak(space, samples, seed, bound, clock, cores),
+        )
     if best is not None and not fully_used:
         lowest_pj = best[0].energy_pj
-        near = clock.attempt("counting mappings close to the best", lambda: _near(space, lowest_pj, clock, cores))
+        close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
     found_means = deviation = None
     if not fully_used:
         found_means = clock.attempt("adding up energy and words of all mappings", lambda: _means(space))
@@ -193,8 +154,9 @@ def census(
             _range(space, sample, column, limit, lowest[column], clock, fully_used)
             for column, limit in zip(COLUMNS, upper_limits(nest), strict=True)
         ),
-        near=near or (),
+        near=close or (),
         fewest=None if few is None else few[1],
+        near_peak=fast,
         means=found_means,
         deviation=deviation,
         front=front or _front_of_drawn(space, sample),
@@ -219,7 +181,7 @@ def count_and_limit(
     return count_mappings(nest), upper_limits(nest).energy
 
 
-def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: _Clock) -> UniformSample:
+def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
     """Draw mappings; at least one is valid."""
     sample = Sampler(nest).sample(samples, seed, workers=cores)
     if sample.drawn < samples:  # nothing but Ctrl-C ends it early
@@ -261,7 +223,7 @@ def _search(
     architecture: Architecture,
     einsum: Einsum,
     constraints: Constraints | None,
-    clock: _Clock,
+    clock: Clock,
     cores: int,
     objective: str,
 ) -> tuple[Result, float]:
@@ -279,7 +241,7 @@ def _search(
 
 
 def _front(
-    architecture: Architecture, einsum: Einsum, constraints: Constraints | None, clock: _Clock, cores: int
+    architecture: Architecture, einsum: Einsum, constraints: Constraints | None, clock: Clock, cores: int
 ) -> FrontResult:
     front = map_front(architecture, einsum, constraints=constraints, budget=clock.budget("front"), workers=cores)
     clock.note(front.stop)
@@ -289,10 +251,10 @@ def _front(
 def _front_of_drawn(space: MapSpace, sample: UniformSample) -> FrontResult:
     """Mappings that none other drawn beats in energy and cycles."""
     points = []
-    fewest = math.inf
+    fastest = math.inf
     for index in np.lexsort((sample.cycles, sample.energy_pj)).tolist():
-        if sample.cycles[index] < fewest:
-            fewest = float(sample.cycles[index])
+        if sample.cycles[index] < fastest:
+            fastest = float(sample.cycles[index])
             points.append(sample.result(index))
     return FrontResult(
         columns=("energy", "cycles"),
@@ -307,81 +269,13 @@ def _front_of_drawn(space: MapSpace, sample: UniformSample) -> FrontResult:
     )
 
 
-def _near(space: MapSpace, lowest: float, clock: _Clock, cores: int) -> tuple[Near, ...]:
-    """Count mappings close to the lowest energy, one by one."""
-    deadline = clock.deadline("near")
-    solver = Solver(space, every=True, alike=True, workers=cores)
-    found: list[Near] = []
-    for share in NEAR:
-        limit = lowest * (1.0 + share) * (1.0 + SURE)
-        if found and not found[-1].complete:
-            found.append(Near(share, found[-1].mappings, complete=False))
-            continue
-        outcome = solver.search(kind=WITHIN, limit=limit, deadline=deadline)
-        mappings = max(int(outcome.found.tally[2]), found[-1].mappings if found else 0)
-        found.append(Near(share, mappings, clock.note(outcome.stop)))
-    return tuple(found)
-
-
-def _fewest(space: MapSpace, nest: Nest, clock: _Clock, cores: int) -> tuple[tuple[Result, float], Fewest] | None:
-    """Find the fewest outer words, count the mappings that move no more, and find the best and worst of them.
-
-    Returns
-    -------
-    Result, float
-        A mapping with the fewest outer words that were found, and what no mapping falls below.
-    Fewest
-        None of both if time ran out before any mapping was found.
-    """
-    deadline = clock.deadline("fewest")
-    words_alone = MapSpace(_words_alone(space.encoded), space.constraints)
-    least = Solver(words_alone, workers=cores)
-    fewest = least.search(room=CLIMBS, deadline=deadline)
-    if not fewest.found.many[0]:
-        clock.note(fewest.stop)
-        return None
-    words = round(float(fewest.found.value[0]))
-    solver = Solver(space, workers=cores)
-    solver.limit_words(words)
-    best = solver.search(deadline=deadline)
-    starts = [least.mapping(fewest.found, i) for i in np.flatnonzero(fewest.found.value <= words).tolist()]
-    start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
-    _, worst = largest(space, [start, *starts], ENERGY, most_words=words)
-    reached, leaves, stop = Solver(words_alone, every=True, alike=True).count_settled(words, deadline)
-    inside = count_inside(Nest(space))
-    mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
-    complete = [clock.note(each) for each in (fewest.stop, best.stop, stop)]
-    result = evaluate_encoded(space.encoded, start)
-    bound = float(words) if complete[0] else fewest.bound
-    units = space.encoded.units_per_word[0]
-    return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst)
-
-
-def _words_alone(encoded: Encoded) -> Encoded:
-    """A machine on which energy is the storage words read and written at the outermost level, in its units."""
-    c = encoded.constants
-    energy = np.zeros_like(c.energy)
-    energy[0, :, :3] = 1.0
-    return replace(
-        encoded,
-        constants=c._replace(
-            energy=energy,
-            mac=np.zeros_like(c.mac),
-            leak=np.zeros_like(c.leak),
-            block=np.ones_like(c.block),
-            block_shift=np.zeros_like(c.block_shift),
-            transfers=np.zeros_like(c.transfers),
-        ),
-    )
-
-
 def _range(
     space: MapSpace,
     sample: UniformSample,
     column: str,
     limit: float,
     best: tuple[Result, float] | None,
-    clock: _Clock,
+    clock: Clock,
     fully_used: bool,
 ) -> Range:
     """Range of a column, at most `limit`; what was drawn, for fully used mappings and after an interrupt."""

@@ -8,6 +8,7 @@ far.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,41 @@ def count_inside(nest: Nest) -> list[list[int]]:
         if isinstance(step, Keeping):
             inside.append(values)
         values = _past(step, values)
-    return [[as_integer(row) for row in values.reshape(len(values), -1).T] for values in inside[::-1]]
+    return [_each(values) for values in inside[::-1]]
+
+
+def count_by_units(nest: Nest) -> dict[int, int]:
+    """Count the valid mappings by how many compute units they use."""
+    *_, found = _by_units(nest)
+    counted = {units: _whole(values) for units, values in found.items()}
+    return {units: counted[units] for units in sorted(counted) if counted[units]}
+
+
+def count_inside_by_units(nest: Nest) -> list[dict[int, list[int]]]:
+    """As `count_inside`, by how many compute units below one instance of the level are used."""
+    *found, _ = _by_units(nest)
+    return [{units: _each(values) for units, values in inside.items()} for inside in found[::-1]]
+
+
+def _by_units(nest: Nest) -> Iterator[dict[int, Ints]]:
+    """Ways to come to each tile, by the compute units in use: before each level keeps what it does, and in the end."""
+    found = {1: _start(nest)}
+    for step in nest.steps:
+        if isinstance(step, Keeping):
+            yield found
+        if isinstance(step, Keeping) or not step.slot.axis:
+            found = {units: _past(step, values) for units, values in found.items()}
+            continue
+        spread: dict[int, Ints] = {}
+        for units, values in found.items():
+            sums = put_loops(step, values)
+            for q, product in enumerate(step.products):
+                if step.wanted[q] and sums[:, q].any():
+                    spread[units * product] = spread.get(units * product, 0) + sums[:, q]
+        for values in spread.values():
+            carry(values)
+        found = spread
+    yield found
 
 
 def _start(nest: Nest) -> Ints:
@@ -179,6 +214,11 @@ def _summed(step: Step, values: Ints) -> Ints:
 def _whole(values: Ints) -> int:
     """Ways to come to the whole."""
     return as_integer(values.reshape(len(values), -1)[:, -1])
+
+
+def _each(values: Ints) -> list[int]:
+    """Ways to come to each shape, those of the last dimension next to each other."""
+    return [as_integer(row) for row in values.reshape(len(values), -1).T]
 
 
 def _largest(nest: Nest) -> float:

@@ -85,6 +85,40 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
+class NearPeak:
+    """How many mappings come close to peak throughput.
+
+    Attributes
+    ----------
+    utilization : float
+        Overall utilization that they have at least.
+    mappings : int
+        Mappings that were counted.
+    complete : bool
+        Whether these are all; else there are at least so many.
+    spatial : int
+        Mappings that keep enough compute units busy for it if nothing else slows them down; no more come so close.
+    low, high : float
+        95 % confidence interval of their number, from mappings drawn uniformly from those that keep each axis as busy;
+        both are `mappings` where all were counted.
+    drawn : int
+        How many were drawn.
+    lowest_pj, highest_pj : float, or None
+        Energy of the best and of the worst of these.
+    """
+
+    utilization: float
+    mappings: int
+    complete: bool
+    spatial: int
+    low: float
+    high: float
+    drawn: int
+    lowest_pj: float | None
+    highest_pj: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Fewest:
     """The mappings that move the fewest words at the outermost level.
 
@@ -134,6 +168,8 @@ class Census:
         Mappings close to the lowest energy.
     fewest : Fewest, or None
         None in a census of fully used mappings alone.
+    near_peak : NearPeak, or None
+        Mappings close to peak throughput; None in a census of fully used mappings alone, and after an interrupt.
     means : Means, or None
         Exact means of energy and words; None where the sample alone tells them.
     deviation : EnergyDeviation, or None
@@ -158,6 +194,7 @@ class Census:
     ranges: tuple[Range, ...]
     near: tuple[Near, ...]
     fewest: Fewest | None
+    near_peak: NearPeak | None
     means: Means | None
     deviation: EnergyDeviation | None
     front: FrontResult

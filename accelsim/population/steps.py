@@ -9,6 +9,7 @@ products of the bounds on an axis.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -75,8 +76,8 @@ class Nest:
     Parameters
     ----------
     space : MapSpace
-    fully_used : bool
-        Only mappings that use all compute units.
+    least_used : Fraction
+        Only mappings whose loops use at least this share of each axis: 1 means all compute units.
 
     Attributes
     ----------
@@ -90,8 +91,8 @@ class Nest:
         From the inside out; a Keeping stands after the temporal block of its level.
     """
 
-    def __init__(self, space: MapSpace, fully_used: bool = False) -> None:
-        self.space, self.fully_used = space, fully_used
+    def __init__(self, space: MapSpace, least_used: Fraction = Fraction(0)) -> None:
+        self.space, self.least_used = space, least_used
         dims = space.encoded.dims
         self.sizes = tuple(np.array(divisors(space.encoded.einsum.dims[dim]), np.int64) for dim in dims)
         self.shape = tuple(len(found) for found in self.sizes)
@@ -121,5 +122,5 @@ class Nest:
                 products |= {p * f for p in products for *_, f in moves[-1] if p * f <= size}
         free = tuple(not slot.axis and space.is_free(slot.level, dim) for dim in space.encoded.dims)
         ascending = tuple(sorted(products))
-        wanted = tuple(not self.fully_used or product == size for product in ascending)
+        wanted = tuple(product >= self.least_used * size for product in ascending)
         return Step(slot, tuple(moves), tuple(may_rest), free, ascending, wanted)

@@ -12,7 +12,7 @@ from accelsim.report.certificate import STOPS
 from accelsim.report.text import count, energy, large, percent, print_table, table, times, title
 
 if TYPE_CHECKING:
-    from accelsim.population.result import Census, Interval, Near, Range
+    from accelsim.population.result import Census, Interval, Near, NearPeak, Range
 
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 _KEEPS = 6
@@ -143,15 +143,29 @@ def _print_units(console: Console, census: Census) -> None:
     every = f"all {units:,} compute units" if units > 1 else "the compute unit"
     share = census.fully_used / census.mappings if census.mappings else 0.0
     console.print(Text(f"{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."))
-    near_peak = census.sample.share(census.sample.utilization >= 0.95)
-    interval = f"95 %: {percent(near_peak.low)} to {percent(near_peak.high)}"
-    console.print(Text(f"Within 5 % of peak throughput: {percent(near_peak.value)} of those drawn ({interval})."))
-    energies = census.sample.energy_pj[census.sample.utilization >= 0.95]
-    if len(energies) > 1:
-        low, high = float(energies.min()), float(energies.max())
-        console.print(
-            Text(f"The {len(energies):,} drawn of these need {energy(low)} to {energy(high)}: {times(high / low)}.")
-        )
+    if census.near_peak is None:
+        return
+    for line in near_peak_lines(census.near_peak, census.mappings):
+        console.print(Text(line))
+
+
+def near_peak_lines(found: NearPeak, mappings: int) -> list[str]:
+    """How many of all mappings come close to peak throughput, and what those drawn need."""
+    if found.complete:
+        many = f"{_mappings(found.mappings)} ({percent(found.mappings / mappings)} of the valid ones)"
+    else:
+        low = f"{large(round(found.low))} to" if found.low >= 1 else "at most"
+        counted = f"; {large(found.mappings)} counted" if found.mappings else ""
+        many = f"{low} {_mappings(round(found.high))} (95 %{counted})"
+    lines = [f"Within {percent(1 - found.utilization)} of peak throughput: {many}."]
+    if found.lowest_pj is not None and found.highest_pj is not None and found.drawn > 1:
+        ends = f"{energy(found.lowest_pj)} to {energy(found.highest_pj)}: {times(found.highest_pj / found.lowest_pj)}"
+        lines.append(f"The {found.drawn:,} of these that were drawn need {ends}.")
+    return lines
+
+
+def _mappings(number: int) -> str:
+    return "1 mapping" if number == 1 else f"{large(number)} mappings"
 
 
 def _print_keeps(console: Console, census: Census) -> None:

@@ -1,0 +1,263 @@
+"""Parts of a census that are counted one by one, each within its share of the time."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+
+from accelsim.errors import NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import PE, Encoded, encode
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units
+from accelsim.population.draw_kernel import ENERGY
+from accelsim.population.extremes import largest
+from accelsim.population.result import Fewest, Near, NearPeak
+from accelsim.population.sampling import Sampler, UniformSample
+from accelsim.population.steps import Nest, Step
+from accelsim.result import Result
+from accelsim.search.exact.found_kernel import SURE, WITHIN
+from accelsim.search.exact.solve import Solver
+from accelsim.search.strategy import Budget
+
+NEAR = (0.0, 0.01, 0.05, 0.1)
+"""Shares above the lowest energy within which mappings are counted."""
+PEAK = Fraction(19, 20)
+"""Overall utilization from which on a mapping is close to peak throughput."""
+CLIMBS = 8
+"""Mappings from which the largest values are looked for."""
+PARTS = {"fewest": 0.25, "energy": 0.1, "cycles": 0.1, "front": 0.1, "peak": 0.1, "near": 0.35}
+"""Shares of the time for what is counted one by one, in this order; what a part leaves is for those after it."""
+
+OnPart = Callable[[str], None]
+Made = TypeVar("Made")
+
+
+@dataclass(slots=True)
+class Clock:
+    """Shares out the time for what is counted one by one, and skips the rest after an interrupt."""
+
+    seconds: float | None
+    on_part: OnPart | None
+    stop: str = "exhausted"
+    left: float = 0.0
+    end: float = 0.0
+
+    def attempt(self, what: str, make: Callable[[], Made]) -> Made | None:
+        """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
+        if self.stop == "interrupted":
+            return None
+        if self.on_part is not None:
+            self.on_part(what)
+        try:
+            return make()
+        except KeyboardInterrupt:
+            self.stop = "interrupted"
+            return None
+        finally:
+            if self.end:
+                self.left, self.end = max(0.0, self.end - time.monotonic()), 0.0
+
+    def deadline(self, part: str) -> float | None:
+        """When a part that begins now is to end, by `time.monotonic`."""
+        if self.seconds is None:
+            return None
+        self.end = time.monotonic() + self.left + self.seconds * PARTS[part]
+        return self.end
+
+    def budget(self, part: str) -> Budget | None:
+        """Time for a part."""
+        deadline = self.deadline(part)
+        return None if deadline is None else Budget(seconds=deadline - time.monotonic())
+
+    def note(self, stop: str) -> bool:
+        """Whether a part was completed."""
+        if stop != "exhausted" and self.stop != "interrupted":
+            self.stop = stop
+        return stop == "exhausted"
+
+
+def get_ready(encoded: Encoded) -> None:
+    """Solve a tiny problem on the machine in all ways: if the kernels must be compiled, no part pays for that."""
+    einsum = encoded.einsum
+    longest = max(einsum.dims, key=einsum.dims.__getitem__)
+    tiny = {dim: min(bound, 2) if dim == longest else 1 for dim, bound in einsum.dims.items()}
+    with suppress(NoValidMapping):
+        space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)))
+        Solver(space, cycles=True).search()
+        Solver(space, every=True, alike=True).count_settled(0, None)
+
+
+def near(space: MapSpace, lowest: float, clock: Clock, cores: int) -> tuple[Near, ...]:
+    """Count mappings close to the lowest energy."""
+    deadline = clock.deadline("near")
+    solver = Solver(space, every=True, alike=True, workers=cores)
+    found: list[Near] = []
+    for share in NEAR:
+        limit = lowest * (1.0 + share) * (1.0 + SURE)
+        if found and not found[-1].complete:
+            found.append(Near(share, found[-1].mappings, complete=False))
+            continue
+        outcome = solver.search(kind=WITHIN, limit=limit, deadline=deadline)
+        mappings = max(int(outcome.found.tally[2]), found[-1].mappings if found else 0)
+        found.append(Near(share, mappings, clock.note(outcome.stop)))
+    return tuple(found)
+
+
+def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple[Result, float], Fewest] | None:
+    """Find the fewest outer words, count the mappings that move no more, and find the best and worst of them.
+
+    Returns
+    -------
+    Result, float
+        A mapping with the fewest outer words that were found, and what no mapping falls below.
+    Fewest
+        None of both if time ran out before any mapping was found.
+    """
+    deadline = clock.deadline("fewest")
+    words_alone = MapSpace(_words_alone(space.encoded), space.constraints)
+    least = Solver(words_alone, workers=cores)
+    few = least.search(room=CLIMBS, deadline=deadline)
+    if not few.found.many[0]:
+        clock.note(few.stop)
+        return None
+    words = round(float(few.found.value[0]))
+    solver = Solver(space, workers=cores)
+    solver.limit_words(words)
+    best = solver.search(deadline=deadline)
+    starts = [least.mapping(few.found, i) for i in np.flatnonzero(few.found.value <= words).tolist()]
+    start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
+    reached, leaves, stop = Solver(words_alone, every=True, alike=True).count_settled(words, deadline)
+    inside = count_inside(nest)
+    mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
+    _, worst = largest(space, [start, *starts], ENERGY, most_words=words)
+    complete = [clock.note(each) for each in (few.stop, best.stop, stop)]
+    result = evaluate_encoded(space.encoded, start)
+    bound = float(words) if complete[0] else few.bound
+    units = space.encoded.units_per_word[0]
+    return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst)
+
+
+def _words_alone(encoded: Encoded) -> Encoded:
+    """A machine on which energy is the storage words read and written at the outermost level, in its units."""
+    c = encoded.constants
+    energy = np.zeros_like(c.energy)
+    energy[0, :, :3] = 1.0
+    return replace(
+        encoded,
+        constants=c._replace(
+            energy=energy,
+            mac=np.zeros_like(c.mac),
+            leak=np.zeros_like(c.leak),
+            block=np.ones_like(c.block),
+            block_shift=np.zeros_like(c.block_shift),
+            transfers=np.zeros_like(c.transfers),
+        ),
+    )
+
+
+def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clock: Clock, cores: int) -> NearPeak:
+    """Count the mappings close to peak throughput, or estimate their number from those with axes as busy.
+
+    Parameters
+    ----------
+    samples, seed : int
+        Mappings that are drawn for the estimate.
+    least_cycles : float
+        What no mapping falls below.
+    """
+    einsum, machine = space.encoded.einsum, space.encoded.architecture
+    work = einsum.macs * machine.compute.cycles_per_mac
+    most = math.floor(Fraction(einsum.real_macs * machine.compute.cycles_per_mac, machine.macs) / PEAK)
+    enough = math.inf if most == 0 else -(-work // most)
+    busy = Nest(space, PEAK)
+    spread = count_by_units(busy)
+    spatial = sum(mappings for units, mappings in spread.items() if units >= enough)
+    if not spatial or least_cycles > most:
+        mappings, complete = 0, True
+    else:
+        mappings, complete = _count_fast(busy, spatial, most, int(enough), clock, cores)
+    sample = Sampler(busy).sample(samples, seed, workers=cores) if spatial and (mappings or not complete) else None
+    return _near_peak(mappings, complete, spatial, sum(spread.values()), sample, most)
+
+
+def _near_peak(
+    mappings: int, complete: bool, spatial: int, drawn_from: int, sample: UniformSample | None, most: int
+) -> NearPeak:
+    """What was counted, and what mappings drawn from `drawn_from` ones tell."""
+    known = NearPeak(float(PEAK), mappings, complete, spatial, float(mappings), float(mappings), 0, None, None)
+    if sample is None:
+        return known
+    energies = sample.energy_pj[sample.cycles <= most]
+    if not complete:
+        share = sample.share(np.arange(sample.drawn) < len(energies))
+        low, high = max(known.low, share.low * drawn_from), min(share.high * drawn_from, float(spatial))
+        known = replace(known, low=low, high=max(low, high))
+    if not len(energies):
+        return known
+    return replace(known, drawn=len(energies), lowest_pj=float(energies.min()), highest_pj=float(energies.max()))
+
+
+def _count_fast(busy: Nest, spatial: int, most: int, enough: int, clock: Clock, cores: int) -> tuple[int, bool]:
+    """Count the mappings of at most so many cycles: how many there are at least, and whether these are all.
+
+    Parameters
+    ----------
+    busy : Nest
+        Of mappings that may do.
+    spatial : int
+        Those of them that use enough compute units.
+    most : int
+        Cycles.
+    enough : int
+        Compute units that must be in use.
+    """
+    deadline, space = clock.deadline("peak"), busy.space
+    c = space.encoded.constants
+    plain = c.array[PE] < 0 and not c.two_widths[0]
+    if plain and not c.limited.any():
+        return spatial, True
+    outside = _units_outside(busy, enough) if plain and not c.limited[1:].any() and not c.bandwidth[0, 1:].any() else ()
+    if outside:
+        solver = Solver(MapSpace(_words_alone(space.encoded), space.constraints), every=True, alike=True)
+        solver.limit_cycles(most)
+        words = int(most * c.bandwidth[0, 0, 0] // c.bandwidth[0, 0, 1])
+        reached, leaves, stop = solver.count_settled(words, deadline)
+        inside = count_inside_by_units(busy)
+        mappings = leaves
+        for lv, shape in np.argwhere(reached):
+            ways = sum(ways[shape] for units, ways in inside[lv].items() if units * outside[lv] >= enough)
+            mappings += int(reached[lv, shape]) * ways
+        return mappings, clock.note(stop)
+    try:
+        solver = Solver(space, cycles=True, every=True, alike=True, workers=cores, deadline=deadline)
+    except TimeoutError:
+        return 0, clock.note("timeout")
+    solver.limit_cycles(most)
+    outcome = solver.search(kind=WITHIN, power=(0.0, 1.0), limit=float(most), deadline=deadline)
+    return int(outcome.found.tally[2]), clock.note(outcome.stop)
+
+
+def _units_outside(busy: Nest, enough: int) -> tuple[int, ...]:
+    """Instances of each level that are in use if at least `enough` compute units are; empty if there is a choice."""
+    machine = busy.space.encoded.architecture
+    found, used = [1], {1}
+    for level in range(len(machine.levels) - 1):
+        for step in busy.steps:
+            if isinstance(step, Step) and step.slot.axis and step.slot.level == level:
+                wanted = itertools.compress(step.products, step.wanted)
+                used = {units * product for units, product in itertools.product(used, wanted)}
+        inside = machine.macs // machine.instances(level + 1)
+        used = {units for units in used if units * inside >= enough}
+        if len(used) != 1:
+            return ()
+        found += used
+    return tuple(found)
