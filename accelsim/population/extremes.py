@@ -1,10 +1,9 @@
 """The largest energy, cycles and outer words that a valid mapping can have: one found, and a bound on all.
 
-The bound: let f_d be the least prime factor of dimension d. The innermost temporal loop of any mapping, over d say,
-stands inside the tile of a level or around it. A tile of a tensor that d does not move is the same for f_d points of d
-in the first case and stays for f_d steps in the second, so that f_d times fewer words enter such tiles than tiles of
-the same size could take if each visit brought them anew; into tiles of other tensors each visit may. No network shares
-a word. The largest cost of any innermost loop and any choice of what is kept bounds all. docs/census.md has the proof.
+The bound: what can enter a tile at most if each visit to it brings all of its words anew, less what the innermost loops
+of some temporal blocks save for sure, whatever else a mapping does. No network shares a word. The largest cost for any
+choice of these loops and of what is kept bounds all mappings. docs/census.md, section 4, has the proof. Axis letters: L
+= levels (outermost first), T = tensors, G = cases of innermost loops.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import PE, ROWS, SKEW, Batch, Floats, Ints, decode_mapping, encode_mappings
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
-from accelsim.population.steps import Keeping, Nest
+from accelsim.population.steps import Keeping, Nest, Step
 
 
 class Limits(NamedTuple):
@@ -41,49 +40,94 @@ def upper_limits(nest: Nest) -> Limits:
     space = nest.space
     encoded, c = space.encoded, space.encoded.constants
     macs, machine = float(encoded.einsum.macs), encoded.architecture
-    savings: list[Ints] = [
-        np.where(c.relevant[:, d], 1, min(divisors(bound)[1:]))
-        for d, bound in enumerate(c.bounds.tolist())
-        if bound > 1
-    ]
-    if macs <= machine.macs or not savings:  # perhaps no loop in time at all
-        savings.append(np.ones(len(encoded.tensors), np.int64))
     most = _most_words(nest)
-    energy, outer, ports = 0.0, 0.0, np.zeros((len(c.fanout), 2))
-    for saved in savings:
-        total, words = macs * float(c.mac[0]), np.zeros((len(c.fanout), 2))
-        for t in range(len(encoded.tensors)):
-            chains = [_chain_cost(nest, t, chain, most[:, t] / saved[t]) for chain in _chains(space, t)]
-            total += max(pj for pj, _ in chains)
-            words += np.max([moved for _, moved in chains], axis=0)
-        energy, outer, ports = max(energy, total), max(outer, float(words[0].sum())), np.maximum(ports, words)
+    energy: Floats = np.full(len(most), macs * float(c.mac[0]))
+    words = np.zeros((len(most), len(c.fanout), 2))
+    for t in range(len(encoded.tensors)):
+        chains = [_chain_cost(nest, t, chain, most[:, :, t]) for chain in _chains(space, t)]
+        energy += np.max([pj for pj, _ in chains], axis=0)
+        words += np.max([moved for _, moved in chains], axis=0)
+    ports = words.max(axis=0)
     cycles = macs * float(c.mac_cycles[0])
     if c.array[PE] >= 0:  # each step may change what the PEs hold
-        held = most[c.array[PE] : c.nodes[c.array[PE], 1]].max(axis=0)[c.stationary]
+        held = most[:, c.array[PE] : c.nodes[c.array[PE], 1]].max(axis=(0, 1))[c.stationary]
         changes = max(macs * len(held), 1.0)
         cycles += float(c.array[SKEW]) * changes + float(c.array[ROWS]) * float(held.sum())
     for lv in range(len(c.fanout)):
-        for words_at, port in zip((ports[lv].sum(), *ports[lv]), range(3), strict=True):
+        busiest = (float(words[:, lv].sum(axis=1).max()), *ports[lv].tolist())
+        for words_at, port in zip(busiest, range(3), strict=True):
             if c.bandwidth[lv, port, 0] > 0:
                 cycles = max(cycles, math.ceil(words_at * c.bandwidth[lv, port, 1] / c.bandwidth[lv, port, 0]))
     instances = [machine.instances(level) for level in range(len(c.fanout))]
-    outer /= encoded.units_per_word[0]
-    return Limits(energy + float(c.leak @ np.array(instances)) * cycles, cycles, outer)
+    outer = float(words[:, 0].sum(axis=1).max()) / encoded.units_per_word[0]
+    return Limits(float(energy.max()) + float(c.leak @ np.array(instances)) * cycles, cycles, outer)
 
 
 def _most_words(nest: Nest) -> Floats:
-    """Words that can enter all tiles of a level if each visit brings them anew, float64[L, T]."""
-    encoded = nest.space.encoded
+    """Words that can enter all tiles of a level, by what the innermost loops of some blocks save: float64[G, L, T].
+
+    For each choice of the innermost loop of the outermost temporal block that has any (`first`); the outermost block
+    further in with a loop that moves a tensor which the first does not (`other`), or none; and the innermost loop of
+    all (`last`).
+    """
+    encoded, c = nest.space.encoded, nest.space.encoded.constants
+    levels = len(c.fanout)
+    dims = [d for d, bound in enumerate(c.bounds.tolist()) if bound > 1]
+    least = {d: np.where(c.relevant[:, d], 1, divisors(int(c.bounds[d]))[1]) for d in dims}
+    most, below, once = _visits(nest)
+    cases = []
+    if encoded.einsum.macs <= encoded.architecture.macs or not dims:  # perhaps no loop in time at all
+        cases.append(most)
+    for first in dims:
+        steps = [int(c.bounds[first]) / _most_spread(nest, first, level) for level in range(levels)]
+        saved = np.array([np.maximum(least[first], np.where(c.relevant[:, first], 1.0, many)) for many in steps])
+        cases.append(np.minimum(np.maximum(below[first] / saved, once), most / least[first]))
+        moving = [d for d in dims if (c.relevant[:, d] & ~c.relevant[:, first]).any()]
+        for block, other, last in itertools.product(range(1, levels), moving, dims):
+            also = least[other] * (1 if last in (first, other) else least[last])
+            case = most / least[last]
+            around = slice(0, block + 1)
+            case[around] = np.minimum(case[around], np.maximum(below[first] / (saved * also), once)[around])
+            cases.append(case)
+    return np.array(cases)
+
+
+def _most_spread(nest: Nest, d: int, level: int) -> int:
+    """Product of the loops over a dimension on the networks outside a level, at most."""
+    room = 1
+    for step in nest.steps:
+        if isinstance(step, Step) and step.slot.axis and step.slot.level < level:
+            room *= max((bound for *_, bound in step.moves[d]), default=1)
+    return max(int(size) for size in nest.sizes[d] if size <= room)
+
+
+def _visits(nest: Nest) -> tuple[Floats, Floats, Floats]:
+    """Words that can enter all tiles of a level if each visit brings them anew.
+
+    Returns
+    -------
+    most : float64[L, T]
+    below : float64[D, L, T]
+        The same of tiles around which a loop over a dimension stands.
+    once : float64[L, T]
+        Of tiles around which no loop in time stands.
+    """
+    encoded, dims = nest.space.encoded, range(len(nest.sizes))
     visits = np.full(nest.shape, float(encoded.einsum.macs))
     for d, sizes in enumerate(nest.sizes):
         visits = visits / along(sizes, d, len(nest.sizes))
-    most = np.zeros((len(encoded.architecture.levels), len(encoded.tensors)))
+    once = np.zeros((len(encoded.architecture.levels), len(encoded.tensors)))
+    most, below = np.zeros_like(once), np.zeros((len(dims), *once.shape))
     for step in nest.steps:
         if isinstance(step, Keeping):
+            spread = visits <= encoded.architecture.instances(step.level) * (1 + 1e-12)
             for t in range(len(encoded.tensors)):
-                fits = step.fits[step.keeps[:, t]].any(axis=0)
-                most[step.level, t] = (nest.words[t].reshape(nest.shape) * visits * fits).max(initial=0.0)
-    return most
+                words = nest.words[t].reshape(nest.shape) * visits * step.fits[step.keeps[:, t]].any(axis=0)
+                most[step.level, t] = words.max(initial=0.0)
+                once[step.level, t] = (words * spread).max(initial=0.0)
+                for d in dims:
+                    below[d, step.level, t] = np.delete(words, -1, axis=d).max(initial=0.0)
+    return most, below, once
 
 
 def _chains(space: MapSpace, t: int) -> Iterator[list[int]]:
@@ -95,32 +139,43 @@ def _chains(space: MapSpace, t: int) -> Iterator[list[int]]:
             yield sorted([*must, *chosen], reverse=True)
 
 
-def _chain_cost(nest: Nest, t: int, chain: list[int], most: Floats) -> tuple[float, Floats]:
-    """Energy [pJ] of a tensor that some levels keep, and its storage words read and written at each: float64[L, 2]."""
+def _chain_cost(nest: Nest, t: int, chain: list[int], most: Floats) -> tuple[Floats, Floats]:
+    """Energy [pJ] of a tensor that some levels keep, and its storage words read and written at each.
+
+    Parameters
+    ----------
+    most : float64[G, L]
+        Words that enter the tiles of each level at most.
+
+    Returns
+    -------
+    float64[G], float64[G, L, 2]
+    """
     encoded = nest.space.encoded
     c, machine = encoded.constants, encoded.architecture
     output = t == c.output[0]
-    words, child = float(encoded.einsum.macs), len(c.fanout)
-    energy, moved = 0.0, np.zeros((len(c.fanout), 2))
+    words: Floats = np.full(len(most), float(encoded.einsum.macs))
+    child = len(c.fanout)
+    energy, moved = np.zeros(len(most)), np.zeros((len(most), len(c.fanout), 2))
 
-    def book(level: int, many: float, action: int) -> float:
+    def book(level: int, many: Floats, action: int) -> Floats:
         """Accesses are rounded up for each instance, to no more than one a word."""
         stored = many * float(c.word_parts[level, t].max())
-        moved[level, 0 if action == BY_READ else 1] += stored
+        moved[:, level, 0 if action == BY_READ else 1] += stored
         block = float(c.block[level])
-        accesses = min(stored, stored / block + machine.instances(level) * (block - 1) / block)
-        return accesses * float(c.energy[level, t, action])
+        accesses = np.minimum(stored, stored / block + machine.instances(level) * (block - 1) / block)
+        return np.asarray(accesses * float(c.energy[level, t, action]))
 
     for level in chain:
         crossing = 2 * words if output else words
         energy += crossing * float(c.energy[level:child, t, BY_TRANSFER].sum())
         if output:  # what comes for the first time is not read
             first = float(c.bounds[c.relevant[t]].prod()) if not c.windowed[t] else 0.0  # a stride skips words of a box
-            energy += book(level, max(words - first, 0.0), BY_READ) + book(level, words, BY_UPDATE)
+            energy += book(level, np.maximum(words - first, 0.0), BY_READ) + book(level, words, BY_UPDATE)
         else:
             energy += book(level, words, BY_READ)
         if level > 0:
-            words, child = float(most[level]), level
+            words, child = most[:, level], level
             energy += book(level, words, BY_WRITE)
             if output and c.drain[level]:
                 energy += book(level, words, BY_READ)
