@@ -170,6 +170,23 @@ def tilings(architecture: Architecture, einsum: Einsum, constraints: Constraints
     return space if space.size <= most else None
 
 
+def has_few(architecture: Architecture, einsum: Einsum, most: int) -> bool:
+    """Whether there are at most `most` mappings without constraints, as `tilings` finds it, but quickly."""
+    levels, keeps = architecture.levels, 1
+    for level, tensor in itertools.product(levels[1:], einsum.tensors):
+        held = level.tensors is None or tensor.name in level.tensors
+        keeps *= 2 if held and tensor.role not in level.keep | level.bypass else 1
+    blocks = [Block()] * (3 * len(levels))
+    rows = [_rows(architecture, blocks, dim, bound)[:, 0] > 1 for dim, bound in einsum.dims.items() if bound > 1]
+    if math.prod(map(len, rows)) * keeps > most:
+        return False
+    loops = np.zeros((1, len(levels)), np.int64)
+    for row in rows:
+        loops = (loops[:, None] + row).reshape(-1, len(levels))
+    orders = np.array([math.factorial(k) for k in range(len(rows) + 1)])
+    return int(orders[loops].prod(axis=1).sum()) * keeps <= most
+
+
 def _asked(architecture: Architecture, constraints: Constraints) -> list[LevelConstraint]:
     """What is asked of each level, or of each of its storage nodes: nothing of an axis that lies below another node."""
     names = [level.name for level in architecture.levels]

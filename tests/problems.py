@@ -21,7 +21,7 @@ from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.energy import EnergyEntry, EnergyTable
 from accelsim.workload import ROLES, Einsum, Tensor
-from tests.brute import FREE, Tilings, tilings, truth
+from tests.brute import FREE, Tilings, has_few, tilings, truth
 
 MOST = 20_000
 """Mappings in a problem at most."""
@@ -95,7 +95,7 @@ def _einsum(rng: random.Random, kind: str, machine: Architecture, most: int, man
     for dim in rng.sample(dims, len(dims)):
         for bound in (wish[dim], rng.randint(2, max(2, wish[dim])), 2):
             larger = replace(einsum, dims={**einsum.dims, dim: bound})
-            if 1 < bound <= wish[dim] and tilings(machine, larger, FREE, most) is not None:
+            if 1 < bound <= wish[dim] and has_few(machine, larger, most):
                 einsum = larger
                 break
     return einsum

@@ -19,7 +19,7 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.population.enumerated import CLIMBS, Clock, OnPart, fewest, get_ready, near, near_peak
+from accelsim.population.enumerated import CLIMBS, Clock, OnPart, fewest, get_ready, near, near_peak, near_peak_of_drawn
 from accelsim.population.extremes import largest, upper_limits
 from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
 from accelsim.population.moments.means import Means, means
@@ -124,7 +124,8 @@ def census(
         "finding the mappings that none beats in energy and cycles",
         lambda: _front(architecture, einsum, constraints, clock, cores),
     )
-    close = fast = None
+    close = None
+    fast = near_peak_of_drawn(counted, sample) if fully_used else None
     if lowest["cycles"] is not None and not fully_used:
         bound = lowest["cycles"][1]
         fast = clock.attempt(

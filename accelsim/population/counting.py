@@ -77,7 +77,7 @@ def put_loops(step: Step, values: Values, trace: list[Floats] | None = None) -> 
 def _put_loop(step: Step, d: int, state: Values) -> Values:
     """The same for the loop of one dimension."""
     after = state.copy() if step.may_rest[d] else np.zeros_like(state)
-    source, target = np.moveaxis(state, 2 + d, 2), np.moveaxis(after, 2 + d, 2)
+    source, target = state.swapaxes(2, 2 + d), after.swapaxes(2, 2 + d)
     if step.slot.axis:
         place = {product: q for q, product in enumerate(step.products)}
         for i, j, bound in step.moves[d]:

@@ -123,8 +123,8 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
         None of both if time ran out before any mapping was found.
     """
     deadline = clock.deadline("fewest")
-    words_alone = MapSpace(_words_alone(space.encoded), space.constraints)
-    least = Solver(words_alone, workers=cores)
+    outer = MapSpace(words_alone(space.encoded), space.constraints)
+    least = Solver(outer, workers=cores)
     few = least.search(room=CLIMBS, deadline=deadline)
     if not few.found.many[0]:
         clock.note(few.stop)
@@ -135,7 +135,7 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     best = solver.search(deadline=deadline)
     starts = [least.mapping(few.found, i) for i in np.flatnonzero(few.found.value <= words).tolist()]
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
-    reached, leaves, stop = Solver(words_alone, every=True, alike=True).count_settled(words, deadline)
+    reached, leaves, stop = Solver(outer, every=True, alike=True).count_settled(words, deadline)
     inside = count_inside(nest)
     mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
     _, worst = largest(space, [start, *starts], ENERGY, most_words=words)
@@ -146,7 +146,7 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst)
 
 
-def _words_alone(encoded: Encoded) -> Encoded:
+def words_alone(encoded: Encoded) -> Encoded:
     """A machine on which energy is the storage words read and written at the outermost level, in its units."""
     c = encoded.constants
     energy = np.zeros_like(c.energy)
@@ -174,9 +174,8 @@ def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clo
     least_cycles : float
         What no mapping falls below.
     """
-    einsum, machine = space.encoded.einsum, space.encoded.architecture
-    work = einsum.macs * machine.compute.cycles_per_mac
-    most = math.floor(Fraction(einsum.real_macs * machine.compute.cycles_per_mac, machine.macs) / PEAK)
+    work = space.encoded.einsum.macs * space.encoded.architecture.compute.cycles_per_mac
+    most = _most_cycles(space)
     enough = math.inf if most == 0 else -(-work // most)
     busy = Nest(space, PEAK)
     spread = count_by_units(busy)
@@ -187,6 +186,17 @@ def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clo
         mappings, complete = _count_fast(busy, spatial, most, int(enough), clock, cores)
     sample = Sampler(busy).sample(samples, seed, workers=cores) if spatial and (mappings or not complete) else None
     return _near_peak(mappings, complete, spatial, sum(spread.values()), sample, most)
+
+
+def near_peak_of_drawn(mappings: int, sample: UniformSample) -> NearPeak:
+    """What a sample of some mappings, of which there are so many, tells of those close to peak throughput."""
+    return _near_peak(0, False, mappings, mappings, sample, _most_cycles(sample.sampler.nest.space))
+
+
+def _most_cycles(space: MapSpace) -> int:
+    """Cycles of a mapping close to peak throughput, at most."""
+    einsum, machine = space.encoded.einsum, space.encoded.architecture
+    return math.floor(Fraction(einsum.real_macs * machine.compute.cycles_per_mac, machine.macs) / PEAK)
 
 
 def _near_peak(
@@ -227,7 +237,7 @@ def _count_fast(busy: Nest, spatial: int, most: int, enough: int, clock: Clock, 
         return spatial, True
     outside = _units_outside(busy, enough) if plain and not c.limited[1:].any() and not c.bandwidth[0, 1:].any() else ()
     if outside:
-        solver = Solver(MapSpace(_words_alone(space.encoded), space.constraints), every=True, alike=True)
+        solver = Solver(MapSpace(words_alone(space.encoded), space.constraints), every=True, alike=True)
         solver.limit_cycles(most)
         words = int(most * c.bandwidth[0, 0, 0] // c.bandwidth[0, 0, 1])
         reached, leaves, stop = solver.count_settled(words, deadline)

@@ -169,7 +169,7 @@ class Census:
     fewest : Fewest, or None
         None in a census of fully used mappings alone.
     near_peak : NearPeak, or None
-        Mappings close to peak throughput; None in a census of fully used mappings alone, and after an interrupt.
+        Mappings close to peak throughput, in a census of fully used mappings those of them; None after an interrupt.
     means : Means, or None
         Exact means of energy and words; None where the sample alone tells them.
     deviation : EnergyDeviation, or None

@@ -48,6 +48,12 @@ class Block:
             self._weighed[d, power] = np.where(bounds > 0, np.where(bounds > 0, bounds, 1.0) ** power, 0.0)
         return self._weighed[d, power]
 
+    def rest(self, d: int) -> Floats:
+        """No loop over a dimension, where that may be: float64[N, N]."""
+        if (d, math.inf) not in self._weighed:
+            self._weighed[d, math.inf] = np.eye(len(self.bounds[d])) * self.rests[d]
+        return self._weighed[d, math.inf]
+
     def backward(self) -> Block:
         """The same block seen from the outside in."""
         return Block(self.dims, tuple(bounds.T for bounds in self.bounds), self.rests)
@@ -153,7 +159,7 @@ def _put(
     events: Sequence[Powers],
 ) -> dict[int, Floats]:
     """Put the loops of a dimension around; arrays by the set of events that have taken place, as bits."""
-    anywhere = np.eye(len(block.bounds[d])) * block.rests[d]
+    anywhere = block.rest(d)
     for phase, x in zip(phases, points, strict=True):
         if d in phase:
             anywhere = anywhere + x * block.loops(d, phase[d])

@@ -70,7 +70,7 @@ def _move(state: Floats, unit: Unit, reached: Sequence[Bounds], targets: Sequenc
     """The moves of one unit; a target (0, ...) is one for all products."""
     index = {q: k for k, q in enumerate(targets)}
     every = len(targets) == 1 and not any(targets[0])
-    source = np.moveaxis(state, 1 + unit.axis, 1)
+    source = state.swapaxes(1, 1 + unit.axis)
     target = np.zeros((len(targets), unit.size, *source.shape[2:]))
     for bounds, moves in _by_bounds(unit.moves):
         pairs = []
@@ -88,7 +88,7 @@ def _move(state: Floats, unit: Unit, reached: Sequence[Bounds], targets: Sequenc
         else:
             for i, j, weight in moves:
                 target[behind, j] += weight * source[before, i]
-    return np.moveaxis(target, 1, 1 + unit.axis)
+    return target.swapaxes(1, 1 + unit.axis)
 
 
 def _by_bounds(moves: Sequence[Move]) -> list[tuple[Bounds, list[tuple[int, int, float]]]]:

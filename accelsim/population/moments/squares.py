@@ -18,8 +18,11 @@ seen : different words of the output; every loop that does not move it leaves th
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,10 +36,11 @@ from accelsim.population.moments.waiting import Tracked, windows_of
 from accelsim.population.steps import Nest
 
 READS, FILLS, UPDATES, TRANSFERS = range(4)
+TOGETHER = 1 << 22
+"""Sums that are followed together where all that is done to them is the same, at most."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Variable:
+class Variable(NamedTuple):
     """What stands for a part of a mapping's words or energy.
 
     Attributes
@@ -74,6 +78,8 @@ Moments = dict[Pair, Floats]
 """Sums over mappings of the product of two variables, by tile shape: float64[*S]; where factors wait for a loop over a
 window, by their states (`accelsim.population.moments.halos`)."""
 Order = tuple[frozenset[int], ...]
+Events = tuple[tuple[tuple[int, float], ...], ...]
+"""By phase or event, the dimensions that may have their loop there and the powers that weigh it."""
 
 
 def _pair(a: Variable, b: Variable) -> Pair:
@@ -105,6 +111,7 @@ class Squares:
         self.idle = [frozenset(d for d in dims if not self.c.relevant[t, d]) for t in tensors]
         self.windows = [windows_of(nest, t) for t in tensors]
         self._halos: dict[tuple[int, int], Halo] = {}
+        self._phases: dict[tuple[Pair, Order, tuple[int, ...]], list[Slot]] = {}
 
     def second_moment(self, prices: Floats, base: float) -> float:
         """Sum over all mappings of the square of `base` + the price of all words.
@@ -123,7 +130,7 @@ class Squares:
         moments = self._turn({(ONE, ONE): inner}, {ONE: start})
         for lv, part in self.parts.items():
             moments = self._turn(moments, self._transferred(moments, prices, lv))
-            moments = {pair: self._cross(pair, values, part) for pair, values in moments.items()}
+            moments = self._cross(moments, part)
             moments = self._turn(moments, self._certain(moments, prices, lv))
             for block in part.blocks:
                 moments = self._arrange(moments, block)
@@ -191,16 +198,32 @@ class Squares:
 
     # --- steps of the nest ----------------------------------------------------------------------------------------
 
-    def _cross(self, pair: Pair, values: Floats, part: Part) -> Floats:
+    def _cross(self, moments: Moments, part: Part) -> Moments:
         """Go up the network below a level."""
-        one, two = (self._shared(v, part.level) for v in pair)
-        tracked, halo = _tracked(pair), self._halo(pair)
-        states = None
-        if halo is not None and len(tracked) == 1:
+        found: Moments = {}
+        alike: dict[Sharing, list[Pair]] = {}
+        for pair, values in moments.items():
+            one, two = (self._shared(v, part.level) for v in pair)
+            sharing = replace(one, times=(two,))
+            tracked, halo = _tracked(pair), self._halo(pair)
+            if halo is None:
+                alike.setdefault(sharing, []).append(pair)
+                continue
             states = halo.waiting.tracked(part.level)
-        elif halo is not None:
-            states = Tracked(halo.pair, len(halo.pairs), halo.pair_moves)
-        return part.network.cross(values, replace(one, times=(two,)), states)
+            if len(tracked) == 2:
+                states = Tracked(halo.pair, len(halo.pairs), halo.pair_moves)
+            found[pair] = part.network.cross(values, sharing, states)
+        for sharing, pairs in alike.items():
+            for some in self._batches(pairs):
+                stacked = np.stack([moments[pair] for pair in some])
+                crossed = part.network.cross(stacked, sharing, Tracked((), len(some), list))
+                found |= zip(some, crossed, strict=True)
+        return {pair: found[pair] for pair in moments}
+
+    def _batches(self, pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
+        """Pairs whose arrays fit into some memory together."""
+        room = max(1, TOGETHER // math.prod(self.nest.shape))
+        return (pairs[first : first + room] for first in range(0, len(pairs), room))
 
     def _shared(self, v: Variable, lv: int) -> Sharing:
         """How one variable is divided by a network."""
@@ -213,6 +236,7 @@ class Squares:
     def _arrange(self, moments: Moments, block: Block) -> Moments:
         """Put the loops of a block around: factors that wait settle one after the other, together, or not at all."""
         found: Moments = {}
+        alike: dict[tuple[Events, Events], dict[Pair, Floats]] = {}
         for pair, values in moments.items():
             halo = self._halo(pair)
             window = () if halo is None else halo.pair
@@ -222,22 +246,32 @@ class Squares:
                     continue
                 gone = frozenset().union(*order)
                 key = _pair(*(_settled(v) if k in gone else v for k, v in enumerate(pair)))
-                if halo is None:
-                    phases, events = [slot.others for slot in slots[::2]], [slot.others for slot in slots[1::2]]
-                    after = arrange(block, values, axes_of(self.nest), phases, events)
-                else:
-                    after = halo.arrange(block, values, slots)
                 times = 2.0 if key[0] == key[1] and (pair[0] != pair[1] or len(order) == 2) else 1.0
-                found[key] = found.get(key, 0.0) + times * after
+                if halo is not None:
+                    found[key] = found.get(key, 0.0) + times * halo.arrange(block, values, slots)
+                    continue
+                phases, events = (tuple(tuple(slot.others.items()) for slot in slots[k::2]) for k in range(2))
+                into = alike.setdefault((phases, events), {})
+                into[key] = into.get(key, 0.0) + times * values
+        axes = {d: 1 + axis for d, axis in axes_of(self.nest).items()}
+        for (phases, events), sums in alike.items():
+            for some in self._batches([*sums]):
+                stacked = np.stack([sums[key] for key in some])
+                arranged = arrange(block, stacked, axes, [dict(each) for each in phases], [dict(e) for e in events])
+                for key, after in zip(some, arranged, strict=True):
+                    found[key] = found.get(key, 0.0) + after
         return found
 
     def _slots(self, pair: Pair, order: Order, window: tuple[int, ...]) -> list[Slot]:
         """Phases and events of a block in which factors settle in this order."""
+        if (pair, order, window) in self._phases:
+            return self._phases[pair, order, window]
         waiting = frozenset(k for k in range(2) if pair[k].waits)
         slots = [self._slot(pair, waiting, frozenset(), window)]
         for settling in order:
             waiting -= settling
             slots += [self._slot(pair, waiting, settling, window), self._slot(pair, waiting, frozenset(), window)]
+        self._phases[pair, order, window] = slots
         return slots
 
     def _slot(self, pair: Pair, waiting: frozenset[int], settling: frozenset[int], window: tuple[int, ...]) -> Slot:
@@ -321,7 +355,11 @@ class Squares:
             for (j, one), (k, two) in itertools.product(first.items(), second.items()):
                 if (pair[0] == pair[1] and j > k) or (j.waits and k.waits and j.t == k.t and j.window != k.window):
                     continue
-                product = self._lift(self._times(pair, self._times(pair, values, one), two), pair, (j, k))
+                product = values
+                for by in (one, two):
+                    if not isinstance(by, float) or by != 1.0:
+                        product = self._times(pair, product, by)
+                product = self._lift(product, pair, (j, k))
                 if pair[0] != pair[1] and j == k:
                     product = product + self._swap(product, (j, k))
                 key = _pair(j, k)
@@ -354,9 +392,10 @@ def _charge(v: Variable, price: float) -> Image:
     return {target: price} if price else {}
 
 
-def _tracked(pair: Pair) -> list[Variable]:
+@cache
+def _tracked(pair: Pair) -> tuple[Variable, ...]:
     """Factors that wait for a loop over a window."""
-    return [v for v in pair if v.waits and v.window >= 0]
+    return tuple(v for v in pair if v.waits and v.window >= 0)
 
 
 def _on_their_way(moments: Moments) -> set[Variable]:
@@ -364,8 +403,13 @@ def _on_their_way(moments: Moments) -> set[Variable]:
     return {v for pair in moments for v in pair if v.kind not in ("one", "paid", "due", "first")}
 
 
-def _orders(pair: Pair) -> Iterator[Order]:
+@cache
+def _orders(pair: Pair) -> tuple[Order, ...]:
     """In which order the factors of a product can settle: sets of their numbers."""
+    return tuple(_ways_to_settle(pair))
+
+
+def _ways_to_settle(pair: Pair) -> Iterator[Order]:
     yield ()
     waiting = [k for k in range(2) if pair[k].waits]
     both = len(waiting) == 2
