@@ -60,14 +60,14 @@ def exact_figures(census: Census) -> str:
         rows.append((name, _at_least(near.mappings, near.complete), _near_part(near, census.mappings)))
     if census.fewest is not None:
         rows.append(_fewest(census.fewest, census.best.levels[0].level))
-    if census.near_peak is not None and census.near_peak.complete:
-        fast = census.near_peak
-        rows.append((_fast(fast), whole(fast.mappings), _part(fast.mappings, census.mappings)))
     if census.mean_is_exact:
         rows.append(_mean(census))
     if not census.only_fully_used:
         units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
         rows.append((units, whole(census.fully_used), _part(census.fully_used, census.mappings)))
+    if census.near_peak is not None and census.near_peak.complete:
+        fast = census.near_peak
+        rows.append((_fast(fast), whole(fast.mappings), _part(fast.mappings, census.mappings)))
     return figures("Exact", _EXACT if census.exact else _WIDE_SUMS, rows)
 
 

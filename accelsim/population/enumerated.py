@@ -185,6 +185,8 @@ def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clo
     else:
         mappings, complete = _count_fast(busy, spatial, most, int(enough), clock, cores)
     sample = Sampler(busy).sample(samples, seed, workers=cores) if spatial and (mappings or not complete) else None
+    if sample is not None and sample.drawn < samples:
+        clock.note("interrupted")
     return _near_peak(mappings, complete, spatial, sum(spread.values()), sample, most)
 
 
@@ -203,13 +205,14 @@ def _near_peak(
     mappings: int, complete: bool, spatial: int, drawn_from: int, sample: UniformSample | None, most: int
 ) -> NearPeak:
     """What was counted, and what mappings drawn from `drawn_from` ones tell."""
-    known = NearPeak(float(PEAK), mappings, complete, spatial, float(mappings), float(mappings), 0, None, None)
-    if sample is None:
+    high = float(mappings if complete else spatial)
+    known = NearPeak(float(PEAK), mappings, complete, spatial, float(mappings), high, 0, None, None)
+    if sample is None or not sample.drawn:
         return known
     energies = sample.energy_pj[sample.cycles <= most]
     if not complete:
         share = sample.share(np.arange(sample.drawn) < len(energies))
-        low, high = max(known.low, share.low * drawn_from), min(share.high * drawn_from, float(spatial))
+        low, high = max(known.low, share.low * drawn_from), min(share.high * drawn_from, high)
         known = replace(known, low=low, high=max(low, high))
     if not len(energies):
         return known
