@@ -269,8 +269,8 @@ def test_named_line__says_what_is_wrong() -> None:
         named_line(network, ["b5_expand"])
     with pytest.raises(AccelsimError, match="b5_project does not read b5_expand; it reads b5_depthwise"):
         named_line(network, ["b5_expand", "b5_project"])
-    with pytest.raises(AccelsimError, match="conv2_reduce and conv3_3x3 cannot be fused: the ranks"):
-        named_line(load_workload("resnet50"), ["conv2_reduce", "conv3_3x3"])
+    with pytest.raises(AccelsimError, match="conv1 and conv2 cannot be fused: the ranks"):
+        named_line(load_workload("alexnet"), ["conv1", "conv2"])
 
 
 def test_fusing_levels__say_why_not() -> None:
