@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from accelsim.edges import Edge
 from accelsim.errors import AccelsimError
-from accelsim.fusion.chain import make_link
+from accelsim.fusion.chain import Chain, make_chain, make_link
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, Workload
 
@@ -33,6 +33,10 @@ class Line:
     layers: tuple[Einsum, ...]
     tensors: tuple[str, ...]
     repeat: int
+
+    def chain(self, first: int = 0, end: int | None = None) -> Chain:
+        """Layers from one to before another as a chain."""
+        return make_chain(self.layers[first:end], self.tensors[first : None if end is None else end - 1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from accelsim.fusion.network import FusionResult, Segment, Totals
+from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult, FusedPart
 from accelsim.fusion.tiling import Room
+from accelsim.fusion.walk import Segment, Totals
 from accelsim.report.certificate import gap_text
 from accelsim.report.nest import nest_line
 from accelsim.report.text import count, energy, percent, print_table, table, times, title
