@@ -348,8 +348,11 @@ def test_pool__replaces_workers_that_die(folder):
     assert tables(folder / "pool") == tables(folder / "alone")
 
 
-def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
-    """A Dask scheduler with three worker processes, two of which are killed in the middle."""
+def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(folder, monkeypatch):
+    """A Dask scheduler with four worker processes: two are killed in the middle, one hangs with what it has.
+
+    What the one that hangs would have done gets a copy on the one that is left; each row is stored once.
+    """
     pytest.importorskip("distributed")
     sweep = sweep_of("  parameters: {glb: {from: 16 B, to: 176 B, step: 8 B}, pe: [1, 2]}\n")
     explore(sweep, "alone", workers=1)
@@ -360,16 +363,25 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
     begin += ["--scheduler-file", "at.json"]
     try:
         wait_for(lambda: Path("at.json").exists())
-        processes += [start([*begin, "--name", str(number)]) for number in range(3)]
+        processes += [start([*begin, "--name", str(number)]) for number in range(4)]
         address = json.loads(Path("at.json").read_text())["address"]
         waiting = Cluster(Plan((), sweep.mapper), address)
-        wait_for(lambda: waiting.many == 3)
+        wait_for(lambda: waiting.many == 4)
         waiting.close()
-        links, left = [], [processes[1], processes[2]]
+        links, left, made = [], [(24, processes[1].kill), (4, processes[2].kill)], []
+        left.insert(0, (40, functools.partial(processes[3].send_signal, signal.SIGSTOP)))
 
         def kill_some(state):
-            if left and state.fresh >= (4 if len(left) == 2 else 24):
-                left.pop().kill()
+            if left and state.fresh >= left[-1][0]:
+                left.pop()[1]()
+
+        class Seen(Cluster):
+            def __init__(self, *arguments):
+                super().__init__(*arguments)
+                made.append(self)
+
+        monkeypatch.setattr("accelsim.explore.cluster.Cluster", Seen)
+        monkeypatch.setattr("accelsim.explore.cluster.PATIENCE", 1.0)
 
         explored = explore(sweep, "cluster", scheduler=address, on_state=kill_some, on_cluster=links.append)
     finally:
@@ -377,6 +389,7 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
             process.kill()
             process.wait()
     assert not left
+    assert made[0].copied
     assert len(links) == 1
     assert explored.done_now == 2 * sweep.grid
     assert tables(folder / "cluster") == tables(folder / "alone")
