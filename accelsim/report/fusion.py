@@ -11,9 +11,10 @@ from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult, FusedPart
 from accelsim.fusion.tiling import Room
 from accelsim.fusion.walk import Segment, Totals
-from accelsim.report.certificate import gap_text
+from accelsim.report.certificate import gap_text, objective_value
 from accelsim.report.nest import nest_line
 from accelsim.report.text import count, energy, percent, print_table, table, times, title
+from accelsim.search.strategy import Objective
 from accelsim.units import format_bits, listed
 
 _MOST_APART = 6
@@ -77,8 +78,17 @@ def _verdict(found: FusionResult) -> str:
         return f"nothing is fused: {found.no_level}"
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
     if found.certificate.proved:
-        return f"total {found.objective}: optimal (proved); {chains}"
-    return f"total {found.objective}: within {gap_text(found.certificate.gap)} of optimal; {chains}"
+        return f"total {found.objective}: {_product(found)}optimal (proved); {chains}"
+    return f"total {found.objective}: {_product(found)}within {gap_text(found.certificate.gap)} of optimal; {chains}"
+
+
+def _product(found: FusionResult) -> str:
+    """Value and gain of an objective that is no column of the table."""
+    goal = Objective.parse(found.objective)
+    if goal.energy == 0 or goal.cycles == 0:
+        return ""
+    gain = goal.value(found.unfused.energy_pj, found.unfused.cycles) / found.certificate.value
+    return f"{objective_value(found.objective, found.certificate.value)}, gain {times(gain)}, "
 
 
 def _notes(found: FusionResult) -> list[str]:
