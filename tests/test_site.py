@@ -14,6 +14,7 @@ from accelsim.cli import _parser
 from docs.site.commands import commands_of, commands_text
 from docs.site.contents import parts_of
 from docs.site.python import PARTS
+from docs.site.yaml_keys import keys_text
 from tests.conftest import REPOSITORY
 
 
@@ -50,6 +51,15 @@ def test_commands__have_a_section_and_every_option_is_in_it():
 def test_commands__text_is_no_markup():
     text = re.sub(r"`[^`]*`|```.*?```", "", commands_text(), flags=re.DOTALL)
     assert not re.findall(r"(?<!\\)[<>\[\]]", text)
+
+
+def test_keys__every_one_has_a_row_of_five_cells():
+    rows = [line for line in keys_text().splitlines() if line.startswith("| `")]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
+    shown = [row.split("`")[1] for row in rows]
+    for key in ("architecture.levels[].word", "workload.layers[].from", "workload.conv.stride", "sweep.per"):
+        assert shown.count(key) == 1
+    assert "workload.layers[].conv.stride" not in shown  # as workload.conv.stride
 
 
 def test_python_reference__shows_all_that_is_public():
