@@ -54,12 +54,15 @@ def test_commands__text_is_no_markup():
 
 
 def test_keys__every_one_has_a_row_of_five_cells():
-    rows = [line for line in keys_text().splitlines() if line.startswith("| `")]
-    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows)
-    shown = [row.split("`")[1] for row in rows]
-    for key in ("architecture.levels[].word", "workload.layers[].from", "workload.conv.stride", "sweep.per"):
-        assert shown.count(key) == 1
-    assert "workload.layers[].conv.stride" not in shown  # as workload.conv.stride
+    parts = dict(re.findall(r"^### `?([^`\n]+)`?\n((?:(?!^#).*\n?)*)", keys_text(), re.MULTILINE))
+    rows = {
+        (place, row.split("`")[1]): row for place, text in parts.items() for row in re.findall(r"^\| `.*$", text, re.M)
+    }
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows.values())
+    for place, key in (("architecture.levels[]", "word"), ("workload.layers[]", "from"), ("workload.conv", "stride")):
+        assert (place, key) in rows
+    assert "workload.layers[].conv" not in parts  # as workload.conv
+    assert "**required**" in rows["architecture.levels[]", "word"]
 
 
 def test_python_reference__shows_all_that_is_public():

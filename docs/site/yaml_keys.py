@@ -5,45 +5,48 @@ from __future__ import annotations
 from typing import Any
 
 PAGE = "docs/reference_yaml"
-_SAME = {
-    "workload.layers[].": "workload.",
-}
-"""Keys of layers that stand at the top of a workload of one Einsum, too: one table for both."""
+_ROLES = ("Weights", "Inputs", "Outputs")
+_HEAD = ["| key | type | unit | default | meaning |", "|---|---|---|---|---|"]
 
 
 def keys_text() -> str:
-    """All keys as Markdown, a table for each kind of file."""
+    """All keys as Markdown: a part for each kind of file, a table for each mapping in it."""
     from accelsim.schema_keys import KINDS
 
-    return "\n".join(_table(kind) for kind in KINDS)
+    return "\n".join(_part(kind) for kind in KINDS)
 
 
-def _table(kind: str) -> str:
-    from accelsim.schema import schema_keys
-    from accelsim.schema_keys import ABOUT
-
-    about = ABOUT[kind]
-    lines = [
-        f"## {kind.replace('_', ' ').capitalize()}",
-        "| key | type | unit | default | meaning |",
-        "|---|---|---|---|---|",
-    ]
-    for each in schema_keys(kind):
-        told = about[each.key]
-        if _is_twice(each.key, about):
-            continue
-        default = "**required**" if each.required else told.default
-        cells = (f"`{each.key}`", each.form, told.unit, default, told.meaning)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+def _part(kind: str) -> str:
+    tables: dict[str, list[str]] = {}
+    for place, row in _rows(kind):
+        tables.setdefault(place, []).append(row)
+    lines = [f"## {kind.replace('_', ' ').capitalize()}"]
+    for place, rows in tables.items():
+        lines += ["", f"### `{place}`" if place else "### The file", "", *_HEAD, *rows]
     return "\n".join(lines) + "\n"
 
 
-def _is_twice(key: str, about: dict[str, Any]) -> bool:
-    """Whether the same key of a layer stands at the top, where it is described already."""
-    for inner, outer in _SAME.items():
-        if key.startswith(inner) and about.get(outer + key.removeprefix(inner)) == about[key]:
-            return True
-    return False
+def _rows(kind: str) -> list[tuple[str, str]]:
+    """The mapping that each key stands in, and its row."""
+    from accelsim.schema import schema_keys
+    from accelsim.schema_keys import ABOUT
+
+    about, found = ABOUT[kind], []
+    for each in schema_keys(kind):
+        place, _, name = each.key.rpartition(".")
+        told = about[each.key]
+        if name in _ROLES or about.get(_at_the_top(each.key)) == told:
+            continue
+        default = "**required**" if each.required else told.default
+        cells = (f"`{name}`", each.form, told.unit, default, told.meaning)
+        found.append((place, f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"))
+    return found
+
+
+def _at_the_top(key: str) -> str:
+    """The same key in a workload of one Einsum, where it is described already; empty for what is no layer's."""
+    inner = "workload.layers[]."
+    return f"workload.{key.removeprefix(inner)}" if key.startswith(inner) else ""
 
 
 def _add_keys(app: Any, name: str, source: list[str]) -> None:
