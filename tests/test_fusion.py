@@ -326,6 +326,20 @@ def test_fuse__attention_of_bert_on_eyeriss() -> None:
         assert used + part.reserved <= (eyeriss.levels[1].size_words or 0)
 
 
+def test_fuse__equal_lines_are_looked_at_once() -> None:
+    """Two attentions that differ in names, one of which runs three times: four times what one takes."""
+    tiny, first = machine(30), ATTENTION.layers
+    second = tuple(replace(layer, name=f"{layer.name}_2", repeat=3) for layer in first)
+    edges = (*whole(first).edges, *whole(second).edges)
+    found = fuse(tiny, Workload("two", (*first, *second), edges), workers=1)
+    one = fuse(tiny, whole(first), workers=1)
+    assert found.totals.energy_pj == pytest.approx(4 * one.totals.energy_pj, rel=1e-12)
+    assert found.totals.cycles == 4 * one.totals.cycles
+    assert (found.chains, found.solved) == (one.chains, one.solved)
+    for segment in found.segments:
+        assert (segment.repeat, segment.alike) == (4, ((tuple(f"{e.name}_2" for e in segment.layers), 3),))
+
+
 def test_find_lines__of_runs_that_several_layers_share() -> None:
     """Three runs of an expansion feed two depthwise layers of one kind and one of another: three lines of three."""
     lines = {

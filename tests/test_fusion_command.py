@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -161,7 +162,12 @@ def test_fuse__a_damaged_entry_is_named_and_made_anew(network, tmp_path, capsys,
 
 @pytest.mark.parametrize("more", [[], ["--objective", "edp"], ["--chain", "scores,soft_max,context"]], ids=str)
 def test_verify__what_fuse_wrote_holds(network, tmp_path, capsys, more):
+    """The network has its attention twice, under other names."""
     folder = tmp_path / "out"
+    again = NETWORK.partition("layers:")[2].strip("\n")
+    for name in ("scores", "soft_max", "context"):
+        again = again.replace(f"name: {name}", f"name: {name}_2").replace(f": {name}\n", f": {name}_2\n")
+    Path(network).write_text(NETWORK + again.replace("Inputs: soft_max}", "Inputs: soft_max_2}") + "\n")
     assert main(["fuse", "two_level", network, "--set", SIZE, *more, "-o", str(folder)]) == 0
     capsys.readouterr()
     assert main(["verify", str(folder)]) == 0

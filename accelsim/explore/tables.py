@@ -17,7 +17,7 @@ from accelsim.errors import AccelsimError
 from accelsim.explore import expression, judging
 from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.run import Explored, Record
-from accelsim.explore.store import parquet_bytes, read_parquet
+from accelsim.explore.store import PARTS, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
 from accelsim.output import to_json
 
@@ -153,8 +153,21 @@ def about(sweep: Sweep) -> dict[str, Any]:
 
 
 def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
-    """Rows of the table of designs in a folder."""
-    return read_parquet(Path(folder) / DESIGNS)
+    """Rows of the table of designs in a folder.
+
+    Raises
+    ------
+    AccelsimError
+        If it cannot be read, or the sweep was stopped before it was written.
+    """
+    path = Path(folder) / DESIGNS
+    parts = len(list((Path(folder) / PARTS).glob("*.parquet")))
+    if parts and not path.exists():
+        raise AccelsimError(
+            f"{path}: the sweep was stopped before its tables were written; {parts} part{'s' if parts > 1 else ''} of "
+            "finished work are kept: start the sweep again with -o on this folder to go on"
+        )
+    return read_parquet(path)
 
 
 def where(

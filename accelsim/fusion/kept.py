@@ -45,7 +45,7 @@ def answer_key(architecture: Architecture, lines: Sequence[Line], goal: Objectiv
             "kind": "fusion",
             "code": hash_of_code(_CODE),
             "machine": machine_content(architecture),
-            "lines": [[[_layer(layer) for layer in line.layers], line.tensors, line.repeat] for line in lines],
+            "lines": [[[*map(_layer, line.layers)], line.tensors, line.repeat, line.alike] for line in lines],
             "objective": [goal.name, goal.energy, goal.cycles],
             "longest": longest,
         }
@@ -74,6 +74,7 @@ def write_answer(cache: ResultCache, key: str, about: str, lines: Sequence[Line]
             {
                 "place": list(places[tuple(layer.name for layer in each.layers)]),
                 "repeat": each.repeat,
+                "alike": [[list(names), repeat] for names, repeat in each.alike],
                 "alone": [_mapping(result) for result in each.alone],
                 "mapping": None if each.mapping is None else _mapping(each.mapping),
                 "fused": None if each.fused is None else _chain(each.fused),
@@ -127,14 +128,16 @@ def _segment(architecture: Architecture, lines: Sequence[Line], body: Mapping[st
     number, first, end = body["place"]
     line = lines[number]
     layers = line.layers[first:end]
+    alike = tuple((tuple(names), int(repeat)) for names, repeat in body["alike"])
     alone = tuple(_read(architecture, layer, each) for layer, each in zip(layers, body["alone"], strict=True))
     if body["fused"] is None:
-        return Segment(layers, int(body["repeat"]), alone, _read(architecture, layers[0], body["mapping"]), None)
+        mapping = _read(architecture, layers[0], body["mapping"])
+        return Segment(layers, int(body["repeat"]), alone, mapping, None, alike)
     fused = read_chain(architecture, line.chain(first, end), body["fused"])
     wrong = differs(fused, body["fused"])
     if wrong:
         raise ValueError(wrong)
-    return Segment(layers, int(body["repeat"]), alone, None, fused)
+    return Segment(layers, int(body["repeat"]), alone, None, fused, alike)
 
 
 def _read(architecture: Architecture, einsum: Einsum, body: Mapping[str, Any]) -> Result:

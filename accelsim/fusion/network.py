@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.architecture import Architecture
 from accelsim.cache import ResultCache
 from accelsim.fusion.kept import Answer, answer_key, read_answer, write_answer
-from accelsim.fusion.paths import Apart, Line, find_lines, named_line
+from accelsim.fusion.paths import Apart, Line, find_lines, named_line, put_together
 from accelsim.fusion.price import CYCLES, ENERGY, Price
 from accelsim.fusion.product import SAME, Found, least_product
 from accelsim.fusion.search import Solutions
@@ -131,6 +132,7 @@ def fuse(
     found = find_lines(workload)
     lines = (named_line(workload, chain),) if chain else found.lines
     joined = [line for line in lines if len(line.layers) > 1]
+    lines = put_together(lines)
     key = "" if cache is None else answer_key(architecture, lines, goal, longest)
     answer = None if cache is None else read_answer(cache, key, architecture, lines)
     late = False
@@ -190,7 +192,12 @@ def _cheapest(walk: Walk, lines: Sequence[Line], price: Price, *, fused: bool = 
     bound = 0.0
     for line in lines:
         parts, least = walk.line(line, fused=fused)
-        segments += [replace(each, repeat=line.repeat) for each in parts]
+        first = 0
+        for each in parts:
+            end = first + len(each.layers)
+            alike = tuple((names[first:end], repeat) for names, repeat in line.alike)
+            segments.append(replace(each, repeat=line.repeat, alike=alike))
+            first = end
         bound += line.repeat * least
     merged = _merged(segments)
     total = sum_totals([(segment.repeat, segment.totals) for segment in merged])
@@ -203,5 +210,9 @@ def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
     for each in segments:
         key = tuple(layer.name for layer in each.layers), each.fused is not None
         known = found.get(key)
-        found[key] = each if known is None else replace(known, repeat=known.repeat + each.repeat)
+        if known is not None:
+            counts = Counter(dict(known.alike))
+            counts.update(dict(each.alike))
+            each = replace(known, repeat=known.repeat + each.repeat, alike=tuple(counts.items()))
+        found[key] = each
     return tuple(found.values())

@@ -47,6 +47,7 @@ def _segment(segment: Segment) -> dict[str, Any]:
     return {
         "layers": [layer.name for layer in segment.layers],
         "repeat": segment.repeat,
+        "alike": [{"layers": list(names), "repeat": repeat} for names, repeat in segment.alike],
         "totals": totals_json(segment.totals),
         "unfused": totals_json(segment.unfused),
         "fused": None if segment.fused is None else chain_json(segment.fused),

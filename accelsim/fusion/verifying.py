@@ -140,7 +140,9 @@ def _check_network(recorded: Mapping[str, Any], workload: Workload) -> Iterator[
     """Count the runs of all layers, and add up the segments."""
     runs = Counter[str]()
     for segment in recorded["segments"]:
-        runs.update(dict.fromkeys(segment["layers"], segment["repeat"]))
+        own = segment["repeat"] - sum(each["repeat"] for each in segment["alike"])
+        for row in ({"layers": segment["layers"], "repeat": own}, *segment["alike"]):
+            runs.update(dict.fromkeys(row["layers"], row["repeat"]))
     asked = recorded["chain"]
     wanted = dict.fromkeys(asked, 1) if asked else {layer.name: layer.repeat for layer in workload.layers}
     wrong = sorted(name for name in {*runs, *wanted} if runs[name] != wanted.get(name, 0))

@@ -41,12 +41,14 @@ class Segment:
     ----------
     layers : tuple of Einsum
     repeat : int
-        How often the network has it.
+        How often the network has it, rows that are `alike` included.
     alone : tuple of Result
         Each layer mapped by itself, as it is best where nothing is fused.
     mapping : Result or None
         Of a layer that is not fused.
     fused : ChainResult or None
+    alike : tuple
+        Names of the layers of equal rows, and how often the network has each of these.
     """
 
     layers: tuple[Einsum, ...]
@@ -54,6 +56,7 @@ class Segment:
     alone: tuple[Result, ...]
     mapping: Result | None
     fused: ChainResult | None
+    alike: tuple[tuple[tuple[str, ...], int], ...] = ()
 
     @property
     def totals(self) -> Totals:

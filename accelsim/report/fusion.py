@@ -42,7 +42,7 @@ def _print_gains(console: Console, found: FusionResult) -> None:
     """Print a row for each fused chain, one for all other layers, and the total, each against unfused."""
     made = table("layers", "rep.", "energy", "gain", "cycles", "gain", "outer words", "gain", "MACs", fold=(0,))
     for segment in found.fused:
-        name = " + ".join(layer.name for layer in segment.layers)
+        name = " + ".join(layer.name for layer in segment.layers) + _more(segment)
         made.add_row(name, str(segment.repeat), *_cells(segment.totals, segment.unfused))
     others = [segment for segment in found.segments if segment.fused is None]
     if others:
@@ -55,9 +55,16 @@ def _print_gains(console: Console, found: FusionResult) -> None:
     made.add_row("total", "", *_cells(found.totals, found.unfused))
     print_table(console, made)
     console.print(Text("A row is one run of a chain; 'not fused' and 'total' count every run.", style="dim"))
+    if any(segment.alike for segment in found.fused):
+        console.print(Text("(+n): and n more chains that are alike; 'rep.' counts them all.", style="dim"))
     console.print(
         Text("gain: unfused / fused; MACs: executed ones against those of the layers by themselves.", style="dim")
     )
+
+
+def _more(segment: Segment) -> str:
+    """How many rows of other layers are alike."""
+    return f" (+{len(segment.alike)})" if segment.alike else ""
 
 
 def _cells(fused: Totals, unfused: Totals) -> tuple[str, ...]:
@@ -111,7 +118,7 @@ def _print_chain(console: Console, segment: Segment) -> None:
     found = segment.fused
     if found is None:
         return
-    title(console, found.chain.name, _headline(segment, found))
+    title(console, found.chain.name + _more(segment), _headline(segment, found))
     for line in nest_lines(found):
         console.print(Text(line), no_wrap=True, overflow="ellipsis")
     console.print()
