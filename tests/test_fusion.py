@@ -215,7 +215,7 @@ def test_fuse__stopped_at_once_is_unfused_with_a_bound() -> None:
 def test_fuse__of_a_machine_without_a_buffer_for_outputs() -> None:
     nvdla, network = load_architecture("nvdla"), load_workload("mobilenet_v2")
     found = fuse(nvdla, network, chain=["b17_project", "conv_last"], workers=1)
-    assert found.no_level.startswith("no level of nvdla can keep an intermediate: CBUF does not keep Outputs")
+    assert found.why_not.startswith("no level of nvdla can keep an intermediate: CBUF does not keep Outputs")
     assert found.totals == found.unfused
 
 

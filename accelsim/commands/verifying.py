@@ -28,7 +28,10 @@ def verify_command(arguments: argparse.Namespace) -> int:
 
     path = Path(arguments.result)
     if path.is_dir():
-        path = next((path / name for name in _WRITTEN if (path / name).is_file()), path / _WRITTEN[0])
+        found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
+        if not found_there:
+            raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
+        path = found_there[0]
     document = _read(path)
     inputs = _read_inputs(path, document)
     changed = _changed(inputs, document)

@@ -34,8 +34,8 @@ class FusionResult:
         Of the objective of all segments together.
     apart : tuple of Apart
         Neighbours that cannot be fused, and why.
-    no_level : str
-        Why no level can keep an intermediate; empty if one can.
+    why_not : str
+        Why nothing can be fused; empty if something can.
     inferred : bool
         The workload names no edges; neighbours whose shapes line up were taken to follow each other.
     chain : tuple of str
@@ -56,7 +56,7 @@ class FusionResult:
     segments: tuple[Segment, ...]
     certificate: Certificate
     apart: tuple[Apart, ...]
-    no_level: str
+    why_not: str
     inferred: bool
     chain: tuple[str, ...]
     longest: int | None
@@ -144,7 +144,7 @@ def fuse(
         late = walk.late
         if cache is not None and answer.certificate.proved:
             write_answer(cache, key, f"{workload.name} on {architecture.name}", lines, answer)
-    levels = fusing_levels(architecture, joined[0].chain()) if joined else []
+    levels = fusing_levels(architecture, joined[0].chain()) if joined else "no two layers follow each other in a line"
     return FusionResult(
         architecture=architecture.name,
         workload=workload.name,
@@ -152,7 +152,7 @@ def fuse(
         segments=answer.segments,
         certificate=answer.certificate,
         apart=() if chain else found.apart,
-        no_level=levels if isinstance(levels, str) else "",
+        why_not=levels if isinstance(levels, str) else "",
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,

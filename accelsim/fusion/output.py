@@ -28,7 +28,7 @@ def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[
             "chains": found.chains,
             "parts_mapped": found.solved,
             "edges_inferred": found.inferred,
-            "no_level": found.no_level or None,
+            "why_not": found.why_not or None,
             "apart": [asdict(each) for each in found.apart],
             "totals": totals_json(found.totals),
             "unfused": totals_json(found.unfused),

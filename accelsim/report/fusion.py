@@ -81,8 +81,8 @@ def _cells(fused: Totals, unfused: Totals) -> tuple[str, ...]:
 
 def _verdict(found: FusionResult) -> str:
     """Say what is proved about the total."""
-    if found.no_level:
-        return f"nothing is fused: {found.no_level}"
+    if found.why_not:
+        return f"nothing is fused: {found.why_not}"
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
     if found.certificate.proved:
         return f"total {found.objective}: {_product(found)}optimal (proved); {chains}"
