@@ -28,8 +28,8 @@ from accelsim.fusion.tiling import fusing_levels, runs, tilings
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.oracle import execute
 from accelsim.result import Result
-from accelsim.search import map_einsum
 from accelsim.search.exact.mapper import map_front
+from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum, Workload
 from tests.test_fusion_tiling import conv, fused, gemm, soft_max

@@ -20,7 +20,8 @@ from accelsim.fusion.search import ChainResult
 from accelsim.fusion.walk import Segment
 from accelsim.model.evaluate import evaluate
 from accelsim.output import certificate_json, mapping_json, read_mapping_json
-from accelsim.result import Certificate, Result
+from accelsim.result import Result
+from accelsim.search.result import Certificate
 from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum
 

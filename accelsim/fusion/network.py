@@ -16,7 +16,7 @@ from accelsim.fusion.product import SAME, Found, least_product
 from accelsim.fusion.search import Solutions
 from accelsim.fusion.tiling import fusing_levels
 from accelsim.fusion.walk import OnProgress, Segment, Totals, Walk, sum_totals
-from accelsim.result import Certificate
+from accelsim.search.result import Certificate
 from accelsim.search.strategy import Objective
 from accelsim.workload import Workload
 

@@ -13,7 +13,7 @@ from accelsim.fusion.price import Price
 from accelsim.fusion.search import ChainResult, FusedPart
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, fusing_levels, rooms, runs
 from accelsim.output import read_mapping_json
-from accelsim.result import Certificate
+from accelsim.search.result import Certificate
 
 SAME = 1e-12
 """Relative difference that a value read back may have from one that is evaluated anew."""

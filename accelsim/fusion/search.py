@@ -13,7 +13,8 @@ from accelsim.fusion.chain import Chain, Link
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.price import NOTHING, Price, Value
 from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs
-from accelsim.result import Certificate, Result
+from accelsim.result import Result
+from accelsim.search.result import Certificate
 from accelsim.workload import Einsum, Tensor
 
 _PartKey = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Held]
