@@ -84,7 +84,7 @@ class ResultCache:
         path = self.path(key)
         try:
             document = json.loads(path.read_bytes())
-            if document["format"] != _FORMAT or document["sha256"] != _hash(document["body"]):
+            if document["format"] != _FORMAT or document["sha256"] != content_hash(document["body"]):
                 raise ValueError("its hash is another one")
             return dict(document["body"])
         except (FileNotFoundError, NotADirectoryError):
@@ -105,7 +105,9 @@ class ResultCache:
         beside = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps({"format": _FORMAT, "sha256": _hash(body), "body": body}), encoding="utf-8")
+            beside.write_text(
+                json.dumps({"format": _FORMAT, "sha256": content_hash(body), "body": body}), encoding="utf-8"
+            )
             os.replace(beside, path)
         except OSError as error:
             self.on_trouble(f"{self.folder}: the result is not kept: {error.strerror or error}")
@@ -209,21 +211,26 @@ def content_key(
 
     Dimensions and tensors count by their place and not by their names, unless constraints or options name them.
     """
-    machine = {each.name: _plain(getattr(architecture, each.name)) for each in fields(architecture)}
     named = bool(constraints or options.uneven or options.imperfect or options.pad)
     content = {
         "accelsim": __version__,
-        "code": _code(),
-        "machine": {key: value for key, value in machine.items() if key not in _NO_MATTER},
-        "einsum": _einsum(einsum),
+        "code": hash_of_code(),
+        "machine": machine_content(architecture),
+        "einsum": einsum_content(einsum),
         "names": [list(einsum.dims), [tensor.name for tensor in einsum.tensors]] if named else [],
         "constraints": _plain(constraints),
         "options": _plain(options),
     }
-    return _hash(content)
+    return content_hash(content)
 
 
-def _einsum(einsum: Einsum) -> list[Any]:
+def machine_content(architecture: Architecture) -> dict[str, Any]:
+    """What of a machine an answer depends on."""
+    machine = {each.name: _plain(getattr(architecture, each.name)) for each in fields(architecture)}
+    return {key: value for key, value in machine.items() if key not in _NO_MATTER}
+
+
+def einsum_content(einsum: Einsum) -> list[Any]:
     """An Einsum without names: bounds, those before padding, and its tensors."""
     dims = list(einsum.dims)
     tensors = [
@@ -254,15 +261,16 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Fraction) else value
 
 
-def _hash(content: Any) -> str:
+def content_hash(content: Any) -> str:
+    """Hash of plain values."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 @functools.cache
-def _code() -> str:
-    """Hash of the code that an answer depends on."""
+def hash_of_code(more: tuple[str, ...] = ()) -> str:
+    """Hash of the code that an answer depends on, and of `more` parts of the package."""
     package, found = Path(__file__).resolve().parent, hashlib.sha256()
-    for part in _CODE:
+    for part in (*_CODE, *more):
         paths = sorted((package / part).rglob("*.py")) if (package / part).is_dir() else [package / part]
         for path in paths:
             found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

@@ -312,7 +312,7 @@ def _add_fuse(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--longest", type=argument_types.positive_int, metavar="N", help="fuse chains of at most N layers"
     )
-    made.add_argument("--objective", metavar="WHAT", help="energy (default) or cycles")
+    made.add_argument("--objective", metavar="WHAT", help="energy (default), cycles, edp or energy^2*cycles")
     made.add_argument(
         "--seconds", type=argument_types.seconds, metavar="S",
         help="look for nothing better after S seconds; the report then says how near the optimum is",

@@ -135,6 +135,8 @@ def _write(path: Path, content: bytes) -> Path:
     try:
         beside.write_bytes(content)
         os.replace(beside, path)
+    except OSError as error:  # a full disk names no file
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     finally:
         beside.unlink(missing_ok=True)
     return path

@@ -117,8 +117,8 @@ def _check_result(task: _Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     yield Check("mapping", wanted, "; ".join(broken) or "valid", recorded["valid"] == (not broken))
     for what, key in (("energy [pJ]", "energy_pj"), ("cycles", "cycles"), ("EDP [pJ x cycle]", "edp_pj_cycles")):
         yield Check(what, recorded[key], found[key], _close(recorded[key], found[key]))
-    different = sorted(key for key in found if not _alike(recorded.get(key), found[key]))
-    counts = f"{sum(1 for _ in _plain(found)):,} numbers and names"
+    different = sorted(key for key in found if not alike(recorded.get(key), found[key]))
+    counts = f"{count_values(found):,} numbers and names"
     yield Check("all counts and energies", counts, f"different: {', '.join(different)}" if different else counts,
                 not different, "evaluated by the cost model")  # fmt: skip
     walked = same_as_walked(task.architecture, task.einsum, result)
@@ -150,7 +150,7 @@ def _check_search(task: _Task, recorded: Mapping[str, Any], result: Mapping[str,
         return
     derived = again.certificate
     if derived is not None:
-        yield from _check_certificate(certificate, derived)
+        yield from check_certificate(certificate, derived)
     if again.stop != "exhausted":
         return
     if within is not None:
@@ -164,7 +164,7 @@ def _check_search(task: _Task, recorded: Mapping[str, Any], result: Mapping[str,
                     "the same" if alike else "different: " + _many(len(values), "value"), alike)  # fmt: skip
 
 
-def _check_certificate(certificate: Mapping[str, Any], derived: Certificate) -> Iterator[Check]:
+def check_certificate(certificate: Mapping[str, Any], derived: Certificate) -> Iterator[Check]:
     """Hold a recorded certificate against one that was derived anew."""
     value, bound = certificate["value"], certificate["bound"]
     if not derived.proved:
@@ -269,25 +269,23 @@ def _close(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=TOLERANCE)
 
 
-def _alike(recorded: Any, found: Any) -> bool:
+def alike(recorded: Any, found: Any) -> bool:
     """Whether two values of JSON are the same; numbers that are not whole up to rounding."""
     if isinstance(found, dict):
         return (
             isinstance(recorded, dict)
             and set(recorded) == set(found)
-            and all(_alike(recorded[key], value) for key, value in found.items())
+            and all(alike(recorded[key], value) for key, value in found.items())
         )
     if isinstance(found, list):
-        return isinstance(recorded, list) and len(recorded) == len(found) and all(map(_alike, recorded, found))
+        return isinstance(recorded, list) and len(recorded) == len(found) and all(map(alike, recorded, found))
     if isinstance(found, float) and isinstance(recorded, int | float):
         return _close(recorded, found)
     return bool(recorded == found)
 
 
-def _plain(value: Any) -> Iterator[Any]:
-    """Every value that is neither a list nor a mapping."""
+def count_values(value: Any) -> int:
+    """How many values there are that are neither lists nor mappings."""
     if isinstance(value, dict | list):
-        for entry in value.values() if isinstance(value, dict) else value:
-            yield from _plain(entry)
-    else:
-        yield value
+        return sum(map(count_values, value.values() if isinstance(value, dict) else value))
+    return 1

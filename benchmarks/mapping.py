@@ -14,6 +14,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -127,9 +128,14 @@ def cells(title: str, timing: Timing, target: str, ratio: str) -> list[str]:
     return [timing.machine, title, timing.objective, *times, *counts, *sizes, timing.certificate(), target, ratio]
 
 
+def different(layers: Sequence[Einsum]) -> list[Einsum]:
+    """Layers of a network, the first of equal ones, which `accelsim map` maps once."""
+    return list({(tuple(layer.dims.items()), layer.tensors): layer for layer in reversed(layers)}.values())[::-1]
+
+
 def measure(name: str, objectives: list[str], quick: bool, seconds: float) -> tuple[list[Timing], list[list[str]]]:
     """All timings of one machine, and their rows."""
-    machine, network = load_architecture(name), [] if quick else list(load_workload("resnet50").layers)
+    machine, network = load_architecture(name), [] if quick else different(load_workload("resnet50").layers)
     gemm, vgg = load_workload("gemm").layers[0], load_workload("vgg16").layers[5]  # conv3_2
     for layer, objective in itertools.product((gemm, vgg), objectives):  # compiles, or reads machine code
         search(machine, replace(layer, dims={dim: min(bound, 2) for dim, bound in layer.dims.items()}), objective, None)

@@ -2,7 +2,8 @@
 
 Pages lie where they are read on GitHub too: Markdown in docs/, README and changelog at the top, notebooks as scripts.
 What is made when the site is built stands in docs/site/: the contents from index.md, the commands from their parsers,
-the Python API from its docstrings, the notebooks with what they print and draw.
+the keys of input files from their schemas, the Python API from its docstrings, the notebooks with what they print and
+draw.
 """
 
 import sys
@@ -26,6 +27,7 @@ extensions = [
     "numpydoc",
     "docs.site.contents",
     "docs.site.commands",
+    "docs.site.yaml_keys",
     "docs.site.python",
     "docs.site.notebooks",
     "docs.site.pages",

@@ -172,7 +172,7 @@ def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trou
     if said in REWRITTEN:
         document = json.loads(good)
         harm(document)
-        document["sha256"] = accelsim.cache._hash(document["body"])
+        document["sha256"] = accelsim.cache.content_hash(document["body"])
         path.write_text(json.dumps(document))
     else:
         harm(path)

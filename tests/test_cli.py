@@ -107,7 +107,7 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "conv", "--pareto", "energy"], "two or three different columns, got 'energy'"),
         (["map", "systolic", "conv", "--pareto", "energy,energy"], "two or three different columns"),
         (["map", "systolic", "conv", "--pareto", "energy,capacity:GLB"], "DRAM, UnifiedBuffer, Accumulators"),
-        (["map", "systolic", "vgg16", "--pareto", "energy,cycles"], "vgg16 has 12 layers; say which"),
+        (["map", "systolic", "vgg16", "--pareto", "energy,cycles"], "vgg16 has 16 layers; say which"),
         (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: No such file"),
         (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
         (["list", "archs"], "did you mean 'arch'?"),
@@ -122,11 +122,11 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "gemm", "--sequence", "3"], "no parameter seq or kv; its parameters are bits"),
         (["map", "systolic", "gpt2", "--sequence", "3", "--set", "seq=2"], "--sequence and --set seq both set seq"),
         (["map", "systolic", "gpt2", "--batch", "0"], "at least 1, got '0'"),
-        (["map", "systolic", "vgg16", "--layer", "conv3_3"], "did you mean 'conv3_2'? layers: conv1_1"),
+        (["map", "systolic", "vgg16", "--layer", "conv3_22"], "did you mean 'conv3_2'? layers: conv1_1"),
         (["map", "eyeriss", "conv", "--set", "pe.z=3"], "no file defines this parameter; did you mean 'pe.y'?"),
         (["map", "eyeriss", "conv", "--set", "pe.x=3", "--set", "pe.x=4"], "--set pe.x is given twice"),
         (["map", "eyeriss", "conv", "-o", "/dev/null/x"], "/dev/null is not a folder"),
-        (["eval", "eyeriss", "vgg16", "eyeriss_row_stationary"], "vgg16 has 12 layers; say which: --layer conv1_1"),
+        (["eval", "eyeriss", "vgg16", "eyeriss_row_stationary"], "vgg16 has 16 layers; say which: --layer conv1_1"),
         (["eval", "eyeriss", "gemm", "eyeriss_row_stationary"], "'P' is no dimension of gemm_512_1024_1024"),
         (["energy", "eyerisss"], "did you mean 'eyeriss'?"),
         (["validate", "timeloop", "/nonexistent"], "/nonexistent"),
@@ -336,7 +336,7 @@ def test_map__an_interrupted_network_prints_what_it_has(run, searches):
     searches.outcomes["conv2_1"] = "interrupted"
     code, out, _ = run("map", "eyeriss", "vgg16")
     assert (code, len(searches.calls)) == (130, 3)
-    assert "Interrupted after 3 of 12 layers" in out
+    assert "Interrupted after 3 of 16 layers" in out
 
 
 def test_map__folders_of_layers_stay_inside_and_apart(searches):

@@ -19,13 +19,14 @@ pytest.importorskip("pyarrow")
 from browser import Page, find_browser
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, SpecError
 from accelsim.explore import load_sweep, store
 from accelsim.explore.cluster import Cluster
 from accelsim.explore.machines import Design, Machines, design_at, least_words, quick_bound
 from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
-from accelsim.explore.tables import DESIGNS, RESULTS, read_designs, where
+from accelsim.explore.store import read_parquet
+from accelsim.explore.tables import DESIGNS, RESULTS, about, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
 from accelsim.html.explore import sweep_report
 from accelsim.plots import explore as plots
@@ -67,11 +68,11 @@ def sweep_of(text: str, name: str = "s.yaml"):
 GRID = "  parameters: {glb: [16 B, 32 B, 128 B], pe: [1, 2, 4]}\n"
 
 
-def by_itself(sweep, overrides):
-    """Energy [pJ] and cycles of the network on one machine, layer by layer."""
+def by_itself(sweep, overrides, network=None):
+    """Energy [pJ] and cycles of a network on one machine, layer by layer."""
     machine = load_architecture("little.yaml", overrides)
     found = [(layer, map_einsum(machine, layer, objective=sweep.mapper.objective, workers=1).best)
-             for layer in load_workload("net.yaml").layers]  # fmt: skip
+             for layer in (network or load_workload("net.yaml")).layers]  # fmt: skip
     return tuple(sum(layer.repeat * getattr(best, name) for layer, best in found) for name in ("energy_pj", "cycles"))
 
 
@@ -93,6 +94,99 @@ def test_explore__finds_what_mapping_each_design_by_itself_finds(folder):
         )  # fmt: skip
         assert row["front"] is not beaten
     assert explored.done_now == 2 * len(rows)  # two of the three layers are equal
+
+
+TOKENS = """
+params: {batch: 1, seq: 4, heads: 1}
+workload:
+  name: tokens
+  yields: {tokens: $batch * $seq}
+  layers:
+    - {name: query, repeat: 2, gemm: {M: $batch * $seq, N: 4, K: 4}}
+    - {name: scores, gemm: {B: $batch, H: $heads, M: $seq, N: $seq, K: 4 / $heads}}
+"""
+
+
+def test_workload_parameters__are_swept_beside_those_of_the_machine(folder):
+    """Each design equals its networks mapped one by one; layers that do not change are mapped once for a machine."""
+    Path("tokens.yaml").write_text(TOKENS)
+    Path("s.yaml").write_text("""
+sweep:
+  architecture: little.yaml
+  workloads: [net.yaml, {workload: tokens.yaml, weight: 2}]
+  parameters: {seq: [2, 4, 6], glb: [32 B, 128 B], batch: {from: 1, to: 2, step: 1}}
+  conditions: [seq * batch <= 8]
+""")
+    sweep = load_sweep("s.yaml")
+    explored = explore(sweep, "out", workers=1)
+    rows = read_designs("out")
+    lengths = [(2, 1), (2, 2), (4, 1), (4, 2), (6, 1)]
+    assert [(row["seq"], row["batch"]) for row in rows if row["glb"] == "32 B"] == lengths
+    for row in rows:
+        own = {"seq": str(row["seq"]), "batch": str(row["batch"])}
+        net = by_itself(sweep, {"glb": row["glb"]})
+        tokens = by_itself(sweep, {"glb": row["glb"]}, load_workload("tokens.yaml", own))
+        assert row["energy_pj"] == pytest.approx(net[0] + 2 * tokens[0], rel=1e-12)
+        assert row["cycles"] == net[1] + 2 * tokens[1]
+    queries, scores = {seq * batch for seq, batch in lengths}, set(lengths)
+    assert explored.done_now == 2 * (2 + len(queries) + len(scores))
+    layers = read_parquet(Path("out") / RESULTS)
+    assert {(row["seq"], row["batch"], row["macs"]) for row in layers if row["layer"] == "scores"} == {
+        (seq, batch, batch * seq * seq * 4) for seq, batch in lengths
+    }
+    chosen = where(rows, "seq >= 4 and batch == 1", about(sweep)["parameters"])
+    assert [row["design"] for row in chosen] == [r["design"] for r in rows if r["seq"] >= 4 and r["batch"] == 1]
+
+
+def test_per__divides_totals_by_what_a_run_yields(folder):
+    """With prune the front is the same: bounds are divided, too."""
+    Path("tokens.yaml").write_text(TOKENS)
+    fronts = []
+    for more in ("", "  prune: true\n  wave: 1\n"):
+        Path("s.yaml").write_text(f"""
+sweep:
+  architecture: little.yaml
+  workloads: [tokens.yaml]
+  per: tokens
+  parameters: {{seq: [2, 4, 8], glb: [16 B, 64 B]}}
+{more}""")
+        sweep = load_sweep("s.yaml")
+        explore(sweep, f"out{len(fronts)}", workers=1)
+        rows = read_designs(f"out{len(fronts)}")
+        fronts.append([row["design"] for row in rows if row["front"]])
+        for row in (row for row in rows if row["status"] == "mapped"):
+            tokens = load_workload("tokens.yaml", {"seq": str(row["seq"])})
+            energy_pj, cycles = by_itself(sweep, {"glb": row["glb"]}, tokens)
+            assert row["energy_pj"] == pytest.approx(energy_pj / row["seq"], rel=1e-12)
+            assert row["cycles"] == pytest.approx(cycles / row["seq"], rel=1e-12)
+    assert fronts[0] == fronts[1]
+    assert fronts[0]
+
+
+def test_workload_parameters__mistakes_are_told_at_their_places(folder):
+    """One that is set as well, one that no file has, a yield that is not there, a value that a workload cannot read."""
+    Path("tokens.yaml").write_text(TOKENS)
+    head = "sweep:\n  architecture: little.yaml\n"
+    Path("s.yaml").write_text(f"""{head}  workloads: [net.yaml, {{workload: tokens.yaml, set: {{batch: 4}}}}]
+  parameters: {{batch: [1, 2], seq: [4, none], heads: [1], glbb: [1 B]}}
+  per: tokens
+""")
+    with pytest.raises(SpecError) as error:
+        load_sweep("s.yaml")
+    assert [str(problem) for problem in error.value.problems] == [
+        "s.yaml:3:14: workloads: 'batch' is set for tokens, and stands under 'parameters' too",
+        "s.yaml:4:59: parameters: 'glbb' is no parameter of little.yaml or of a workload; did you mean 'glb'?",
+        "s.yaml:5:8: per: a run of net yields nothing, as far as its file says; write `yields: {tokens: …}` there",
+    ]
+    Path("s.yaml").write_text(f"{head}  workloads: [tokens.yaml]\n  parameters: {{seq: [4, none]}}\n")
+    with pytest.raises(SpecError, match=r"s.yaml:4:25: .*does not suit tokens.yaml:8:54: .*got 'none'"):
+        load_sweep("s.yaml")
+    Path("s.yaml").write_text(f"{head}  workloads: [tokens.yaml]\n  parameters: {{seq: [2, 3], heads: [1, 2]}}\n")
+    Path("tokens.yaml").write_text(TOKENS.replace("M: $seq,", "M: $seq / $heads,"))
+    explore(load_sweep("s.yaml"), "out", workers=1)
+    rows = read_designs("out")
+    assert [row["status"] for row in rows] == ["mapped", "mapped", "mapped", "invalid"]
+    assert "'$seq / $heads' is 3/2, not a whole number" in rows[-1]["reason"]
 
 
 def test_explore__maps_once_where_bandwidth_or_clock_change_no_mapping(folder):
@@ -254,8 +348,11 @@ def test_pool__replaces_workers_that_die(folder):
     assert tables(folder / "pool") == tables(folder / "alone")
 
 
-def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
-    """A Dask scheduler with three worker processes, two of which are killed in the middle."""
+def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(folder, monkeypatch):
+    """A Dask scheduler with four worker processes: two are killed in the middle, one hangs with what it has.
+
+    What the one that hangs would have done gets a copy on the one that is left; each row is stored once.
+    """
     pytest.importorskip("distributed")
     sweep = sweep_of("  parameters: {glb: {from: 16 B, to: 176 B, step: 8 B}, pe: [1, 2]}\n")
     explore(sweep, "alone", workers=1)
@@ -266,16 +363,25 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
     begin += ["--scheduler-file", "at.json"]
     try:
         wait_for(lambda: Path("at.json").exists())
-        processes += [start([*begin, "--name", str(number)]) for number in range(3)]
+        processes += [start([*begin, "--name", str(number)]) for number in range(4)]
         address = json.loads(Path("at.json").read_text())["address"]
         waiting = Cluster(Plan((), sweep.mapper), address)
-        wait_for(lambda: waiting.many == 3)
+        wait_for(lambda: waiting.many == 4)
         waiting.close()
-        links, left = [], [processes[1], processes[2]]
+        links, left, made = [], [(24, processes[1].kill), (4, processes[2].kill)], []
+        left.insert(0, (40, functools.partial(processes[3].send_signal, signal.SIGSTOP)))
 
         def kill_some(state):
-            if left and state.fresh >= (4 if len(left) == 2 else 24):
-                left.pop().kill()
+            if left and state.fresh >= left[-1][0]:
+                left.pop()[1]()
+
+        class Seen(Cluster):
+            def __init__(self, *arguments):
+                super().__init__(*arguments)
+                made.append(self)
+
+        monkeypatch.setattr("accelsim.explore.cluster.Cluster", Seen)
+        monkeypatch.setattr("accelsim.explore.cluster.PATIENCE", 1.0)
 
         explored = explore(sweep, "cluster", scheduler=address, on_state=kill_some, on_cluster=links.append)
     finally:
@@ -283,6 +389,7 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die(folder):
             process.kill()
             process.wait()
     assert not left
+    assert made[0].copied
     assert len(links) == 1
     assert explored.done_now == 2 * sweep.grid
     assert tables(folder / "cluster") == tables(folder / "alone")

@@ -126,7 +126,7 @@ def test_check__reports_every_mistake_of_a_sweep(tmp_path):
 def test_check__reports_names_values_and_conditions_at_their_places(tmp_path):
     file = written(tmp_path, "  parameters:\n    pe.x: [4]\n    pex.y: [1]\n")
     assert [str(p)[len(str(file)) :] for p in check_files([file])] == [
-        ":6:5: parameters: 'pex.y' is no parameter of eyeriss; did you mean 'pe.y'?"
+        ":6:5: parameters: 'pex.y' is no parameter of eyeriss or of a workload; did you mean 'pe.y'?"
     ]
     file = written(tmp_path, "  parameters:\n    pe.x: [4]\n    glb: [1 KiB]\n  conditions: [glb <= 128, pe.z > 3]\n")
     assert [str(p)[len(str(file)) :] for p in check_files([file])] == [

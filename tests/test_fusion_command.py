@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from accelsim import fuse, load_architecture, load_workload
+from accelsim.cache import content_hash
 from accelsim.cli import main
+from accelsim.fusion.output import fusion_json
+from accelsim.fusion.verifying import verify_fusion
+from accelsim.output import Provenance, to_json
 from accelsim.plots import figure_bytes, fusion_table, plot_fusion
 
 NETWORK = """
@@ -25,6 +30,16 @@ workload:
     - {name: context, from: {Inputs: soft_max}, gemm: {B: 1, H: 2, M: 8, N: 4, K: 8}}
 """
 SIZE = "buffer=256 B"
+
+
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory):
+    """The attention on a small machine: both, what to fuse, and what is written of it."""
+    path = tmp_path_factory.mktemp("fused") / "attention.yaml"
+    path.write_text(NETWORK)
+    machine, workload = load_architecture("two_level", {"buffer": "256 B"}), load_workload(path)
+    found = fuse(machine, workload, workers=1)
+    return machine, workload, found, to_json(fusion_json(found, Provenance("fuse", (), {}), []))
 
 
 @pytest.fixture
@@ -72,7 +87,6 @@ def test_fuse__writes_and_prints_the_same(network, tmp_path, capsys):
         (["--chain", "scores,contxt"], "attention has no layer 'contxt'; did you mean 'context'?"),
         (["--chain", "scores,context"], "context does not read scores; it reads soft_max"),
         (["--chain", "scores"], "a chain has two layers at least"),
-        (["--objective", "edp"], "adds up for energy and for cycles alone"),
         (["--objective", "power"], "objective 'power' is unknown"),
     ],
 )
@@ -99,3 +113,89 @@ def test_plot_fusion__rows_are_the_energies_of_both(network):
     assert fused == pytest.approx(sum(each.repeat * each.totals.energy_pj for each in found.fused), rel=1e-12)
     assert alone == pytest.approx(sum(each.repeat * each.unfused.energy_pj for each in found.fused), rel=1e-12)
     assert figure_bytes(plot_fusion(found)) == figure_bytes(plot_fusion(found))
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_fuse__a_second_run_maps_nothing_and_gives_the_same_bytes(network, capsys, monkeypatch, objective):
+    arguments = ["fuse", "two_level", network, "--set", SIZE, "--objective", objective, "--json"]
+    assert main(arguments) == 0
+    first = capsys.readouterr().out
+    for name in ("accelsim.fusion.search.map_part", "accelsim.fusion.walk.map_with_cache"):
+        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("mapped again"))
+    assert main(arguments) == 0
+    assert capsys.readouterr() == (first, "")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda body: body["segments"][0]["fused"]["loops"][0].update(tile=3), "is no fused loop of"),
+        (lambda body: body["segments"][0]["fused"]["parts"].pop(), "parts, not"),
+        (
+            lambda body: body["segments"][0]["fused"]["parts"][0]["result"]["bounds"].update(M=2),
+            "no part of the tiling",
+        ),
+        (lambda body: body["segments"][0]["fused"].update(energy_pj=1.0), "pJ and"),
+        (lambda body: body["segments"][0]["alone"][0].update(cycles=1), "costs something else"),
+        (lambda body: body["certificate"].update(bound=1.0), "it proves nothing"),
+        (lambda body: body.pop("segments"), "KeyError"),
+    ],
+    ids=["loop", "parts", "bounds", "energy", "alone", "proof", "missing"],
+)
+def test_fuse__a_damaged_entry_is_named_and_made_anew(network, tmp_path, capsys, change, said):
+    arguments = ["fuse", "two_level", network, "--set", SIZE, "--json"]
+    assert main(arguments) == 0
+    first = capsys.readouterr().out
+    entry = next(p for p in (tmp_path / "cache").glob("*/*.json") if '"fusion: ' in p.read_text())
+    document = json.loads(entry.read_text())
+    change(document["body"])
+    document["sha256"] = content_hash(document["body"])
+    entry.write_text(json.dumps(document))
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert out == first
+    assert "damaged entry of the cache" in err
+    assert said in err
+    assert main(arguments) == 0
+    assert capsys.readouterr() == (first, "")
+
+
+@pytest.mark.parametrize("more", [[], ["--objective", "edp"], ["--chain", "scores,soft_max,context"]], ids=str)
+def test_verify__what_fuse_wrote_holds(network, tmp_path, capsys, more):
+    """The network has its attention twice, under other names."""
+    folder = tmp_path / "out"
+    again = NETWORK.partition("layers:")[2].strip("\n")
+    for name in ("scores", "soft_max", "context"):
+        again = again.replace(f"name: {name}", f"name: {name}_2").replace(f": {name}\n", f": {name}_2\n")
+    Path(network).write_text(NETWORK + again.replace("Inputs: soft_max}", "Inputs: soft_max_2}") + "\n")
+    assert main(["fuse", "two_level", network, "--set", SIZE, *more, "-o", str(folder)]) == 0
+    capsys.readouterr()
+    assert main(["verify", str(folder)]) == 0
+    text = capsys.readouterr().out
+    assert "verified: all" in text
+    assert "could not be checked" not in text  # small enough to be executed point by point
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda found: found["segments"][0]["fused"]["parts"][0]["result"].update(cycles=1), "different: parts"),
+        (lambda found: found["segments"][0]["fused"]["parts"][0].update(count=9), "different: parts"),
+        (lambda found: found["segments"][0]["fused"]["loops"][0].update(steps=3), "is no fused loop"),
+        (lambda found: found["segments"][0]["totals"].update(macs=1), "different: macs"),
+        (lambda found: found["totals"].update(outer_words=1), "different: outer_words"),
+        (lambda found: found["segments"][0].update(repeat=2), "runs of layers: different: context, scores, soft_max"),
+        (lambda found: found["certificate"].update(bound=1.0, proved=True), "lower bound"),
+        (lambda found: found["segments"][0]["fused"]["certificate"].update(bound=1.0), "optimum of the chain"),
+        (lambda found: found["unfused"].update(cycles=1), "unfused"),
+    ],
+    ids=["cycles", "count", "loop", "macs", "words", "runs", "bound", "chain", "unfused"],
+)
+def test_verify__a_changed_number_of_fuse_is_found(fused, monkeypatch, change, said):
+    machine, workload, found, document = fused
+    monkeypatch.setattr("accelsim.fusion.verifying.fuse", lambda *_, **__: found)  # searched anew in the test above
+    document = json.loads(document)
+    assert not [c for _, checks in verify_fusion(document, machine, workload) for c in checks if c.agrees is not True]
+    change(document["fusion"])
+    wrong = [c for _, checks in verify_fusion(document, machine, workload) for c in checks if c.agrees is False]
+    assert said in " ".join(f"{check.what}: {check.found}" for check in wrong)

@@ -20,7 +20,8 @@ from accelsim.limits import Limits
 from accelsim.machine_tables import machine_json
 from accelsim.output import Provenance, network_json, to_json
 from accelsim.report.network import LayerOutcome, layer_rows, network_totals
-from accelsim.schema import KINDS, json_schema
+from accelsim.schema import KINDS, json_schema, schema_keys
+from accelsim.schema_keys import ABOUT
 
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}
@@ -322,3 +323,38 @@ def test_schemas__unknown_constraints_are_marked():
     assert len(wrong("constraints", values(text))) == 4
     text = "constraints: {levels: [{level: GLB, temporal: {order: [K, '...'], factors: [K<=4]}}], min_utilization: $u}"
     assert wrong("constraints", values(text)) == []
+
+
+@pytest.mark.parametrize("kind", sorted(ABOUT))
+def test_keys__are_all_described_and_none_besides(kind):
+    keys = schema_keys(kind)
+    assert {each.key for each in keys} == set(ABOUT[kind])
+    assert {each.key for each in keys if each.required} == {
+        key for key, about in ABOUT[kind].items() if about.default == "required"
+    }
+    for each in keys:
+        about = ABOUT[kind][each.key]
+        assert about.meaning
+        assert (each.form == "quantity") <= bool(about.unit), each.key
+
+
+def test_schema__has_the_meaning_of_each_key():
+    levels = json_schema("architecture")["properties"]["architecture"]["properties"]["levels"]
+    word = levels["items"]["properties"]["word"]
+    assert word["description"] == "storage granule: an element of b bits takes ceil(b / word) words"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "form"),
+    [
+        ("architecture", "architecture.levels[].size", "quantity or mapping"),
+        ("architecture", "architecture.levels[].efficiency", "number 0 to 1"),
+        ("workload", "workload.conv.stride", "integer >= 1 or list of 2: integer >= 1"),
+        ("constraints", "constraints.levels[].temporal.order", "list of ... or text"),
+        ("sweep", "sweep.strategy", "grid or random or optuna"),
+        ("sweep", "sweep.prune", "true or false"),
+        ("sweep", "sweep.workloads[].weight", "number >= 0"),
+    ],
+)
+def test_keys__say_what_may_be_written(kind, key, form):
+    assert next(each.form for each in schema_keys(kind) if each.key == key) == form

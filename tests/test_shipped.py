@@ -10,6 +10,7 @@ import pytest
 
 from accelsim.architecture import load_architecture
 from accelsim.energy import load_energy_table
+from accelsim.fusion.paths import find_lines
 from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.workload import load_workload
@@ -47,15 +48,43 @@ def test_workloads__load_and_say_what_they_are(path):
 
 @pytest.mark.parametrize("path", WORKLOADS, ids=stem)
 def test_workloads__no_layer_stands_twice(path):
-    """Equal layers are one entry with `repeat`, so that a network is searched once for each."""
+    """Equal layers that nothing joins to others are one entry with `repeat`; the places of others are their own."""
+    workload = load_workload(path)
+    joined = {name for edge in workload.edges for name in (edge.producer, edge.consumer)}
     shapes = [
         (tuple(layer.dims.items()), tuple((tensor.name, tensor.ranks) for tensor in layer.tensors))
-        for layer in load_workload(path).layers
+        for layer in workload.layers
+        if layer.name not in joined
     ]
     transformers = ("bert_base", "gpt2", "gpt2_decode", "vit", "llama", "llama_decode")
     attention = path.stem in transformers  # there, equal shapes have different names on purpose
 
     assert attention or len(set(shapes)) == len(shapes)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "resnet50",
+            {"conv2_1_reduce conv2_1_3x3 conv2_1_expand": 1, "conv4_reduce conv4_3x3 conv4_expand": 5, "fc": 1},
+        ),
+        ("resnet50_v1", {"conv3_1_reduce conv3_1_3x3 conv3_1_expand": 1, "conv5_reduce conv5_3x3 conv5_expand": 2}),
+        ("vgg16", {"conv1_1 conv1_2": 1, "conv5_1 conv5_2 conv5_3": 1, "fc6 fc7 fc8": 1}),
+        ("alexnet", {"conv3": 1, "conv4 conv5": 1, "fc6 fc7 fc8": 1}),
+        ("googlenet", {"i3b_1x1": 1, "i3b_1x1 i3b_3x3": 1, "i4b_5x5_reduce i4b_5x5": 2}),
+        ("bert_base", {"attention_scores attention_context": 12, "attention_output feed_forward_1 feed_forward_2": 12}),
+        ("gpt2_decode", {"attention_scores attention_context": 12}),
+        ("llama", {"attention_scores attention_context": 32}),
+    ],
+)
+def test_networks__name_the_chains_that_can_be_fused(name, lines):
+    """Blocks of ResNet run 3, 4, 6 and 3 times, the first of each by itself; sums and pooling end a chain."""
+    network = load_workload(name)
+    found = {" ".join(layer.name for layer in line.layers): line.repeat for line in find_lines(network).lines}
+
+    assert {line: found.get(line) for line in lines} == lines
+    assert sum(len(line.split()) * repeat for line, repeat in found.items()) == sum(e.repeat for e in network.layers)
 
 
 @pytest.mark.parametrize("path", ARCHITECTURES, ids=stem)

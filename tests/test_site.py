@@ -14,6 +14,7 @@ from accelsim.cli import _parser
 from docs.site.commands import commands_of, commands_text
 from docs.site.contents import parts_of
 from docs.site.python import PARTS
+from docs.site.yaml_keys import keys_text
 from tests.conftest import REPOSITORY
 
 
@@ -50,6 +51,18 @@ def test_commands__have_a_section_and_every_option_is_in_it():
 def test_commands__text_is_no_markup():
     text = re.sub(r"`[^`]*`|```.*?```", "", commands_text(), flags=re.DOTALL)
     assert not re.findall(r"(?<!\\)[<>\[\]]", text)
+
+
+def test_keys__every_one_has_a_row_of_five_cells():
+    parts = dict(re.findall(r"^### `?([^`\n]+)`?\n((?:(?!^#).*\n?)*)", keys_text(), re.MULTILINE))
+    rows = {
+        (place, row.split("`")[1]): row for place, text in parts.items() for row in re.findall(r"^\| `.*$", text, re.M)
+    }
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in rows.values())
+    for place, key in (("architecture.levels[]", "word"), ("workload.layers[]", "from"), ("workload.conv", "stride")):
+        assert (place, key) in rows
+    assert "workload.layers[].conv" not in parts  # as workload.conv
+    assert "**required**" in rows["architecture.levels[]", "word"]
 
 
 def test_python_reference__shows_all_that_is_public():

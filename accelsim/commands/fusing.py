@@ -32,7 +32,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     inputs = Inputs(given, paths, overrides, *read_machine(paths, overrides), None)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
-    with _progress(quiet=arguments.quiet) as on_progress:
+    with fusing_progress(quiet=arguments.quiet) as on_progress:
         found = fuse(
             inputs.architecture,
             inputs.workload,
@@ -65,7 +65,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str], None] | None]:
+def fusing_progress(*, quiet: bool = False) -> Iterator[Callable[[str], None] | None]:
     """Show what is being done, where the console is a terminal."""
     console = make_console(stderr=True)
     if quiet or not console.is_terminal:

@@ -18,13 +18,20 @@ if TYPE_CHECKING:
 
     from accelsim.verifying import Check
 
+_WRITTEN = ("result.json", "fusion.json")
+"""What may be verified of a folder."""
+
 
 def verify_command(arguments: argparse.Namespace) -> int:
-    """Check what a result.json says, layer by layer."""
+    """Check what a result.json says, layer by layer, or a fusion.json."""
     from accelsim.report.verifying import print_checks, print_verdict
 
     path = Path(arguments.result)
-    path = path / "result.json" if path.is_dir() else path
+    if path.is_dir():
+        found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
+        if not found_there:
+            raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
+        path = found_there[0]
     document = _read(path)
     inputs = _read_inputs(path, document)
     changed = _changed(inputs, document)
@@ -33,12 +40,16 @@ def verify_command(arguments: argparse.Namespace) -> int:
     if changed and not arguments.force:
         sys.stderr.write("nothing was checked; --force goes on with the files as they are now\n")
         return DIFFERS
-    found: list[tuple[str, list[Check]]] = []
     layers = document.get("layers", [document])
-    for entry in layers:
-        if "no_valid_mapping" not in entry:
-            name = entry.get("result", entry.get("front"))["layer"]
-            found.append((f"{name} on {inputs.architecture.name}", _verify_layer(inputs, entry, name, arguments)))
+    if "fusion" in document:
+        found = _verify_fusion(inputs, document, arguments)
+    else:
+        found = [
+            (f"{name} on {inputs.architecture.name}", _verify_layer(inputs, entry, name, arguments))
+            for entry in layers
+            if "no_valid_mapping" not in entry
+            for name in [entry.get("result", entry.get("front"))["layer"]]
+        ]
     checks = [check for _, several in found for check in several]
 
     def show(console: Console) -> None:
@@ -51,6 +62,26 @@ def verify_command(arguments: argparse.Namespace) -> int:
 
     print_report(show)
     return DIFFERS if any(check.agrees is False for check in checks) else DONE
+
+
+def _verify_fusion(
+    inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
+) -> list[tuple[str, list[Check]]]:
+    from accelsim.commands.fusing import fusing_progress
+    from accelsim.fusion.verifying import verify_fusion
+
+    with fusing_progress() as on_progress:
+        try:
+            return verify_fusion(
+                document,
+                inputs.architecture,
+                inputs.workload,
+                seconds=arguments.seconds,
+                workers=arguments.workers,
+                on_progress=on_progress,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise AccelsimError(f"{arguments.result}: not what `accelsim fuse` writes: {error!r}") from None
 
 
 def _verify_layer(inputs: Inputs, entry: Mapping[str, Any], name: str, arguments: argparse.Namespace) -> list[Check]:
@@ -84,8 +115,8 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise AccelsimError(f"{path}: not JSON: {error}") from None
     known = isinstance(document, dict) and {"inputs", "overrides"} <= set(document)
-    if not known or not {"result", "layers", "front"} & set(document):
-        raise AccelsimError(f"{path}: not a result.json of `accelsim map`")
+    if not known or not {"result", "layers", "front", "fusion"} & set(document):
+        raise AccelsimError(f"{path}: not a result.json of `accelsim map`, nor a fusion.json of `accelsim fuse`")
     return dict(document)
 
 

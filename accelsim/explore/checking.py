@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from accelsim import library
@@ -10,12 +12,13 @@ from accelsim.architecture import read_architecture
 from accelsim.constraints import Constraints, read_constraints
 from accelsim.errors import AccelsimError, SpecError
 from accelsim.explore.sweep import File, Network, Parameter, read_number
+from accelsim.importers import MODELS
 from accelsim.spec import fields
 from accelsim.spec.fields import Fields, Keys
 from accelsim.spec.params import check_overrides, parameter_names, parameter_values
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss, quoted
-from accelsim.workload import load_workload
+from accelsim.workload import Einsum, Workload, load_workload
 
 
 def find_file(given: str, kind: str, node: Node | None, beside: Path, problems: Problems) -> File | None:
@@ -35,9 +38,23 @@ def parameters_of(architecture: File) -> frozenset[str]:
     return parameter_names(architecture.path)
 
 
-def constant_values(architecture: File, fixed: Mapping[str, str]) -> dict[str, str]:
-    """Parameters of an architecture with the value that they have where nothing sweeps them."""
-    return {**parameter_values(architecture.path), **fixed}
+def constant_values(architecture: File, fixed: Mapping[str, str], networks: Sequence[Network]) -> dict[str, str]:
+    """Parameters with the value that they have where nothing sweeps them.
+
+    Those of the architecture, and those of workloads that have one value in all of them.
+    """
+    found: dict[str, set[str]] = {}
+    for network in networks:
+        values = {**_own_values(network.file.path), **network.overrides}
+        for name in network.parameters & values.keys():
+            found.setdefault(name, set()).add(values[name])
+    alike = {name: values.pop() for name, values in found.items() if len(values) == 1}
+    return {**alike, **parameter_values(architecture.path), **fixed}
+
+
+def _own_values(path: Path) -> dict[str, str]:
+    """Parameters of a workload file; a model that is imported gives its own no value."""
+    return {} if path.suffix in MODELS else parameter_values(path)
 
 
 def read_networks(node: Node | None, beside: Path, problems: Problems, keys: Keys) -> list[Network]:
@@ -81,8 +98,29 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         if layer not in names:
             hint = near_miss(layer, names) or f"layers: {listed(names[:12])}"
             problems.add(item, f"{name} has no layer {quoted(layer)}", hint)
-    layers = tuple(layer for layer in workload.layers if not wanted or layer.name in wanted)
-    return Network(file, workload.name, layers, weight, overrides)
+    return Network(
+        file,
+        workload.name,
+        chosen_layers(workload, wanted),
+        weight,
+        overrides,
+        workload.yields,
+        tuple(wanted),
+        parameter_names(file.path),
+    )
+
+
+def chosen_layers(workload: Workload, wanted: Sequence[str]) -> tuple[Einsum, ...]:
+    """Layers of a workload that count; all where none is named."""
+    return tuple(layer for layer in workload.layers if not wanted or layer.name in wanted)
+
+
+def refuse_no_yield(per: str, networks: Sequence[Network], node: Node, problems: Problems) -> None:
+    """Report workloads that do not say how many of what totals are divided by a run yields."""
+    for network in networks:
+        if per not in network.yields:
+            found = listed(network.yields) or "nothing, as far as its file says"
+            problems.add(node, f"a run of {network.name} yields {found}", f"write `yields: {{{per}: …}}` there")
 
 
 def _overrides(node: Node | None, problems: Problems) -> dict[str, str]:
@@ -101,24 +139,45 @@ def read_sweep_constraints(file: File, problems: Problems) -> Constraints | None
 
 
 def check_values(
-    architecture: File, node: Node, parameters: Iterable[Parameter], fixed: dict[str, str], problems: Problems
+    architecture: File,
+    networks: Sequence[Network],
+    node: Node,
+    parameters: Iterable[Parameter],
+    fixed: dict[str, str],
+    problems: Problems,
 ) -> None:
-    """Report each value that the architecture cannot read in its place, with all others as in its file."""
+    """Report each value that a file cannot read in its place, with all others as there."""
     problems.found.extend(_reading(architecture, fixed).found)
     if problems.found or not isinstance(node, MapNode):
         return
+    own = parameters_of(architecture)
     for parameter in parameters:
+        if parameter.name in own:
+            readers: list[Callable[[str, str], Problems]] = [lambda name, v: _reading(architecture, {**fixed, name: v})]
+        else:
+            readers = []
+        readers += [partial(_reading_network, each) for each in networks if parameter.name in each.parameters]
         entry = node.entries[parameter.name]
         values = (
             parameter.values if isinstance(entry, ListNode) else parameter.values[:: max(1, len(parameter.values) - 1)]
         )
-        for number, value in enumerate(values):
-            tried = _reading(architecture, {**fixed, parameter.name: value})
+        for (number, value), reading in itertools.product(enumerate(values), readers):
+            tried = reading(parameter.name, value)
             told = [p for p in tried.found if p.what.endswith(f"(${parameter.name} from --set)")]
             if told:
                 at = entry.items[number] if isinstance(entry, ListNode) else entry
                 what = told[0].what.removesuffix(f" (${parameter.name} from --set)")
                 problems.add(at, f"does not suit {told[0].mark}: {what}", told[0].hint)
+
+
+def _reading_network(network: Network, name: str, value: str) -> Problems:
+    """Mistakes in a workload with a value of a parameter."""
+    tried = Problems()
+    try:
+        load_workload(network.file.path, {**network.overrides, name: value})
+    except SpecError as error:
+        tried.found.extend(error.problems)
+    return tried
 
 
 def _reading(architecture: File, overrides: dict[str, str]) -> Problems:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from queue import Empty, Queue
 from typing import Any, cast
@@ -18,15 +20,29 @@ SIZE = 4
 """Pieces of work of a job: enough that a scheduler, which takes about a millisecond for each, is not what is slow."""
 AHEAD = 3
 """Jobs handed out for each thread of the cluster."""
+PATIENCE = 30.0
+"""Seconds after which a job may be a straggler, if that is also `SLOW` times what jobs take on average."""
+SLOW = 3.0
 _TIMEOUT = "10s"
 _plans: dict[str, Plan] = {}
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job, its copies in the cluster with when each was handed out, and how many of them failed."""
+
+    items: Sequence[Item]
+    copies: list[Any] = field(default_factory=list)
+    since: list[float] = field(default_factory=list)
+    failed: int = 0
 
 
 class Cluster:
     """The workers of a Dask cluster.
 
     The plan goes to each worker once, also to those that come later. A job whose worker dies is handed out again, by
-    the scheduler and, after that, from here; a result that comes twice is taken once.
+    the scheduler and, after that, from here. When threads are idle, a job that takes much longer than any other has a
+    copy handed out to a worker that has none of it; the first result counts, and the other copies are taken back.
 
     Parameters
     ----------
@@ -56,8 +72,16 @@ class Cluster:
         pickled = pickle.dumps(plan)
         self._mark = hashlib.sha256(pickled).hexdigest()[:16]
         self.client.register_plugin(_carrier(self._mark, pickled))
-        self.busy = 0
-        self._done: Queue[tuple[Any, Sequence[Item], int]] = Queue()
+        self.copied = 0
+        self._ended, self._taken = 0, 0.0
+        self._jobs: dict[int, _Job] = {}
+        self._next = 0
+        self._done: Queue[tuple[Any, int]] = Queue()
+
+    @property
+    def busy(self) -> int:
+        """Jobs that are waiting or running."""
+        return len(self._jobs)
 
     @property
     def many(self) -> int:
@@ -71,12 +95,18 @@ class Cluster:
 
     def submit(self, items: Sequence[Item]) -> None:
         """Hand a job over."""
-        self.busy += 1
-        self._hand_out(items, 0)
+        self._jobs[self._next] = _Job(items)
+        self._hand_out(self._next)
+        self._next += 1
 
-    def _hand_out(self, items: Sequence[Item], tries: int) -> None:
-        future = self.client.submit(do_job, self._mark, list(items), pure=False, key=f"accelsim-{items[0].key}-{tries}")
-        future.add_done_callback(lambda ended: self._done.put((ended, items, tries)))
+    def _hand_out(self, number: int, workers: Sequence[str] | None = None) -> None:
+        """Give a copy of a job to the scheduler: for any worker, or for one of some."""
+        job = self._jobs[number]
+        job.since.append(time.monotonic())
+        key = f"accelsim-{job.items[0].key}-{number}-{len(job.copies)}"
+        future = self.client.submit(do_job, self._mark, list(job.items), pure=False, key=key, workers=workers)
+        job.copies.append(future)
+        future.add_done_callback(lambda ended: self._done.put((ended, number)))
 
     def finished(self, seconds: float) -> list[Row]:
         """Results of jobs that ended, after some seconds at most."""
@@ -86,22 +116,54 @@ class Cluster:
         except Empty:
             if self.client.status not in ("running", "connecting"):
                 raise AccelsimError(f"{self.scheduler}: the connection to the scheduler is lost") from None
+            self._copy_stragglers()
             return rows
         while not self._done.empty():
             ended.append(self._done.get_nowait())
-        for future, items, tries in ended:
+        for future, number in ended:
+            job = self._jobs.get(number)
+            if job is None:  # another copy was faster
+                continue
             if future.status == "finished":
                 rows += future.result()
-                future.release()
-                self.busy -= 1
+                self._end(number, future)
                 continue
             error = future.exception() if future.status == "error" else None
             if isinstance(error, AccelsimError):
                 raise error
-            if tries + 1 >= TRIES:
+            job.failed += 1
+            if job.failed >= TRIES:
                 raise AccelsimError(f"{self.scheduler}: a job failed {TRIES} times: {type(error).__name__}: {error}")
-            self._hand_out(items, tries + 1)
+            if job.failed == len(job.copies):
+                self._hand_out(number)
         return rows
+
+    def _end(self, number: int, first: Any) -> None:
+        """Forget a job of which a copy is finished, and take the others back."""
+        job = self._jobs.pop(number)
+        for copy, since in zip(job.copies, job.since, strict=True):
+            if copy is first:
+                self._ended, self._taken = self._ended + 1, self._taken + time.monotonic() - since
+            if copy.status == "pending":
+                copy.cancel()
+            copy.release()
+
+    def _copy_stragglers(self) -> None:
+        """Hand out a copy of each job that takes too long, to workers with idle threads that have none of it."""
+        limit = max(PATIENCE, SLOW * self._taken / max(1, self._ended))
+        until = time.monotonic() - limit
+        late = [n for n, job in self._jobs.items() if job.since[-1] < until and len(job.copies) < TRIES]
+        if not late:
+            return
+        threads, runs = self.client.nthreads(), self.client.processing()
+        idle = {worker: many - len(runs.get(worker, ())) for worker, many in threads.items()}
+        for number in late:
+            mine = {copy.key for copy in self._jobs[number].copies}
+            free = [w for w, many in idle.items() if many > 0 and not mine & set(map(str, runs.get(w, ())))]
+            if free:
+                idle[free[0]] -= 1
+                self._hand_out(number, free[:1])
+                self.copied += 1
 
     def close(self) -> None:
         """Leave the cluster; jobs that are waiting there are taken back."""

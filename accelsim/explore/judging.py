@@ -50,9 +50,8 @@ class Totals:
         return value
 
 
-def total(sweep: Sweep, machine: Machine, costs: Sequence[Bound]) -> Totals:
-    """Add up the costs of all layers, network after network."""
-    weights = [network.weight * layer.repeat for network in sweep.networks for layer in network.layers]
+def total(weights: Sequence[float], machine: Machine, costs: Sequence[Bound]) -> Totals:
+    """Add up the costs of all layers, each as often as it counts."""
     energy = math.fsum(weight * cost.energy_pj for weight, cost in zip(weights, costs, strict=True))
     cycles = math.fsum(weight * cost.cycles for weight, cost in zip(weights, costs, strict=True))
     clock = machine.architecture.clock_hz

@@ -17,6 +17,7 @@ from accelsim import __version__
 from accelsim.architecture import Architecture, read_architecture
 from accelsim.errors import AccelsimError, SpecError
 from accelsim.explore import expression
+from accelsim.explore.checking import parameters_of
 from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.sweep import Mapper, Sweep
 from accelsim.search.strategy import Objective
@@ -65,6 +66,8 @@ class Machines:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.names = tuple(parameter.name for parameter in sweep.parameters)
+        own = parameters_of(sweep.architecture)
+        self.own = [at for at, name in enumerate(self.names) if name in own]
         self.constants = {name: expression.quantity(text)[0] for name, text in sweep.constants.items()}
         self.numbers = {p.name: dict(zip(p.values, p.numbers, strict=True)) for p in sweep.parameters}
 
@@ -95,7 +98,7 @@ class Machines:
         """
         problems = Problems()
         path = self.sweep.architecture.path
-        overrides = {**self.sweep.fixed, **dict(zip(self.names, design.values, strict=True))}
+        overrides = {**self.sweep.fixed, **{self.names[at]: design.values[at] for at in self.own}}
         document = fields.open_document(path, "architecture", overrides, problems)
         read = read_architecture(document.body, path, problems) if document else None
         if problems.found or read is None:

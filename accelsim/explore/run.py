@@ -19,12 +19,12 @@ from accelsim.explore.machines import (
     Design,
     Machine,
     Machines,
-    layer_mark,
     least_words,
     mapper_mark,
     quick_bound,
     work_key,
 )
+from accelsim.explore.networks import Load, Loads
 from accelsim.explore.pool import Alone, Pool, Workers
 from accelsim.explore.store import Store
 from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
@@ -45,10 +45,12 @@ class Record:
     status : str
         `running`, `mapped`, `pruned` (proved to be beaten), `over_area`, `over_power`, `no_valid_mapping`, `refused`
         (counts beyond 64 bits, or the like) or `invalid` (there is no such machine).
+    machine, load : Machine, Load
+        What is built, and what it has to run; None where there is none.
     keys : list of str
-        Work of each layer whose row holds its cost.
+        Work of each different layer whose row holds its cost.
     searches : list of str
-        Work of each layer whose row holds its mapping and certificate; often the same.
+        Work of each different layer whose row holds its mapping and certificate; often the same.
     bounds : list of Bound
         What no mapping of each layer falls below, as far as it was looked at.
     """
@@ -58,6 +60,7 @@ class Record:
     status: str = "running"
     reason: str = ""
     machine: Machine | None = None
+    load: Load | None = None
     area_um2: float | None = None
     keys: list[str] = field(default_factory=list)
     searches: list[str] = field(default_factory=list)
@@ -65,6 +68,13 @@ class Record:
     totals: Totals | None = None
     pending: set[str] = field(default_factory=set)
     stage: str = ""
+
+    @property
+    def needs(self) -> tuple[Machine, Load]:
+        """Machine and load of a design that is running."""
+        assert self.machine is not None
+        assert self.load is not None
+        return self.machine, self.load
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +191,8 @@ class _Run:
     def __init__(self, sweep: Sweep, store: Store, on_state: OnState | None) -> None:
         self.sweep, self.store, self.on_state = sweep, store, on_state
         self.machines = Machines(sweep)
-        layers = [layer for network in sweep.networks for layer in network.layers]
-        marks = [layer_mark(layer) for layer in layers]
-        first = {mark: number for number, mark in reversed(list(enumerate(marks)))}
-        different = sorted(first, key=lambda mark: first[mark])
-        self.plan = Plan(tuple(layers[first[mark]] for mark in different), sweep.mapper)
-        self.layer_marks = different
-        self.layer_of = [different.index(mark) for mark in marks]
+        self.loads = Loads(sweep)
+        self.plan = Plan(tuple(self.loads.einsums), sweep.mapper)
         self.words = [least_words(einsum) for einsum in self.plan.einsums]
         self.asked = mapper_mark(sweep.mapper)
         plain = not (sweep.mapper.uneven or sweep.mapper.imperfect or sweep.mapper.pad)
@@ -223,8 +228,9 @@ class _Run:
         for design in designs:
             value = math.inf
             with suppress(AccelsimError):
+                load = self.loads.of(design)
                 machine = self.made[design.number] = self.machines.make(design)
-                least = judging.total(self.sweep, machine, self._spread(self._quick(machine)))
+                least = judging.total(load.weights, machine, _spread(load, self._quick(machine, load)))
                 value = math.prod(judging.point(self.sweep, least))
             order.append((value, design.number, design))
         return [design for *_, design in sorted(order, key=lambda entry: entry[:2])]
@@ -278,21 +284,22 @@ class _Run:
 
     def _start(self, record: Record) -> None:
         try:
+            record.load = load = self.loads.of(record.design)
             machine = self.made.pop(record.design.number, None) or self.machines.make(record.design)
             record.machine, record.area_um2 = machine, machine.area_um2
-            self._refuse_unknown(judging.total(self.sweep, machine, [Bound(1.0, 1.0)] * len(self.layer_of)))
+            self._refuse_unknown(judging.total(load.weights, machine, [Bound(1.0, 1.0)] * len(load.weights)))
         except AccelsimError as error:
             self._end(record, "invalid", str(error))
             return
         if (machine.area_um2 or 0.0) > self.sweep.most_area_um2:
             self._end(record, "over_area", f"{machine.area_um2:.6g} um2")
             return
-        if self.sweep.prune and self._beaten(record, self._quick(machine)):
+        if self.sweep.prune and self._beaten(record, self._quick(machine, load)):
             return
         if self.tables_bound:
             record.stage = "bound"
-            keys = self._keys(machine.mark, BOUND)
-            self._request(record, [Item(key, BOUND, machine.architecture, n) for n, key in enumerate(keys)])
+            keys = zip(self._keys(machine.mark, BOUND, load), load.different, strict=True)
+            self._request(record, [Item(key, BOUND, machine.architecture, layer) for key, layer in keys])
         self._advance(record)
 
     def _refuse_unknown(self, least: Totals) -> None:
@@ -304,21 +311,18 @@ class _Run:
         if math.isfinite(self.sweep.most_power_w):
             least.objective("power")
 
-    def _quick(self, machine: Machine) -> list[Bound]:
-        return [quick_bound(machine.architecture, e, w) for e, w in zip(self.plan.einsums, self.words, strict=True)]
+    def _quick(self, machine: Machine, load: Load) -> list[Bound]:
+        einsums, words = self.plan.einsums, self.words
+        return [quick_bound(machine.architecture, einsums[layer], words[layer]) for layer in load.different]
 
-    def _spread(self, of_different: Sequence[Bound]) -> list[Bound]:
-        """Costs of all layers from those of the different ones."""
-        return [of_different[layer] for layer in self.layer_of]
-
-    def _keys(self, mark: str, what: str) -> list[str]:
-        return [work_key(what, mark, layer, self.asked) for layer in self.layer_marks]
+    def _keys(self, mark: str, what: str, load: Load) -> list[str]:
+        return [work_key(what, mark, self.loads.marks[layer], self.asked) for layer in load.different]
 
     def _beaten(self, record: Record, bounds: list[Bound]) -> bool:
         """Prune a design if a finished one of an earlier wave dominates what its bounds allow."""
-        assert record.machine is not None
-        record.bounds = self._spread(bounds)
-        least = judging.point(self.sweep, judging.total(self.sweep, record.machine, record.bounds))
+        machine, load = record.needs
+        record.bounds = _spread(load, bounds)
+        least = judging.point(self.sweep, judging.total(load.weights, machine, record.bounds))
         before = self.fronts[max(0, record.wave - 1)]
         if not judging.beaten(least, before):
             return False
@@ -340,46 +344,47 @@ class _Run:
 
     def _advance(self, record: Record) -> None:
         """Go on with a design whose work is finished, until more is needed."""
-        machine, rows = record.machine, self.store.rows
-        assert machine is not None
+        (machine, load), rows = record.needs, self.store.rows
         while not record.pending:
             if record.stage == "bound":
-                found = [rows[key] for key in self._keys(machine.mark, BOUND)]
-                quick = self._quick(machine)
+                found = [rows[key] for key in self._keys(machine.mark, BOUND, load)]
+                quick = self._quick(machine, load)
                 if self._beaten(record, [_tighter(row, bound) for row, bound in zip(found, quick, strict=True)]):
                     return
                 record.stage = ""
             elif record.stage == "":
                 record.stage = "map"
                 what = MAP if machine.search_mark == machine.mark else MAP_FREE
-                record.searches = self._keys(machine.search_mark, what)
-                items = [Item(key, what, machine.architecture, n) for n, key in enumerate(record.searches)]
-                self._request(record, items)
+                record.searches = self._keys(machine.search_mark, what, load)
+                keys = zip(record.searches, load.different, strict=True)
+                self._request(record, [Item(key, what, machine.architecture, layer) for key, layer in keys])
             elif record.stage == "map":
                 record.stage, record.keys = "cost", list(record.searches)
                 if machine.search_mark != machine.mark:
-                    self._request(record, self._evaluations(record, machine))
+                    self._request(record, self._evaluations(record))
             else:
-                self._judge(record, machine)
+                self._judge(record)
                 return
 
-    def _evaluations(self, record: Record, machine: Machine) -> list[Item]:
+    def _evaluations(self, record: Record) -> list[Item]:
         """Evaluate mappings that were found without bandwidths."""
+        machine, load = record.needs
         items = []
-        for number, key in enumerate(self._keys(machine.mark, EVALUATE)):
+        for number, key in enumerate(self._keys(machine.mark, EVALUATE, load)):
             search = self.store.rows[record.searches[number]]
             if search["status"] == "mapped":
                 record.keys[number] = key
-                items.append(Item(key, EVALUATE, machine.architecture, number, search["mapping"]))
+                items.append(Item(key, EVALUATE, machine.architecture, load.different[number], search["mapping"]))
         return items
 
-    def _judge(self, record: Record, machine: Machine) -> None:
+    def _judge(self, record: Record) -> None:
+        machine, load = record.needs
         rows = [self.store.rows[key] for key in record.keys]
-        for row, einsum in zip(rows, self.plan.einsums, strict=True):
+        for row, layer in zip(rows, load.different, strict=True):
             if row["status"] != "mapped":
-                self._end(record, row["status"], f"{einsum.name}: {row['reason']}")
+                self._end(record, row["status"], f"{self.plan.einsums[layer].name}: {row['reason']}")
                 return
-        record.totals = judging.total(self.sweep, machine, self._spread([_cost(row) for row in rows]))
+        record.totals = judging.total(load.weights, machine, _spread(load, [_cost(row) for row in rows]))
         over = (record.totals.power_w or 0.0) > self.sweep.most_power_w
         self._end(record, "over_power" if over else "mapped", f"{record.totals.power_w:.6g} W" if over else "")
 
@@ -424,6 +429,11 @@ class _Run:
         finished = sorted((r for r in self.records if r.status != "running"), key=lambda r: r.design.number)
         spent = time.monotonic() - self.started
         return Explored(self.sweep, self.store, finished, stop, spent, self.overhead, self.fresh, self.known)
+
+
+def _spread(load: Load, of_different: Sequence[Bound]) -> list[Bound]:
+    """Costs of all layers from those of the different ones."""
+    return [of_different[layer] for layer in load.layer_of]
 
 
 def _cost(row: Row) -> Bound:

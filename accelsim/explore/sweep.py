@@ -41,7 +41,10 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of the architecture and the values that it takes, as they are written."""
+    """A parameter of the architecture or of workloads, and the values that it takes, as they are written.
+
+    As `--set` does, it sets its name in each file that defines it.
+    """
 
     name: str
     values: tuple[str, ...]
@@ -55,13 +58,30 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A workload with its weight: how often it counts in the totals of a design; `layers` are those that count."""
+    """A workload with its weight: how often it counts in the totals of a design.
+
+    Attributes
+    ----------
+    layers : tuple of Einsum
+        Those that count, with the parameters that are swept as in the file.
+    overrides : mapping of str to str
+        Parameters that have one other value in all designs.
+    yields : mapping of str to int
+        What a run gives, such as `{"frames": 8}`.
+    wanted : tuple of str
+        Names of the layers that count; none: all.
+    parameters : frozenset of str
+        Names of all parameters of the file.
+    """
 
     file: File
     name: str
     layers: tuple[Einsum, ...]
     weight: float = 1.0
     overrides: Mapping[str, str] = field(default_factory=dict)
+    yields: Mapping[str, int] = field(default_factory=dict)
+    wanted: tuple[str, ...] = ()
+    parameters: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +106,13 @@ class Sweep:
     fixed : mapping of str to str
         Parameters of the architecture that the sweep gives one value.
     constants : mapping of str to str
-        These, and the parameters that the architecture file itself gives their value.
+        These, and the parameters that the architecture file itself, or all workloads, give their value.
     area : Expression or None
         Area [um2] of a design as a formula of its parameters, where the architecture does not tell it.
     most_area_um2, most_power_w : float
         Budgets; infinite: none.
+    per : str
+        What totals are divided by, such as `frames`: as many as a run of each network yields; empty: a run.
     designs : int or None
         How many designs random or multi-objective search look at.
     wave : int
@@ -109,6 +131,7 @@ class Sweep:
     most_area_um2: float
     most_power_w: float
     objectives: tuple[str, ...]
+    per: str
     strategy: str
     designs: int | None
     seed: int
@@ -154,6 +177,7 @@ _TOP: Keys = {
     "area": Key(node_of(forms.text())),
     "budgets": Key(node_of(keys_form(_BUDGETS))),
     "objectives": Key(fields.set_of(fields.one_of(OBJECTIVES, "an objective"))),
+    "per": Key(fields.name),
     "strategy": Key(fields.one_of(STRATEGIES, "a strategy")),
     **{"designs": Key(fields.positive_int), "seed": Key(fields.count), "wave": Key(fields.positive_int)},
     "prune": Key(fields.boolean),
@@ -182,7 +206,14 @@ def load_sweep(path: str | PathLike[str]) -> Sweep:
 
 def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     """Read what stands under `sweep`, or return None with every mistake reported."""
-    from accelsim.explore.checking import check_values, constant_values, find_file, read_networks
+    from accelsim.explore.checking import (
+        check_values,
+        constant_values,
+        find_file,
+        parameters_of,
+        read_networks,
+        refuse_no_yield,
+    )  # fmt: skip
 
     before = len(problems)
     top = Fields(body, problems, _TOP)
@@ -194,18 +225,23 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         problems.add(body, "'workloads' is missing")
     parameters = _parameters(top)
     fixed = _texts(top.get("set"), problems)
-    _refuse_unknown(top, architecture, parameters, fixed)
-    constants = {} if architecture is None else constant_values(architecture, fixed)
+    _refuse_unknown(top, architecture, networks, parameters, fixed)
+    constants = {} if architecture is None else constant_values(architecture, fixed, networks)
     kinds = {name: expression.quantity(text)[1] for name, text in constants.items()}
     kinds |= {parameter.name: parameter.kind for parameter in parameters}
     sure = len(problems) == before  # a mistake in a name is reported once
     conditions = _conditions(top.get("conditions"), kinds, problems) if sure else []
-    area = _expression(top.get("area"), kinds, problems, area=True) if sure else None
+    own = parameters_of(architecture) if architecture is not None else frozenset()
+    of_machine = {name: kind for name, kind in kinds.items() if name in own}
+    area = _expression(top.get("area"), of_machine, problems, area=True) if sure else None
     most_area, most_power = _budgets(top.get("budgets"), problems)
     objectives: frozenset[str] = top.value("objectives", frozenset({"energy", "cycles"}))
     node = top.get("objectives")
     if isinstance(node, ListNode) and not node.items:
         problems.add(node, "a sweep needs an objective", f"write some of {listed(OBJECTIVES)}")
+    per = top.value("per", "")
+    if per:
+        refuse_no_yield(per, networks, top.entries["per"], problems)
     strategy = top.value("strategy", "grid")
     designs: int | None = top.value("designs", 0) or None
     if strategy == "grid" and designs is not None:
@@ -221,7 +257,7 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         )
     mapper = _mapper(top, objectives, file.path)
     if len(problems) == before and architecture is not None:
-        check_values(architecture, top.entries["parameters"], parameters, fixed, problems)
+        check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
         if area is not None:
             first = {name: expression.quantity(text)[0] for name, text in constants.items()}
             first |= {parameter.name: parameter.numbers[0] for parameter in parameters}
@@ -231,7 +267,7 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     return Sweep(
         name=named, file=file, architecture=architecture, fixed=fixed, constants=constants, networks=tuple(networks),
         parameters=tuple(parameters), conditions=tuple(conditions), area=area, most_area_um2=most_area,
-        most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), strategy=strategy,
+        most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), per=per, strategy=strategy,
         designs=designs, seed=top.value("seed", 0), prune=prune, wave=top.value("wave", WAVE), mapper=mapper,
     )  # fmt: skip
 
@@ -245,7 +281,8 @@ def _parameters(top: Fields) -> list[Parameter]:
     if isinstance(node, BadNode):
         return []
     if not isinstance(node, MapNode) or not node.entries:
-        top.problems.add(node, f"expected parameters of the architecture with their values, got {describe(node)}")
+        what = "expected parameters of the architecture or the workloads with their values"
+        top.problems.add(node, f"{what}, got {describe(node)}")
         return []
     found = []
     for name, entry in node.entries.items():
@@ -257,26 +294,37 @@ def _parameters(top: Fields) -> list[Parameter]:
 
 
 def _refuse_unknown(
-    top: Fields, architecture: File | None, parameters: list[Parameter], fixed: Mapping[str, str]
+    top: Fields,
+    architecture: File | None,
+    networks: list[Network],
+    parameters: list[Parameter],
+    fixed: Mapping[str, str],
 ) -> None:
-    """Report parameters that the architecture does not define, or that are both swept and set."""
+    """Report parameters that no file defines, or that are both swept and set."""
     from accelsim.explore.checking import parameters_of
 
     if architecture is None:
         return
-    known = sorted(parameters_of(architecture))
-    for key, names in (("parameters", [parameter.name for parameter in parameters]), ("set", list(fixed))):
-        node = top.get(key)
+    own = parameters_of(architecture)
+    every = own.union(*(network.parameters for network in networks))
+    several = [("parameters", [parameter.name for parameter in parameters], every), ("set", list(fixed), own)]
+    for key, names, of_files in several:
+        node, known = top.get(key), sorted(of_files)
         for name in names:
             if name not in known and isinstance(node, MapNode):
                 inner = [other for other in known if other.startswith(f"{name}.")]
                 hint = near_miss(name, known) or (
                     f"parameters: {listed(known[:12])}" if known else "it has no `params`"
                 )
-                what = f"{key}: {quoted(name)} is no parameter of {architecture.given}"
+                files = architecture.given + (" or of a workload" if key == "parameters" else "")
+                what = f"{key}: {quoted(name)} is no parameter of {files}"
                 top.problems.add(node.key_marks[name], what, f"one of {listed(inner)}" if inner else hint)
             if key == "set" and name in [p.name for p in parameters] and isinstance(node, MapNode):
                 top.problems.add(node.key_marks[name], f"set: {quoted(name)} stands under 'parameters' too")
+    for network in networks:
+        for name in sorted(network.overrides.keys() & {parameter.name for parameter in parameters}):
+            what = f"{quoted(name)} is set for {network.name}, and stands under 'parameters' too"
+            top.problems.add(top.entries["workloads"], what)
 
 
 def _texts(node: Node | None, problems: Problems) -> dict[str, str]:

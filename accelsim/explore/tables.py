@@ -17,7 +17,7 @@ from accelsim.errors import AccelsimError
 from accelsim.explore import expression, judging
 from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.run import Explored, Record
-from accelsim.explore.store import parquet_bytes, read_parquet
+from accelsim.explore.store import PARTS, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
 from accelsim.output import to_json
 
@@ -63,9 +63,8 @@ def design_rows(explored: Explored) -> list[dict[str, Any]]:
         if totals is not None:
             row |= {"energy_pj": totals.energy_pj, "cycles": totals.cycles, "time_s": totals.time_s}
             row |= {"edp_pj_cycles": totals.objective("edp"), "power_w": totals.power_w}
-        if record.bounds:
-            weights = [network.weight * layer.repeat for network in sweep.networks for layer in network.layers]
-            pairs = list(zip(weights, record.bounds, strict=True))
+        if record.bounds and record.load is not None:
+            pairs = list(zip(record.load.weights, record.bounds, strict=True))
             row["bound_energy_pj"] = sum(weight * bound.energy_pj for weight, bound in pairs)
             row["bound_cycles"] = sum(weight * bound.cycles for weight, bound in pairs)
         rows.append(row)
@@ -77,25 +76,26 @@ def design_columns(sweep: Sweep) -> dict[str, str]:
     return {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}, **_DESIGN}
 
 
-def result_rows(explored: Explored, layer_of: Sequence[int]) -> list[dict[str, Any]]:
+def result_rows(explored: Explored) -> list[dict[str, Any]]:
     """One row for each layer of each design that was mapped or pruned."""
     sweep, rows = explored.sweep, explored.store.rows
     hashes = {"sweep_sha256": _hash(sweep.file), "architecture_sha256": _hash(sweep.architecture)}
-    layers = [(network, layer) for network in sweep.networks for layer in network.layers]
     of_networks = {network.name: _hash(network.file) for network in sweep.networks}
     found = []
     for record in explored.records:
         head = {"design": record.design.number, **parameter_cells(sweep, record)}
-        if not record.keys and record.status != "pruned":
+        if record.load is None or (not record.keys and record.status != "pruned"):
             continue
-        for at, (network, layer) in enumerate(layers):
+        for at, (network, layer) in enumerate(record.load.layers):
+            different = record.load.layer_of[at]
             row: dict[str, Any] = {**head, "network": network.name, "layer": layer.name, "repeat": layer.repeat}
-            row |= {"weight": network.weight, "status": record.status, "version": __version__, "macs": layer.macs}
+            row |= {"weight": network.weight / (network.yields[sweep.per] if sweep.per else 1)}
+            row |= {"status": record.status, "version": __version__, "macs": layer.macs}
             row |= {**hashes, "workload_sha256": of_networks[network.name], "objective": sweep.mapper.objective}
             if record.bounds:
                 row |= {"bound_energy_pj": record.bounds[at].energy_pj, "bound_cycles": record.bounds[at].cycles}
             if record.keys:
-                row |= _costs(rows[record.keys[layer_of[at]]], rows[record.searches[layer_of[at]]])
+                row |= _costs(rows[record.keys[different]], rows[record.searches[different]])
             found.append(row)
     return found
 
@@ -113,13 +113,8 @@ def _hash(file: File) -> str:
 
 def write_tables(explored: Explored) -> None:
     """Write the tables of a sweep, and what they come from, into its folder."""
-    from accelsim.explore.machines import layer_mark
-
     sweep = explored.sweep
-    marks = [layer_mark(layer) for network in sweep.networks for layer in network.layers]
-    different = list(dict.fromkeys(marks))
-    layer_of = [different.index(mark) for mark in marks]
-    results = result_rows(explored, layer_of)
+    results = result_rows(explored)
     seconds = [{**row, "seconds": explored.store.rows[str(row["key"])]["seconds"]} for row in results if row.get("key")]
     parameters = {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}}
     explored.store.write(
@@ -148,6 +143,7 @@ def about(sweep: Sweep) -> dict[str, Any]:
         "columns": [COLUMNS[name] for name in sweep.objectives],
         "parameters": {p.name: list(p.values) for p in sweep.parameters},
         "conditions": [each.text for each in sweep.conditions],
+        "per": sweep.per or None,
         "strategy": sweep.strategy,
         "seed": sweep.seed,
         "pruned": sweep.prune,
@@ -157,8 +153,21 @@ def about(sweep: Sweep) -> dict[str, Any]:
 
 
 def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
-    """Rows of the table of designs in a folder."""
-    return read_parquet(Path(folder) / DESIGNS)
+    """Rows of the table of designs in a folder.
+
+    Raises
+    ------
+    AccelsimError
+        If it cannot be read, or the sweep was stopped before it was written.
+    """
+    path = Path(folder) / DESIGNS
+    parts = len(list((Path(folder) / PARTS).glob("*.parquet")))
+    if parts and not path.exists():
+        raise AccelsimError(
+            f"{path}: the sweep was stopped before its tables were written; {parts} part{'s' if parts > 1 else ''} of "
+            "finished work are kept: start the sweep again with -o on this folder to go on"
+        )
+    return read_parquet(path)
 
 
 def where(

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from accelsim.fusion.network import FusionResult, Segment, Totals
+from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult
+from accelsim.fusion.walk import Segment, Totals
 from accelsim.output import Provenance, certificate_json, provenance_json, result_json
 
 
@@ -19,6 +20,7 @@ def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[
             "architecture": found.architecture,
             "network": found.workload,
             "objective": found.objective,
+            "chain": list(found.chain) or None,
             "longest": found.longest,
             "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
             "stop": found.stop,
@@ -26,17 +28,18 @@ def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[
             "chains": found.chains,
             "parts_mapped": found.solved,
             "edges_inferred": found.inferred,
-            "no_level": found.no_level or None,
+            "why_not": found.why_not or None,
             "apart": [asdict(each) for each in found.apart],
-            "totals": _totals(found.totals),
-            "unfused": _totals(found.unfused),
+            "totals": totals_json(found.totals),
+            "unfused": totals_json(found.unfused),
             "segments": [_segment(segment) for segment in found.segments],
         },
         "energy_table": [dict(row) for row in energies],
     }
 
 
-def _totals(totals: Totals) -> dict[str, Any]:
+def totals_json(totals: Totals) -> dict[str, Any]:
+    """Totals as plain values."""
     return {**asdict(totals), "edp_pj_cycles": totals.energy_pj * totals.cycles}
 
 
@@ -44,10 +47,11 @@ def _segment(segment: Segment) -> dict[str, Any]:
     return {
         "layers": [layer.name for layer in segment.layers],
         "repeat": segment.repeat,
-        "totals": _totals(segment.totals),
-        "unfused": _totals(segment.unfused),
+        "alike": [{"layers": list(names), "repeat": repeat} for names, repeat in segment.alike],
+        "totals": totals_json(segment.totals),
+        "unfused": totals_json(segment.unfused),
         "fused": None if segment.fused is None else chain_json(segment.fused),
-        "mappings": [result_json(search.best) for search in segment.searches if segment.fused is None],
+        "mapping": None if segment.mapping is None else result_json(segment.mapping),
     }
 
 
@@ -79,6 +83,7 @@ def chain_json(found: ChainResult) -> dict[str, Any]:
         "cycles": found.cycles,
         "outer_words": found.outer_words,
         "macs": found.macs,
+        "price": asdict(found.price),
         "certificate": certificate_json(found.certificate),
         "stop": found.stop,
         "tilings": found.tilings,

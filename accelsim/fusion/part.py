@@ -16,13 +16,15 @@ from accelsim.architecture import Architecture
 from accelsim.constraints import Block, Constraints, LevelConstraint
 from accelsim.errors import NoValidMapping
 from accelsim.fusion.chain import Chain
+from accelsim.fusion.price import Price
 from accelsim.fusion.tiling import Part
 from accelsim.limits import touched_words
+from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Encoded, Ints, encode
+from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.result import Result
-from accelsim.search.exact.mapper import map_exactly
 from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum
 
@@ -61,16 +63,20 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """The best mapping of a part, proved.
+    """The best mapping of a part, or its front of energy and cycles, proved.
 
     `nodes` is how many partial mappings were bounded for it; `capacity` and `used` are the storage words of the fusing
-    level that it was given and that it needs.
+    level that it was given and that each mapping needs.
     """
 
-    result: Result
+    results: tuple[Result, ...]
     nodes: int
     capacity: int
-    used: int
+    used: tuple[int, ...]
+
+    def best(self, price: Price) -> tuple[Result, int]:
+        """The mapping that costs least, and the words that it needs."""
+        return min(zip(self.results, self.used, strict=True), key=lambda pair: price.of(pair[0]))
 
 
 def held_by(chain: Chain, part: Part, level: int) -> Held:
@@ -136,25 +142,74 @@ def _intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozense
 
 
 def map_part(
-    architecture: Architecture, einsum: Einsum, held: Held, capacity: int, goal: Objective
+    architecture: Architecture, einsum: Einsum, held: Held, capacity: int, price: Price | None
 ) -> PartResult | None:
-    """Find the best mapping of a part, and prove that it is; None if no mapping is valid."""
-    encoded = encode_part(architecture, einsum, held, capacity)
+    """Find the mapping of a part that costs least, and prove that it does; None if no mapping is valid.
+
+    `price`: of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
+    """
+    space = part_space(encode_part(architecture, einsum, held, capacity), held)
     try:
-        search = map_exactly([part_space(encoded, held)], goal, budget=None, workers=1, on_progress=None, explain=False)
+        results, nodes = _front(space) if price is None else _best(space, price)
     except NoValidMapping:
         return None
+    name = architecture.levels[held.level].name
+    used = (next(level.used_words for level in each.levels if level.level == name) for each in results)
+    return PartResult(results, nodes, capacity, tuple(used))
+
+
+def _best(space: MapSpace, price: Price) -> tuple[tuple[Result, ...], int]:
+    from accelsim.search.exact.mapper import map_exactly
+
+    goal = Objective("energy", 1.0, 0.0) if price.energy else Objective("cycles", 0.0, 1.0)
+    search = map_exactly([space], goal, budget=None, workers=1, on_progress=None, explain=False)
     proof = search.certificate
     if proof is None or not proof.proved:  # Ctrl-C ends a search with what it has
         raise KeyboardInterrupt
-    name = architecture.levels[held.level].name
-    used = next(level.used_words for level in search.best.levels if level.level == name)
-    return PartResult(search.best, proof.nodes, capacity, used)
+    return (search.best,), proof.nodes
 
 
-def without_held(result: Result, held: Held, names: list[str]) -> Result:
-    """Result of a part without the words that held tensors do not move: none outside the fusing level, none into it."""
+def _front(space: MapSpace) -> tuple[tuple[Result, ...], int]:
+    from accelsim.search.exact.mapper import front_of
+
+    found = front_of(space, budget=None, workers=1, on_progress=None, explain=False)
+    if found.stop != "exhausted":
+        raise KeyboardInterrupt
+    return found.points, found.nodes
+
+
+def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int, mapping: Mapping) -> Result:
+    """Evaluate a mapping of a part, with held tensors where they have to be; the reverse of `without_held` for it.
+
+    Raises
+    ------
+    ValueError
+        If the mapping is none of the part, or no valid one.
+    """
+    levels = tuple(
+        replace(nest, keep=nest.keep | (held.free if at == 0 else held.free - _intermediates(held, level.keep, einsum)))
+        if at < held.level
+        else nest
+        for at, (nest, level) in enumerate(zip(mapping.levels, architecture.levels, strict=False))
+    )
+    encoded = encode_part(architecture, einsum, held, capacity)
+    result = evaluate_encoded(encoded, replace(mapping, levels=(*levels, *mapping.levels[len(levels) :])))
+    broken = [*map(str, result.violations), *part_space(encoded, held).constraints.broken_by(result.mapping)]
+    if broken:
+        raise ValueError("; ".join(broken))
+    return result
+
+
+def without_held(result: Result, held: Held, names: list[str], capacity: int) -> Result:
+    """Result of a part without the words that held tensors do not move: none outside the fusing level, none into it.
+
+    `capacity`: storage words of the fusing level that the part may use, which is what the result is to say.
+    """
     outside = names[: held.level]
+    levels = tuple(
+        replace(level, capacity_words=capacity) if level.level == names[held.level] else level
+        for level in result.levels
+    )
     tensors = [
         replace(t, fills=0, total_fills=0) if t.tensor in held.free and t.level == names[held.level] else t
         for t in result.tensors
@@ -165,7 +220,7 @@ def without_held(result: Result, held: Held, names: list[str]) -> Result:
         replace(nest, keep=nest.keep - held.free) if nest.level in outside else nest for nest in result.mapping.levels
     )
     mapping = replace(result.mapping, levels=nests)
-    return replace(result, mapping=mapping, tensors=tuple(tensors), networks=tuple(networks))
+    return replace(result, mapping=mapping, levels=levels, tensors=tuple(tensors), networks=tuple(networks))
 
 
 @dataclass(frozen=True, slots=True)

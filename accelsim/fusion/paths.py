@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelsim.edges import Edge
 from accelsim.errors import AccelsimError
-from accelsim.fusion.chain import make_link
+from accelsim.fusion.chain import Chain, make_chain, make_link
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, Workload
 
@@ -27,12 +27,19 @@ class Line:
     tensors : tuple of str
         Of each layer but the first, the input that the one before writes.
     repeat : int
-        How many such lines the network has.
+        How many such lines the network has, those in `alike` included.
+    alike : tuple
+        Names of the layers of equal lines, and how many of these there are.
     """
 
     layers: tuple[Einsum, ...]
     tensors: tuple[str, ...]
     repeat: int
+    alike: tuple[tuple[tuple[str, ...], int], ...] = ()
+
+    def chain(self, first: int = 0, end: int | None = None) -> Chain:
+        """Layers from one to before another as a chain."""
+        return make_chain(self.layers[first:end], self.tensors[first : None if end is None else end - 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,27 @@ def find_lines(workload: Workload) -> Lines:
                 follows[edge.producer, first + run] = consumer, edge.tensor
     lines = _join(workload.layers, follows)
     return Lines(lines, tuple(apart), not workload.edges and bool(edges))
+
+
+def put_together(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Lines that differ in the names of their layers alone as one, in the order of the first of them.
+
+    Examples
+    --------
+    >>> from accelsim import load_workload
+    >>> lines = put_together(find_lines(load_workload("resnet50")).lines)
+    >>> [(line.repeat, line.alike) for line in lines if line.layers[0].name == "conv2_shortcut"]
+    [(1, ())]
+    """
+    found: dict[object, Line] = {}
+    for line in lines:
+        shapes = tuple((tuple(e.dims.items()), e.tensors, e.whole) for e in line.layers)
+        first = found.setdefault((shapes, line.tensors), line)
+        if first is not line:
+            names = tuple(layer.name for layer in line.layers)
+            more = replace(first, repeat=first.repeat + line.repeat, alike=(*first.alike, (names, line.repeat)))
+            found[shapes, line.tensors] = more
+    return tuple(found.values())
 
 
 def _neighbours(layers: Sequence[Einsum]) -> tuple[Edge, ...]:

@@ -9,17 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from accelsim.architecture import Architecture
-from accelsim.fusion.chain import Chain
+from accelsim.fusion.chain import Chain, Link
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
+from accelsim.fusion.price import NOTHING, Price, Value
 from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs
 from accelsim.result import Result
 from accelsim.search.result import Certificate
-from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum, Tensor
 
-Value = tuple[float, float]
-"""What is made small, and what decides between equals: (energy, cycles), or (cycles, energy)."""
-NOTHING: Value = (math.inf, math.inf)
 _PartKey = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Held]
 
 
@@ -45,10 +42,12 @@ class ChainResult:
         In the order of the layers.
     rooms : tuple of Room
         Words that each intermediate takes in the fusing level.
+    price : Price
+        What a pJ and a cycle cost where this is the cheapest way.
     energy_pj, cycles, outer_words, macs : float, int, int, int
         Of all parts together; `macs` with those that are computed again.
     certificate : Certificate
-        Whether the value is the least of all fused tilings.
+        Whether the value, at the price, is the least of all fused tilings.
     stop : str
         `exhausted` or `timeout`.
     tilings, solved : int
@@ -59,6 +58,7 @@ class ChainResult:
     tiling: FusedTiling
     parts: tuple[FusedPart, ...]
     rooms: tuple[Room, ...]
+    price: Price
     energy_pj: float
     cycles: int
     outer_words: int
@@ -71,20 +71,35 @@ class ChainResult:
 
 @dataclass(slots=True)
 class Solutions:
-    """What is known of parts on one machine: best mappings by the words of the fusing level that they may use."""
+    """What is known of parts on one machine: best mappings by the words of the fusing level that they may use.
+
+    Attributes
+    ----------
+    price : Price
+        What a mapping costs. It may change where `fronts` are kept, which hold the best mappings for any price.
+    fronts : bool
+        Solve parts for their fronts of energy and cycles, and not for the price as it is.
+    """
 
     architecture: Architecture
-    goal: Objective
+    price: Price
+    fronts: bool = False
     found: dict[_PartKey, list[PartResult]] = field(default_factory=dict)
     impossible: dict[_PartKey, int] = field(default_factory=dict)
     limits: dict[tuple[tuple[str, ...], tuple[Tensor, ...], Held], PartLimits] = field(default_factory=dict)
-    least: dict[_PartKey, Value] = field(default_factory=dict)
+    least: dict[_PartKey, tuple[float, int]] = field(default_factory=dict)
+    candidates: dict[tuple[str, tuple[Link, ...]], list[_Candidate]] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
 
-    def known(self, key: _PartKey, capacity: int) -> PartResult | None:
+    def known(self, key: _PartKey, capacity: int) -> Result | None:
         """Best mapping of a part within so many words, if one that is known is that."""
-        return next((s for s in self.found.get(key, ()) if s.used <= capacity <= s.capacity), None)
+        for each in self.found.get(key, ()):
+            if each.capacity >= capacity:
+                result, used = each.best(self.price)
+                if used <= capacity:
+                    return result
+        return None
 
     def fits(self, key: _PartKey, capacity: int) -> bool:
         """Whether it is not known that no mapping fits."""
@@ -96,15 +111,15 @@ class Solutions:
             kind = tuple(einsum.dims), einsum.tensors, held
             if kind not in self.limits:
                 self.limits[kind] = PartLimits.make(self.architecture, einsum, held)
-            self.least[key] = self.value(*self.limits[kind].of(tuple(bound for _, bound in key[0])))
-        return self.least[key]
+            self.least[key] = self.limits[kind].of(tuple(bound for _, bound in key[0]))
+        return self.price.value(*self.least[key])
 
     def bound(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> Value:
         """Value that no mapping of a part falls below; more room never makes it larger."""
         least = self.limit(key, einsum, held)
         for each in self.found.get(key, ()):
             if each.capacity >= capacity:
-                least = max(least, (self.of(each.result)[0], least[1]))
+                least = max(least, (self.price.of(each.best(self.price)[0])[0], least[1]))
         return least
 
     def solve(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> None:
@@ -113,7 +128,7 @@ class Solutions:
         whole = (level.size_words or 0) // level.multiple_buffering
         several = self.found.setdefault(key, [])
         room = capacity if several else whole
-        answer = map_part(self.architecture, einsum, held, room, self.goal)
+        answer = map_part(self.architecture, einsum, held, room, None if self.fronts else self.price)
         self.solved += 1
         if answer is None:
             self.impossible[key] = max(room, self.impossible.get(key, -1))
@@ -121,13 +136,15 @@ class Solutions:
         self.nodes += answer.nodes
         several.append(answer)
 
-    def value(self, energy_pj: float, cycles: float) -> Value:
-        """Energy and cycles in the order in which they count."""
-        return (energy_pj, cycles) if self.goal.energy else (cycles, energy_pj)
-
-    def of(self, result: Result) -> Value:
-        """Value of a mapping."""
-        return self.value(result.energy_pj, result.cycles)
+    def fused_tilings(self, chain: Chain) -> list[_Candidate]:
+        """Fused tilings of a chain that leave room; kept where the same chain is looked at for several prices."""
+        key = chain.name, chain.links
+        if key in self.candidates:
+            return self.candidates[key]
+        found = list(_candidates(self.architecture, chain))
+        if self.fronts:
+            self.candidates[key] = found
+        return found
 
 
 _Item = tuple[Run, _PartKey, int, Einsum, Held]
@@ -185,7 +202,7 @@ def fuse_chain(
         No fused tiling has a smaller value; infinite if there is none.
     """
     solved_before, nodes_before = solutions.solved, solutions.nodes
-    candidates = list(_candidates(architecture, chain))
+    candidates = solutions.fused_tilings(chain)
     heap = [(_bound(chain, each, solutions), number) for number, each in enumerate(candidates)]
     heapq.heapify(heap)
     best, best_value = None, NOTHING
@@ -268,7 +285,7 @@ def _bound(chain: Chain, each: _Candidate, solutions: Solutions) -> Value:
         if not solutions.fits(key, room):
             return NOTHING
         known = solutions.known(key, room)
-        least = solutions.of(known.result) if known else solutions.bound(key, room, einsum, held)
+        least = solutions.price.of(known) if known else solutions.bound(key, room, einsum, held)
         first += run.count * least[0]
         second += run.count * least[1]
     return first, second
@@ -281,8 +298,8 @@ def _value(chain: Chain, each: _Candidate, solutions: Solutions) -> Value | None
         known = solutions.known(key, room)
         if known is None:
             return None
-        first += run.count * solutions.of(known.result)[0]
-        second += run.count * solutions.of(known.result)[1]
+        cost = solutions.price.of(known)
+        first, second = first + run.count * cost[0], second + run.count * cost[1]
     return first, second
 
 
@@ -302,12 +319,12 @@ def _result(
         known = solutions.known(key, room)
         if known is None:
             raise RuntimeError(f"a part of {einsum.name} has no mapping")
-        result = replace(without_held(known.result, held, names), workload=einsum.name)
+        result = replace(without_held(known, held, names, room), workload=einsum.name)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
     parts.sort(key=lambda p: (p.part.layer, -p.count, p.part.bounds, sorted(p.part.present)))
     energy_pj = math.fsum(p.count * p.result.energy_pj for p in parts)
     cycles = sum(p.count * p.result.cycles for p in parts)
-    value = solutions.value(energy_pj, cycles)[0]
+    value = solutions.price.value(energy_pj, cycles)[0]
     least = value if bound >= value * (1 - 1e-11) else bound
     solved, nodes = counts
     return ChainResult(
@@ -315,6 +332,7 @@ def _result(
         tiling=each.tiling,
         parts=tuple(parts),
         rooms=tuple(rooms(chain, each.tiling)),
+        price=solutions.price,
         energy_pj=energy_pj,
         cycles=cycles,
         outer_words=sum(p.count * p.result.outer_words for p in parts),

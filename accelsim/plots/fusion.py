@@ -8,7 +8,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from accelsim.fusion.network import FusionResult, Segment
+from accelsim.fusion.network import FusionResult
+from accelsim.fusion.walk import Segment
 from accelsim.plots.network import component_colours
 from accelsim.plots.style import put_title, styled, tick
 from accelsim.report.text import energy_scale, times
@@ -53,7 +54,7 @@ def _drawn(found: FusionResult) -> list[Segment]:
 def _results(segment: Segment, *, fused: bool) -> list[tuple[int, Result]]:
     if fused and segment.fused is not None:
         return [(part.count, part.result) for part in segment.fused.parts]
-    return [(1, search.best) for search in segment.searches]
+    return [(1, result) for result in segment.alone]
 
 
 def _name(segment: Segment) -> str:
@@ -82,7 +83,7 @@ def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
 def _draw(found: FusionResult, ax: Axes) -> None:
     rows = fusion_table(found)
     chains = list(dict.fromkeys(row["chain"] for row in rows))
-    result = found.segments[0].searches[0].best
+    result = found.segments[0].alone[0]
     colours = component_colours(result, {row["component"] for row in rows if row["energy_pj"]})
     ax.spines[:].set_visible(False)
     ax.set_xticks([])

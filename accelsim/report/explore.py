@@ -83,7 +83,8 @@ def print_sweep(
     networks = ", ".join(
         name if weight == 1.0 else f"{weight:g} x {name}" for name, weight in about["networks"].items()
     )
-    console.print(f"{about['name']}: {files['architecture']['file']}, {networks}")
+    per = f", totals per {about['per'].removesuffix('s')}" if about["per"] else ""
+    console.print(f"{about['name']}: {files['architecture']['file']}, {networks}{per}")
     counts = Counter(row["status"] for row in rows)
     told = ", ".join(f"{counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
     console.print(f"designs      {len(rows):,}: {told}" if rows else "designs      none finished")

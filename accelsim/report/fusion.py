@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from accelsim.fusion.network import FusionResult, Segment, Totals
+from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult, FusedPart
 from accelsim.fusion.tiling import Room
-from accelsim.report.certificate import gap_text
+from accelsim.fusion.walk import Segment, Totals
+from accelsim.report.certificate import gap_text, objective_value
 from accelsim.report.nest import nest_line
 from accelsim.report.text import count, energy, percent, print_table, table, times, title
+from accelsim.search.strategy import Objective
 from accelsim.units import format_bits, listed
 
 _MOST_APART = 6
@@ -40,7 +42,7 @@ def _print_gains(console: Console, found: FusionResult) -> None:
     """Print a row for each fused chain, one for all other layers, and the total, each against unfused."""
     made = table("layers", "rep.", "energy", "gain", "cycles", "gain", "outer words", "gain", "MACs", fold=(0,))
     for segment in found.fused:
-        name = " + ".join(layer.name for layer in segment.layers)
+        name = " + ".join(layer.name for layer in segment.layers) + _more(segment)
         made.add_row(name, str(segment.repeat), *_cells(segment.totals, segment.unfused))
     others = [segment for segment in found.segments if segment.fused is None]
     if others:
@@ -53,9 +55,16 @@ def _print_gains(console: Console, found: FusionResult) -> None:
     made.add_row("total", "", *_cells(found.totals, found.unfused))
     print_table(console, made)
     console.print(Text("A row is one run of a chain; 'not fused' and 'total' count every run.", style="dim"))
+    if any(segment.alike for segment in found.fused):
+        console.print(Text("(+n): and n more chains that are alike; 'rep.' counts them all.", style="dim"))
     console.print(
         Text("gain: unfused / fused; MACs: executed ones against those of the layers by themselves.", style="dim")
     )
+
+
+def _more(segment: Segment) -> str:
+    """How many rows of other layers are alike."""
+    return f" (+{len(segment.alike)})" if segment.alike else ""
 
 
 def _cells(fused: Totals, unfused: Totals) -> tuple[str, ...]:
@@ -72,12 +81,21 @@ def _cells(fused: Totals, unfused: Totals) -> tuple[str, ...]:
 
 def _verdict(found: FusionResult) -> str:
     """Say what is proved about the total."""
-    if found.no_level:
-        return f"nothing is fused: {found.no_level}"
+    if found.why_not:
+        return f"nothing is fused: {found.why_not}"
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
     if found.certificate.proved:
-        return f"total {found.objective}: optimal (proved); {chains}"
-    return f"total {found.objective}: within {gap_text(found.certificate.gap)} of optimal; {chains}"
+        return f"total {found.objective}: {_product(found)}optimal (proved); {chains}"
+    return f"total {found.objective}: {_product(found)}within {gap_text(found.certificate.gap)} of optimal; {chains}"
+
+
+def _product(found: FusionResult) -> str:
+    """Value and gain of an objective that is no column of the table."""
+    goal = Objective.parse(found.objective)
+    if goal.energy == 0 or goal.cycles == 0:
+        return ""
+    gain = goal.value(found.unfused.energy_pj, found.unfused.cycles) / found.certificate.value
+    return f"{objective_value(found.objective, found.certificate.value)}, gain {times(gain)}, "
 
 
 def _notes(found: FusionResult) -> list[str]:
@@ -100,7 +118,7 @@ def _print_chain(console: Console, segment: Segment) -> None:
     found = segment.fused
     if found is None:
         return
-    title(console, found.chain.name, _headline(segment, found))
+    title(console, found.chain.name + _more(segment), _headline(segment, found))
     for line in nest_lines(found):
         console.print(Text(line), no_wrap=True, overflow="ellipsis")
     console.print()

@@ -396,17 +396,38 @@ def map_front(
     AccelsimError
         If the columns are not two or three different ones.
     """
+    _parse_columns(columns, architecture)
+    space = MapSpace(encode(architecture, einsum), constraints)
+    return front_of(space, columns, budget=budget, workers=workers or os.cpu_count() or 1, on_progress=on_progress)
+
+
+def _parse_columns(columns: Sequence[str], architecture: Architecture) -> list[tuple[int, int]]:
     parsed = [parse_column(text, architecture) for text in columns]
     if not 2 <= len(columns) <= 3 or len({kind for kind, _ in parsed}) < len(columns):
         raise AccelsimError("a front has two or three different columns, and the capacity of at most one level")
-    space = MapSpace(encode(architecture, einsum), constraints)
+    return parsed
+
+
+def front_of(
+    space: MapSpace,
+    columns: tuple[str, ...] = ("energy", "cycles"),
+    *,
+    budget: Budget | None,
+    workers: int,
+    on_progress: OnProgress | None,
+    explain: bool = True,
+) -> FrontResult:
+    """Find every mapping of a map space that no other one beats; see `map_front`.
+
+    `explain`: say what makes mappings invalid where none is valid.
+    """
+    parsed = _parse_columns(columns, space.encoded.architecture)
     if budget is not None and budget.seconds is not None:
         _get_ready(space)
     watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
-    cores = workers or os.cpu_count() or 1
-    solver = Solver(space, cycles=True, workers=cores)
+    solver = Solver(space, cycles=True, workers=workers)
     seeds, floor = None, [0.0, 0.0]
     for power in ((1.0, 0.0), EDP, FASTEST):
         start = seeds if power == FASTEST else None  # see `_seek`
@@ -424,7 +445,7 @@ def map_front(
     found = outcome.found
     _refuse_mismatch(outcome)
     if not found.many[0]:
-        raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *_why(space)]))
+        raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *(_why(space) if explain else ())]))
     rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
     return FrontResult(
         columns=columns,

@@ -1,0 +1,173 @@
+"""Check a fusion.json: parts from tilings, every mapping evaluated again, sums, and the optimum searched anew."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from accelsim.architecture import Architecture
+from accelsim.errors import AccelsimError
+from accelsim.fusion.chain import Chain, make_chain
+from accelsim.fusion.network import FusionResult, fuse
+from accelsim.fusion.oracle import execute_fused
+from accelsim.fusion.output import chain_json, totals_json
+from accelsim.fusion.recorded import read_chain
+from accelsim.fusion.search import ChainResult
+from accelsim.fusion.walk import Totals, sum_totals
+from accelsim.model.evaluate import evaluate
+from accelsim.output import certificate_json, read_mapping_json, result_json
+from accelsim.verifying import TOLERANCE, Check, alike, check_certificate, count_values
+from accelsim.workload import Einsum, Workload
+
+LARGEST_WALK = 20_000
+"""Multiply-accumulates of a chain whose fused tiling is executed point by point."""
+_SUMS = ("energy_pj", "cycles", "outer_words", "macs")
+Named = tuple[str, list[Check]]
+
+
+def verify_fusion(
+    document: Mapping[str, Any],
+    architecture: Architecture,
+    workload: Workload,
+    *,
+    seconds: float | None = None,
+    workers: int | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> list[Named]:
+    """Check what a fusion.json says.
+
+    Parameters
+    ----------
+    document : mapping
+        As `accelsim fuse` writes it.
+    architecture, workload
+        What it is of.
+    seconds : float, optional
+        Stop the search that derives the optimum after so long; it is then not derived, which is no agreement.
+    workers, on_progress
+        As for `fuse`.
+
+    Returns
+    -------
+    list of (str, list of Check)
+        For each segment, and for the network; all holds if none disagrees.
+    """
+    recorded = document["fusion"]
+    layers = {layer.name: layer for layer in workload.layers}
+    found: list[Named] = []
+    for segment in recorded["segments"]:
+        name = f"{' + '.join(segment['layers'])} on {architecture.name}"
+        try:
+            checks = [*_check_segment(architecture, layers, segment)]
+        except (ValueError, AccelsimError) as error:
+            checks = [Check("mappings", "valid", str(error), False)]
+        found.append((name, checks))
+    again = fuse(
+        architecture,
+        workload,
+        objective=recorded["objective"],
+        chain=tuple(recorded["chain"] or ()),
+        longest=recorded["longest"],
+        seconds=seconds,
+        workers=workers,
+        on_progress=on_progress,
+    )
+    derived = {tuple(layer.name for layer in each.layers): each.fused for each in again.fused}
+    for segment, (_, checks) in zip(recorded["segments"], found, strict=True):
+        if segment["fused"] is not None and again.stop == recorded["stop"] == "exhausted":
+            checks.append(_check_chain(segment["fused"], derived.get(tuple(segment["layers"]))))
+    whole = [*_check_network(recorded, workload), *_check_optimum(recorded, again)]
+    return [*found, (f"{workload.name} on {architecture.name}", whole)]
+
+
+def _check_segment(
+    architecture: Architecture, layers: Mapping[str, Einsum], recorded: Mapping[str, Any]
+) -> Iterator[Check]:
+    """Evaluate what a segment consists of, and add it up."""
+    own = [layers[name] for name in recorded["layers"]]
+    if recorded["fused"] is None:
+        body = recorded["mapping"]
+        mapping = read_mapping_json(body["mapping"], body["imperfect"], body["padded"])
+        result = evaluate(architecture, own[0], mapping)
+        broken = "; ".join(map(str, result.violations))
+        yield Check("mapping", "valid", broken or "valid", not broken, "evaluated by the cost model")
+        yield _compare("all counts and energies", body, result_json(result))
+        totals = Totals(result.energy_pj, result.cycles, result.outer_words, result.macs)
+    else:
+        fused = recorded["fused"]
+        chain = make_chain(own, [each["tensor"] for each in fused["intermediates"]])
+        found = read_chain(architecture, chain, fused)
+        many = f"{len(found.parts):,} part{'' if len(found.parts) == 1 else 's'}"
+        yield Check("parts that the tiling asks for", many, many, True, "each mapping valid in the room that it has")
+        yield _compare("all counts and energies", fused, chain_json(found))
+        yield _walk(chain, found)
+        totals = Totals(found.energy_pj, found.cycles, found.outer_words, found.macs)
+    yield _compare("totals", recorded["totals"], totals_json(totals))
+
+
+def _walk(chain: Chain, found: ChainResult) -> Check:
+    """Execute the fused loops with sets of points, where the chain is small."""
+    macs = sum(layer.macs for layer in chain.layers)
+    if macs > LARGEST_WALK:
+        note = f"too large to execute: {macs:,} MACs, the limit is {LARGEST_WALK:,}"
+        return Check("fused loops executed", None, None, None, note)
+    counts = execute_fused(chain, found.tiling)
+    ran = Counter[int]()
+    for part in found.parts:
+        ran[part.part.layer] += part.count * part.result.macs
+    rooms = [(room.live, room.between) for room in found.rooms]
+    live = [*zip(counts.live, counts.between, strict=True)]
+    same = counts.macs == [ran[at] for at in range(len(chain.layers))] and not counts.missing
+    same &= all(a <= c and b <= d for (a, b), (c, d) in zip(live, rooms, strict=True))
+    return Check("fused loops executed", "MACs and room as recorded", "the same" if same else "different", same,
+                 "each step with sets of points, no formula")  # fmt: skip
+
+
+def _check_chain(recorded: Mapping[str, Any], again: ChainResult | None) -> Check:
+    """Hold the certificate of a chain against that of the same chain, looked at anew."""
+    value = recorded["certificate"]["value"]
+    if again is None or asdict(again.price) != recorded["price"]:
+        return Check("optimum of the chain", value, None, None, "found anew, other segments are best, or as good")
+    found = certificate_json(again.certificate)
+    same = all(alike(recorded["certificate"][key], found[key]) for key in ("value", "bound", "proved", "gap"))
+    return Check("optimum of the chain, searched anew", value, again.certificate.value, same)
+
+
+def _check_network(recorded: Mapping[str, Any], workload: Workload) -> Iterator[Check]:
+    """Count the runs of all layers, and add up the segments."""
+    runs = Counter[str]()
+    for segment in recorded["segments"]:
+        own = segment["repeat"] - sum(each["repeat"] for each in segment["alike"])
+        for row in ({"layers": segment["layers"], "repeat": own}, *segment["alike"]):
+            runs.update(dict.fromkeys(row["layers"], row["repeat"]))
+    asked = recorded["chain"]
+    wanted = dict.fromkeys(asked, 1) if asked else {layer.name: layer.repeat for layer in workload.layers}
+    wrong = sorted(name for name in {*runs, *wanted} if runs[name] != wanted.get(name, 0))
+    text = f"{sum(wanted.values()):,} runs"
+    yield Check("runs of layers", text, f"different: {', '.join(wrong)}" if wrong else text, not wrong)
+    for which in ("totals", "unfused"):
+        several = [(each["repeat"], Totals(*(each[which][key] for key in _SUMS))) for each in recorded["segments"]]
+        yield _compare(f"sum of the segments, {which}", recorded[which], totals_json(sum_totals(several)))
+
+
+def _check_optimum(recorded: Mapping[str, Any], again: FusionResult) -> Iterator[Check]:
+    """Hold the certificate against one that was derived anew."""
+    from accelsim.search.strategy import Objective
+
+    goal, proof = Objective.parse(recorded["objective"]), recorded["certificate"]
+    value = goal.value(recorded["totals"]["energy_pj"], recorded["totals"]["cycles"])
+    close = math.isclose(proof["value"], value, rel_tol=TOLERANCE)
+    yield Check("value of the network", proof["value"], value, close)
+    yield from check_certificate(proof, again.certificate)
+    if again.stop == "exhausted" and recorded["stop"] == "exhausted":
+        yield _compare("unfused, mapped anew", recorded["unfused"], totals_json(again.unfused))
+
+
+def _compare(what: str, recorded: Any, found: Any) -> Check:
+    """Hold plain values against those that were made anew."""
+    different = sorted(key for key in found if not alike(recorded.get(key), found[key]))
+    counts = f"{count_values(found):,} numbers and names"
+    return Check(what, counts, f"different: {', '.join(different)}" if different else counts, not different)
