@@ -360,25 +360,15 @@ class BoundsMaker:
             for each in table.statuses
         ]
         table.values[~costs] = 0.0
-        for at in np.flatnonzero(costs):
+        for at, b in itertools.product(np.flatnonzero(costs), range(len(around.edges))):
+            inner = np.ascontiguousarray(around.values[at, :, b])
             for q, found in enumerate(blocks):
-                for b in range(len(around.edges)):
-                    out = table.values[at, q, b]
-                    self._look_at_clock()
-                    for block in found:
-                        sweep_block(
-                            self.shapes,
-                            self.most[level],
-                            pairs,
-                            moves,
-                            block,
-                            around.values[at, :, b],
-                            out,
-                            offsets,
-                            values,
-                        )
-                    if q:
-                        np.minimum(out, table.values[at, 0, b], out=out)
+                out = table.values[at, q, b]
+                self._look_at_clock()
+                for block in found:
+                    sweep_block(self.shapes, self.most[level], pairs, moves, block, inner, out, offsets, values)
+                if q:
+                    np.minimum(out, table.values[at, 0, b], out=out)
 
 
 def _only(spreading: Spreading, contexts: Bools) -> Spreading:
