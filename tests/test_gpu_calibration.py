@@ -12,7 +12,7 @@ from accelsim import cli
 from accelsim.errors import AccelsimError, SpecError
 from accelsim.gpu.calibration import FOLDER, Calibration, calibrate, load_calibration, mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.constants import BOUNDS, CALIBRATED, COMMON
+from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, FASTEST
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.measured import Measured, read_measured, split_rows
 from accelsim.gpu.validation import validate_gemm
@@ -20,12 +20,19 @@ from accelsim.gpu.validation import validate_gemm
 TARGET_UNCALIBRATED = {"H100": 0.15, "B200": 0.15, "A100": 0.25, "L40S": 0.25}
 
 
-def made_table(values: dict[str, float], rows: int = 300) -> Measured:
+def made_table(values: dict[str, float], rows: int = 300, choice: str = FASTEST) -> Measured:
     """Times that the model itself makes with other constants."""
     rng = np.random.default_rng(3)
     gemms = Gemms.of(*(32 * rng.integers(1, 200, rows) for _ in range(3)))
     gpu = load_gpu("a100")
-    return Measured("", "bf16", gemms, time_gemms(gpu, gemms, "bf16", COMMON["mma"].with_values(values)).time_us)
+    constants = COMMON["mma"].with_values(values, choice)
+    return Measured("", "bf16", gemms, time_gemms(gpu, gemms, "bf16", constants).time_us)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_calibrate__finds_which_tilings_the_library_chooses_from(choice):
+    table = made_table({"reduction_traffic": 2.0}, rows=150, choice=choice)
+    assert calibrate(load_gpu("a100"), table, {}).choice == choice
 
 
 def test_calibrate__finds_constants_that_were_put_in():
@@ -54,8 +61,8 @@ def test_split_rows__puts_a_shape_on_one_side_always():
 def test_shipped_calibrations__say_where_they_come_from(path):
     found = load_calibration(path)
     assert path.stem == f"{found.gpu}_{found.kind}"
-    assert list(found.values) == list(CALIBRATED)
-    assert len(CALIBRATED) <= 8
+    assert list(found.values) == list(CALIBRATED[found.kind])
+    assert len(found.values) <= 8
     assert all(BOUNDS[name][0] <= value <= BOUNDS[name][1] for name, value in found.values.items())
     assert found.source.keys() >= {"file", "sha256", "device", "about"}
     assert found.errors["interpolation"].rows > 50
@@ -216,3 +223,24 @@ def test_gpu_commands__say_what_is_wrong_with_careless_input(tmp_path, monkeypat
         (tmp_path / name).write_text(text)
     assert cli.main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "column", "odd", "swapped"),
+    [(24, "K", 0, True), (24, "N", 0, False), (19, "K", 0, False), (24, "K", 1, False)],
+)
+def test_read_measured__turns_n_and_k_where_every_grid_says_so(tmp_path, rows, column, odd, swapped):
+    """64 x 300 outputs in tiles of 64 x 64 are 5 blocks, 64 x 900 are 15; a grid may have them either way round."""
+    blocks = {"K": "5x1x1", "N": "1x15x1"}
+    grids = [blocks[column]] * rows + [blocks["N"]] * odd
+    lines = [f"V100,64,900,300,fp32,10,64,64,{grid}" for grid in (*grids, "", "what")]
+    path = tmp_path / "m.csv"
+    path.write_text("\n".join(["device,M,N,K,dtype,time_us,tile0,tile1,grid", *lines]))
+    (found,) = read_measured(path)
+    assert (found.gemms.n[0], found.gemms.k[0]) == ((300, 900) if swapped else (900, 300))
+    assert found.rows(found.time_us > 0).note == found.note
+    assert found.note == (
+        f"{path}: N and K are taken the other way round: all 24 grids that tell them apart cover M x K"
+        if swapped
+        else ""
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.errors import AccelsimError
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.constants import COMMON
+from accelsim.gpu.constants import CHOICES, COMMON
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.machine import BYTES
 from accelsim.gpu.schedule import SPLITS
@@ -150,3 +150,22 @@ def test_time_gemms__sparse_weights_bring_at_most_the_gain_of_the_peak(name, num
 def test_time_gemms__refuses_sparse_weights_where_no_data_sheet_has_them():
     with pytest.raises(AccelsimError, match="v100_pcie has no 2:4 sparse peak in 'fp16'; formats that have one: none"):
         time_gemms(load_gpu("v100_pcie"), GEMMS, "fp16", COMMON["mma"], sparse=True)
+
+
+def test_one_round__keeps_smaller_tiles_to_one_round_of_blocks():
+    """On 108 SMs, 257 x 10240 are 3 x 40 = 120 blocks of 128 x 256, two rounds; 256 x 10240 are 80, one.
+
+    An A100 takes 56.8 and 113.8 us for K = 2048 (aiconfigurator, SGLang). 64 x 256 would take two rounds of half the
+    work. 257 x 5120 are 5 x 20 = 100 blocks of 64 x 256, one round.
+    """
+    gpu, gemms = load_gpu("a100"), Gemms.of([256, 257, 257, 1], [10240, 10240, 5120, 64], 2048)
+    free, kept = (
+        time_gemms(gpu, gemms, "bf16", COMMON["mma"].with_values({}, choice), splits=(1,)) for choice in CHOICES
+    )
+    tiles = tile_set(gpu, "bf16", COMMON["mma"].in_flight_bytes)
+    assert [tiles.name(tile) for tile in kept.tile[:2]] == ["128x256", "128x256"]
+    assert kept.time_us[1] / kept.time_us[0] > 1.7 > free.time_us[1] / free.time_us[0]
+    assert (kept.time_us >= free.time_us).all()
+    few = np.ceil(257 / tiles.rows) * np.ceil(5120 / tiles.columns) <= 108
+    largest = tiles.rows * tiles.columns == 32768
+    assert np.isfinite(kept.by_tiling_us[2, :, 0]).tolist() == (few | largest).tolist()

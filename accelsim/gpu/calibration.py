@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import AccelsimError, Mark
-from accelsim.gpu.constants import BOUNDS, CALIBRATED, COMMON, Constants
+from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, ONE_ROUND, Constants
 from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.fit import Floats, fit_positive
 from accelsim.gpu.gemm import time_gemms
@@ -45,7 +46,9 @@ class Calibration:
     number_format : str
         What was measured.
     values : dict of str to float
-        By the names of `CALIBRATED`.
+        By the names of `CALIBRATED` for the kind.
+    choice : str
+        Which of `CHOICES` fits better.
     interval : (float, float)
         Range of measured / predicted of four fifths of the rows that were held out.
     errors : dict of str to Errors
@@ -58,6 +61,7 @@ class Calibration:
     kind: str
     number_format: str
     values: dict[str, float]
+    choice: str
     interval: tuple[float, float]
     errors: dict[str, Errors]
     source: dict[str, str]
@@ -65,7 +69,7 @@ class Calibration:
     @property
     def constants(self) -> Constants:
         """Constants of the model: the common ones, with these in their place."""
-        return COMMON[self.kind].with_values(self.values)
+        return COMMON[self.kind].with_values(self.values, self.choice)
 
     def to_json(self) -> str:
         """Text of a calibration file."""
@@ -89,7 +93,9 @@ class Mode:
             return "uncalibrated: data sheet and constants common to all GPUs"
         found = self.calibration
         rows = found.errors["fit"].rows
-        return f"calibrated: {len(found.values)} constants fitted to {rows} measured {found.number_format} kernels"
+        fitted = f"{len(found.values)} constants fitted to {rows} measured {found.number_format} kernels"
+        rule = "; tiles below the largest only where one round covers the product" if found.choice == ONE_ROUND else ""
+        return f"calibrated: {fitted}{rule}"
 
 
 def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | None = None) -> Mode:
@@ -135,7 +141,7 @@ def shipped_calibration(gpu: str, kind: str) -> Calibration | None:
 
 
 def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibration:
-    """Fit the eight constants of a GPU to measured products.
+    """Fit the eight constants of a GPU to measured products, with either way to choose a tiling; keep the better one.
 
     The rows that `split_rows` holds out, for interpolation and extrapolation, are not looked at until the errors are
     taken. Of more than 3000 rows for fitting, every n-th by size is used.
@@ -154,17 +160,22 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
         )
     common = COMMON[kind]
 
-    def residuals(values: Any) -> Floats:
-        times = time_gemms(gpu, fitted.gemms, measured.number_format, common.with_values(values)).time_us
+    def residuals(values: Any, choice: str) -> Floats:
+        times = time_gemms(gpu, fitted.gemms, measured.number_format, common.with_values(values, choice)).time_us
         result: Floats = np.log(times / fitted.time_us)
         return result
 
-    start = {name: getattr(common, name) for name in CALIBRATED}
-    values = {name: float(f"{value:.4g}") for name, value in fit_positive(residuals, start, BOUNDS).items()}
-    errors, held = errors_by_split(gpu, measured, split, common.with_values(values))
+    start = {name: getattr(common, name) for name in CALIBRATED[kind]}
+    found = []
+    for choice in CHOICES:
+        exact = fit_positive(partial(residuals, choice=choice), start, BOUNDS)
+        values = {name: float(f"{value:.4g}") for name, value in exact.items()}
+        found.append((float(np.mean(np.abs(residuals(values, choice)))), choice, values))
+    _, choice, values = min(found, key=lambda one: one[0])
+    errors, held = errors_by_split(gpu, measured, split, common.with_values(values, choice))
     low, high = np.quantile(held, _QUANTILES) if len(held) else (np.nan, np.nan)
     interval = (float(f"{low:.3f}"), float(f"{high:.3f}"))
-    return Calibration(gpu.name, kind, measured.number_format, values, interval, errors, source)
+    return Calibration(gpu.name, kind, measured.number_format, values, choice, interval, errors, source)
 
 
 def thinned(measured: Measured, split: Split) -> Measured:
@@ -208,10 +219,17 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
     try:
         body = json.loads(text)["gpu_calibration"]
         errors = {name: Errors.from_row(values) for name, values in body["errors"].items()}
-        values = {name: float(body["values"][name]) for name in CALIBRATED}
+        values = {name: float(body["values"][name]) for name in CALIBRATED[body["kind"]]}
         low, high = map(float, body["interval"])
         found = Calibration(
-            body["gpu"], body["kind"], body["number_format"], values, (low, high), errors, body["source"]
+            body["gpu"],
+            body["kind"],
+            body["number_format"],
+            values,
+            body["choice"],
+            (low, high),
+            errors,
+            body["source"],
         )
         _ = found.constants
     except json.JSONDecodeError as error:

@@ -12,17 +12,28 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-CALIBRATED = (
+_TENSOR = (
+    *("launch_us", "dram_efficiency", "smem_cost", "reduction_us"),
+    *("reduction_traffic", "round_us", "overlap", "pj_per_flop"),
+)
+_VECTOR = (
     *("launch_us", "latency_us", "dram_efficiency", "smem_cost"),
     *("reduction_us", "round_us", "overlap", "pj_per_flop"),
 )
-"""Constants that `accelsim calibrate` fits, in this order."""
+CALIBRATED = {"async": _TENSOR, "mma": _TENSOR, "vector": _VECTOR}
+"""Constants that `accelsim calibrate` fits, in this order, by how a multiply-add gets its operands: with tensor cores
+what split-K's partial sums cost, which differs most between GPUs; without, how long bytes are in flight."""
+FASTEST, ONE_ROUND = "fastest", "one round"
+CHOICES = (FASTEST, ONE_ROUND)
+"""Which tilings a library chooses from: all; or smaller tiles than its largest only where one round of blocks covers
+the product, as cuBLAS on an A100."""
 BOUNDS = {
     "launch_us": (0.3, 100.0),
-    "latency_us": (0.2, 3.0),
     "dram_efficiency": (0.4, 1.0),
-    "smem_cost": (0.3, 4.0),
-    "reduction_us": (0.1, 8.0),
+    "smem_cost": (0.3, 10.0),
+    "latency_us": (0.2, 3.0),
+    "reduction_us": (0.1, 30.0),
+    "reduction_traffic": (0.1, 10.0),
     "round_us": (0.01, 3.0),
     "overlap": (0.005, 0.8),
     "pj_per_flop": (0.1, 30.0),
@@ -75,6 +86,8 @@ class Constants:
         Time after which the limits of power begin to act.
     pj_per_flop : float
         Energy of an operation at full clock, beside what the board takes when idle.
+    choice : str
+        One of `CHOICES`.
     """
 
     launch_us: float = 1.53
@@ -97,16 +110,19 @@ class Constants:
     reduction_traffic: float = 0.666
     throttle_us: float = 1000.0
     pj_per_flop: float = 0.611
+    choice: str = FASTEST
 
     def __post_init__(self) -> None:
+        if self.choice not in CHOICES:
+            raise ValueError(f"choice must be one of {', '.join(CHOICES)}, got '{self.choice}'")
         for item in fields(self):
             value = getattr(self, item.name)
-            if not 0 <= value < math.inf:
+            if item.name != "choice" and not 0 <= value < math.inf:
                 raise ValueError(f"{item.name} must be a number of at least 0, got {value}")
 
-    def with_values(self, values: Mapping[str, float]) -> Constants:
+    def with_values(self, values: Mapping[str, float], choice: str = FASTEST) -> Constants:
         """Return these constants with some replaced."""
-        return replace(self, **values)
+        return replace(self, **values, choice=choice)
 
 
 COMMON = {

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError
 from accelsim.gpu.arguments import L2_STATES
-from accelsim.gpu.constants import Constants
+from accelsim.gpu.constants import ONE_ROUND, Constants
 from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
 from accelsim.gpu.schedule import SPLITS, STREAM_K, Work, work_of
 from accelsim.gpu.tiling import TileSet, sparse_share, tile_set
@@ -116,7 +116,7 @@ class Times:
         `reduction`, `store`.
     dram_bytes, l2_bytes : float[P]
     by_tiling_us : float[P, T, S]
-        Time of every tiling, infinite where K has fewer steps than parts.
+        Time of every tiling, infinite where K has fewer steps than parts or the library does not choose it.
     """
 
     time_us: Floats
@@ -263,7 +263,11 @@ class _Model:
         slow = clock_under_power_limit(gpu, self.number_format, c)
         if slow < 1:
             total *= 1 + (1 / slow - 1) * tensor / (tensor + c.throttle_us)
-        total = np.where(work.possible, total, np.inf)
+        possible = work.possible
+        if c.choice == ONE_ROUND:
+            size = rows * columns
+            possible = possible & ((work.rounds <= 1) | (size >= size.max()))
+        total = np.where(possible, total, np.inf)
         total = total.reshape(len(gemms), -1)
         choice = np.argmin(total, axis=1)
         least = total[np.arange(len(gemms)), choice] + (c.launch_us + c.latency_us)

@@ -210,7 +210,7 @@ def _others(times: Times, tiles: TileSet, mode: Mode, i: int, chosen: int) -> tu
     """Next best tilings, the best split of each tile."""
     fixed = mode.constants.launch_us + mode.constants.latency_us
     best = times.by_tiling_us[i].min(axis=1)
-    order = [t for t in np.argsort(best, kind="stable").tolist() if t != chosen][:4]
+    order = [t for t in np.argsort(best, kind="stable").tolist() if t != chosen and best[t] < np.inf][:4]
     found = []
     for t in order:
         split = SCHEDULES[int(times.by_tiling_us[i, t].argmin())]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError, Mark
 from accelsim.gpu.gemm import LARGEST, Gemms
+from accelsim.gpu.grids import LAUNCH, swapped_grids
 from accelsim.gpu.machine import FORMATS
 from accelsim.spec.source import Problems, read_text
 from accelsim.units import listed, near_miss, quoted
@@ -49,19 +50,20 @@ _FAR = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measured products of one device in one number format."""
+    """Measured products of one device in one number format; `note` says how they were read, if not as they stand."""
 
     device: str
     number_format: str
     gemms: Gemms
     time_us: NDArray[np.float64]
+    note: str = ""
 
     def __len__(self) -> int:
         return len(self.gemms)
 
     def rows(self, which: NDArray[np.bool_]) -> Measured:
         """Some of the rows."""
-        return Measured(self.device, self.number_format, self.gemms.rows(which), self.time_us[which])
+        return Measured(self.device, self.number_format, self.gemms.rows(which), self.time_us[which], self.note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +100,17 @@ def split_rows(gemms: Gemms) -> Split:
 
 
 def format_of(text: str) -> str | None:
-    """Number format of a name as frameworks write it, or None.
+    """Number format of a name as frameworks write it, or the first one among several words; else None.
 
     Examples
     --------
-    >>> format_of("torch.bfloat16"), format_of("FP16"), format_of("complex")
+    >>> format_of("torch.bfloat16"), format_of("Results - FP16 ip, Mixed math"), format_of("complex")
     ('bf16', 'fp16', None)
     """
     name = text.strip().lower().removeprefix("torch.")
-    name = _FORMAT_NAMES.get(name, name)
-    return name if name in FORMATS else None
+    words = (name, *name.replace("-", " ").replace(",", " ").split())
+    known = (_FORMAT_NAMES.get(word, word) for word in words)
+    return next((word for word in known if word in FORMATS), None)
 
 
 def read_measured(path: str | PathLike[str], *, number_format: str | None = None) -> list[Measured]:
@@ -117,7 +120,8 @@ def read_measured(path: str | PathLike[str], *, number_format: str | None = None
     ----------
     path : str or path
         CSV with a head line. Columns M, N, K and a time must be there; `device`, `dtype` and `batch` may be; others are
-        ignored, and so are lines that begin with `#`.
+        ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are
+        there too, and all grids cover M x K, N and K are taken the other way round, and `note` says so.
     number_format : str, optional
         Where the table has no column of formats.
 
@@ -162,14 +166,31 @@ def _read(text: str, file: str, number_format: str | None, problems: Problems) -
         problems.add(where, "no column dtype", "add it, or say --dtype")
     if len(problems):
         return None
+    told = _swapped(table, head, at)
+    if told:
+        at["n"], at["k"] = at["k"], at["n"]
     groups: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    unknown: set[str] = set()
     for (number, _), row in zip(lines[1:], table[1:], strict=False):
-        read = _row(row, Mark(file, number, 1), head, at, str(time), number_format, problems)
+        read = _row(row, Mark(file, number, 1), head, at, str(time), number_format, unknown, problems)
         if read is not None:
             groups.setdefault(read[0], []).append(read[1])
-    if not groups:
+    if not groups and not len(problems):
         problems.add(where, "no row below the head line", "write a row for each measured product")
-    return [_measured(device, name, rows) for (device, name), rows in groups.items()] if not len(problems) else None
+    if len(problems):
+        return None
+    note = f"{file}: N and K are taken the other way round: all {told} grids that tell them apart cover M x K"
+    return [_measured(device, name, rows, note if told else "") for (device, name), rows in groups.items()]
+
+
+def _swapped(table: Sequence[Sequence[str]], head: Sequence[str], at: Mapping[str, int | None]) -> int:
+    """Grids that say that N and K stand the other way round; 0 without any."""
+    if not all(name in head for name in LAUNCH):
+        return 0
+    columns = {name: head.index(name) for name in LAUNCH}
+    columns |= {name.upper(): column for name in ("m", "n", "k") if (column := at[name]) is not None}
+    whole = (row for row in table[1:] if len(row) >= len(head))
+    return swapped_grids({name: row[column] for name, column in columns.items()} for row in whole)
 
 
 def _row(
@@ -179,9 +200,10 @@ def _row(
     at: Mapping[str, int | None],
     time: str,
     number_format: str | None,
+    unknown: set[str],
     problems: Problems,
 ) -> tuple[tuple[str, str], tuple[float, ...]] | None:
-    """Read one row, or report what is wrong with it."""
+    """Read one row, or report what is wrong with it; each unknown number format once."""
     if len(row) < len(head):
         problems.add(where, f"expected {len(head)} cells, got {len(row)}")
         return None
@@ -202,7 +224,8 @@ def _row(
         problems.add(_cell(where, row, column), f"{time}: expected a time above 0, got {quoted(row[column])}")
     column = at["dtype"]
     name = number_format if column is None else format_of(row[column])
-    if name is None and column is not None:
+    if name is None and column is not None and row[column] not in unknown:
+        unknown.add(row[column])
         hint = near_miss(row[column], FORMATS) or f"formats: {listed(FORMATS)}"
         problems.add(_cell(where, row, column), f"{quoted(row[column])} is no number format", hint)
     if len(problems) > before or measured is None or name is None:
@@ -224,6 +247,6 @@ def _number(text: str) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _measured(device: str, number_format: str, rows: Sequence[tuple[float, ...]]) -> Measured:
+def _measured(device: str, number_format: str, rows: Sequence[tuple[float, ...]], note: str) -> Measured:
     m, n, k, batch, time_us = (np.array(values, dtype=np.float64) for values in zip(*rows, strict=True))
-    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us)
+    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us, note)

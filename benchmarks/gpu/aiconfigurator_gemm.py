@@ -8,7 +8,10 @@ the largest time over those stacks, in us. Needs pandas and pyarrow, in an envir
     /tmp/aic/bin/python benchmarks/gpu/aiconfigurator_gemm.py /tmp/aic -o gemm_bf16.csv
 
 With `--stack sglang`, rows are of that one alone. With `--steps`, it also prints how far the stacks agree on steps: the
-correlation, over pairs of rows that differ by one in M (from 64 on), of one stack's ratios of times with another's.
+correlation, over pairs of rows that differ by one in M (from 64 on), of one stack's ratios of times with another's. And
+for each stack, the largest correlation that a model may reach which knows every step: ratios at the sizes of `QUIET`,
+where no tile of 64 rows or more ends, vary by noise and by the library's choices alone, and the same variance (of each
+power of ten of operations) is taken to be in the ratios at all sizes.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+QUIET = (80, 112, 160, 224)
 FORMATS = {"bfloat16": "bf16", "fp8": "fp8", "nvfp4": "fp4"}
 
 
@@ -45,17 +50,30 @@ def read(package: Path, gemm_dtype: str, systems: list[str] | None) -> pd.DataFr
     return rows.assign(time_us=rows["latency"] * 1000)
 
 
+def largest_correlation(ratios: pd.Series) -> float:
+    """Correlation with ratios, by m, n and k, of a model that knows all but what varies at the sizes of `QUIET`."""
+    sizes = ratios.index.to_frame(index=False)
+    decade = np.log10(2.0 * sizes["m"] * sizes["n"] * sizes["k"]).astype(int).clip(7, 11).to_numpy()
+    quiet = sizes["m"].isin(QUIET).to_numpy()
+    values = ratios.to_numpy()
+    noise = sum(values[quiet & (decade == each)].var() * (decade == each).sum() for each in np.unique(decade))
+    return float(np.sqrt(max(0.0, 1 - noise / (values.var() * len(values)))))
+
+
 def print_steps(rows: pd.DataFrame) -> None:
     """Print how the ratios of times at M + 1 and M correlate between two stacks, for each device."""
     shape = ["m", "n", "k"]
     for device, of_device in rows.groupby("device"):
-        ratios = {}
+        ratios, reach = {}, {}
         for stack, of_stack in of_device.groupby("stack"):
             times = of_stack.groupby(shape)["time_us"].median().reset_index()
             below = times.assign(m=times["m"] - 1)
             pairs = times[times["m"] >= 64].merge(below, on=shape, suffixes=("", "_next")).set_index(shape)
             if len(pairs):
                 ratios[stack] = pairs["time_us_next"] / pairs["time_us"]
+                reach[stack] = largest_correlation(ratios[stack])
+        for stack, value in reach.items():
+            sys.stdout.write(f"{device}: {stack}: {len(ratios[stack])} pairs, at most {value:.2f}\n")
         table = pd.DataFrame(ratios)
         found = table.corr()
         for i, one in enumerate(found):

@@ -13,13 +13,7 @@ import csv
 import sys
 from pathlib import Path
 
-
-def covers(row: dict[str, str], width: str) -> bool:
-    """Whether the grid has a block for each tile of a result of M x that many columns."""
-    x, y, _ = map(int, row["grid"].split("x"))
-    high, wide = int(row["M"]), int(row[width])
-    sides = int(row["tile0"]), int(row["tile1"])
-    return x * y in {-(-high // a) * -(-wide // b) for a, b in (sides, sides[::-1])}
+from accelsim.gpu.grids import covers
 
 
 def main() -> None:
