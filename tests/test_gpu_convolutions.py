@@ -50,8 +50,9 @@ def test_validate_convolutions__has_no_error_against_its_own_times(tmp_path):
     )
     found, skipped = validate_convolutions([path])
     named = [(case.training_pass, case.algorithm, case.nhwc.rows) for case in found]
-    assert named == [("forward", "implicit GEMM", 1), ("forward", "other", 1), ("input_gradient", "any", 1)]
-    assert [case.nhwc.median for case in found] == pytest.approx([0, 0.5, 0], abs=1e-12)
+    assert named == [("forward", "fused Winograd", 1), ("forward", "implicit GEMM", 1), ("input_gradient", "any", 1)]
+    assert [case.nhwc.median for case in found] == pytest.approx([0.5, 0, 0], abs=1e-12)
+    assert [case.winograd.rows for case in found] == [1, 0, 0]
     assert all(case.nchw.ratio > case.nhwc.ratio for case in found)
     assert skipped == ["conv.csv: 1 rows lack one of the columns N, C, H, W, K, R, S, P, Q"]
 
@@ -78,7 +79,11 @@ def test_validate_conv_command__shows_each_gpu(shared, capsys):
     assert {(row["gpu"], row["number_format"]) for row in rows} == {
         (gpu, number_format) for gpu in ("t4", "v100_pcie") for number_format in ("fp16", "fp32")
     }
-    v100 = next(row for row in rows if row["gpu"] == "v100_pcie" and row["number_format"] == "fp32")
-    assert v100["nhwc"]["median"] < 0.2
+    named = {row["algorithm"]: row for row in rows if row["gpu"] == "v100_pcie" and row["number_format"] == "fp32"}
+    assert named["implicit GEMM"]["nhwc"]["median"] < 0.2
+    assert named["implicit GEMM"]["winograd"]["median"] is None
+    assert named["Winograd"]["winograd"]["median"] < 0.3 < named["Winograd"]["nhwc"]["median"]
+    gradients = [row for row in rows if row["algorithm"] == "any" and row["gpu"] == "v100_pcie"]
+    assert all(row["winograd"]["median"] < row["nhwc"]["median"] for row in gradients if row["number_format"] == "fp32")
     assert cli.main(["validate", "conv", str(path)]) == 0
     assert "v100_pcie, fp32" in capsys.readouterr().out

@@ -59,6 +59,8 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
         sys.stdout.write(found.to_json())
     else:
         print_report(lambda console: print_calibration(console, found))
+        if own[0].note:
+            sys.stdout.write(f"\n{own[0].note}\n")
         if arguments.output:
             sys.stdout.write(f"\nWritten to {arguments.output}\n")
     return DONE
@@ -86,6 +88,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
                 "number_format": case.measured.number_format,
                 "mode": case.mode,
                 "about": case.about,
+                "note": case.measured.note,
                 "errors": {name: errors.as_row() for name, errors in case.errors.items()},
                 "inside_interval": _or_none(case.inside),
                 "step_pairs": case.step_rows,
@@ -115,7 +118,10 @@ def validate_conv_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         named = ("gpu", "number_format", "algorithm", "training_pass")
         rows = [
-            {**{name: getattr(case, name) for name in named}, "nhwc": case.nhwc.as_row(), "nchw": case.nchw.as_row()}
+            {
+                **{name: getattr(case, name) for name in named},
+                **{name: getattr(case, name).as_row() for name in ("nhwc", "nchw", "winograd")},
+            }
             for case in found
         ]
         print_json({"conv": rows, "not_compared": skipped})

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError, Mark
 from accelsim.gpu.calibration import Mode, mode_of
@@ -19,6 +20,8 @@ from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
 from accelsim.gpu.layers import PASSES
 from accelsim.gpu.machine import BYTES, FORMATS, Gpu
 from accelsim.gpu.operators import layout_change_us
+from accelsim.gpu.tiling import compute_class
+from accelsim.gpu.winograd import WAYS, applies, winograd_us
 from accelsim.spec.source import Problems, read_text
 from accelsim.units import listed
 
@@ -27,6 +30,9 @@ SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
 window and of the output."""
 TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), strict=True))
 """Column of the time of each pass."""
+_ALGORITHMS = {"gemm": "implicit GEMM", "winograd_nonfused": "Winograd", "winograd": "fused Winograd", "fft": "other"}
+"""What a part of the name of an algorithm says, as cuDNN has them; the first that is there."""
+_WAYS = {"fused Winograd": WAYS[0], "Winograd": WAYS[1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +43,15 @@ class ConvolutionErrors:
     ----------
     gpu, number_format, training_pass : str
     algorithm : str
-        `implicit GEMM`, `other` (Winograd, FFT), or `any` where the table does not say which, as for gradients.
+        `implicit GEMM`, `Winograd`, `fused Winograd`, `other` (FFT), or `any` where the table does not say which, as
+        for gradients.
     nhwc : Errors
         Of the implicit GEMM alone.
     nchw : Errors
         With input and output turned between NCHW and NHWC, a kernel each.
+    winograd : Errors
+        Of that algorithm, in those of the rows that it can compute; where the table does not say which and tensor cores
+        are not used, of the faster of the implicit GEMM and Winograd; of no rows elsewhere.
     """
 
     gpu: str
@@ -50,6 +60,7 @@ class ConvolutionErrors:
     training_pass: str
     nhwc: Errors
     nchw: Errors
+    winograd: Errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +162,7 @@ def _errors(
         for pair in zip(inputs.tolist(), outputs.tolist(), strict=True)
     ]
     flops = gemms.flops
+    which, fast = _winograd(gpu, number_format, algorithm, name, sizes, mode, nhwc)
     return ConvolutionErrors(
         gpu.name,
         number_format,
@@ -158,7 +170,21 @@ def _errors(
         name,
         errors_of(nhwc, measured, flops),
         errors_of(nhwc + np.array(turned), measured, flops),
+        errors_of(fast[which], measured[which], flops[which]),
     )
+
+
+def _winograd(
+    gpu: Gpu, number_format: str, algorithm: str, name: str, sizes: Mapping[str, Floats], mode: Mode, nhwc: Floats
+) -> tuple[NDArray[np.bool_], Floats]:
+    """Rows that Winograd is compared in, and times of the algorithm that is meant there."""
+    can = applies(sizes)
+    if algorithm in _WAYS:
+        return can, winograd_us(gpu, sizes, name, number_format, mode.constants, _WAYS[algorithm])
+    if algorithm != "any" or compute_class(gpu, number_format) != "vector":
+        return np.zeros_like(can), nhwc
+    fast = winograd_us(gpu, sizes, name, number_format, mode.constants, _WAYS["Winograd"])
+    return np.ones_like(can), np.where(can, np.minimum(nhwc, fast), nhwc)
 
 
 def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], problems: Problems) -> int:
@@ -188,7 +214,8 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], probl
             problems.add(where, f"'{row['dtype']}' names no number format", f"formats: {listed(FORMATS)}")
             continue
         name = (row.get("algo") or "").casefold()
-        algorithm = "implicit GEMM" if "gemm" in name else "other" if name else "any"
+        known = (meant for part, meant in _ALGORITHMS.items() if part in name)
+        algorithm = next(known, "other" if name else "any")
         groups.setdefault((row.get("device") or "", number_format), []).append(_Row(algorithm, values))
     return partial
 

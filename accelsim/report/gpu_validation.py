@@ -20,6 +20,8 @@ def print_gemm_validations(console: Console, found: Sequence[GemmValidation], sk
     """Print the errors of each GPU, never of several together."""
     for case in found:
         title(console, f"{case.gpu.name}, {case.measured.number_format}: {case.mode}", case.about)
+        if case.measured.note:
+            console.print(case.measured.note)
         print_errors(console, case.errors)
         if not math.isnan(case.inside):
             console.print(f"{case.inside:.0%} of the held-out rows lie in the predicted interval")
@@ -43,15 +45,15 @@ def print_convolutions(console: Console, found: Sequence[ConvolutionErrors], ski
         groups.setdefault(f"{case.gpu}, {case.number_format}", []).append(case)
     for name, cases in groups.items():
         title(console, name, "median error, and median of predicted over measured")
-        made = table("pass", "algorithm", "rows", "NHWC", "ratio", "NCHW", "ratio", left=(0, 1))
+        made = table("pass", "algorithm", "rows", *("NHWC", "ratio", "NCHW", "ratio", "Winograd", "ratio"), left=(0, 1))
         for case in cases:
-            errors = [(_percent(part.median), _plain(part.ratio)) for part in (case.nhwc, case.nchw)]
-            made.add_row(
-                case.training_pass.replace("_", " "), case.algorithm, f"{case.nhwc.rows}", *errors[0], *errors[1]
-            )
+            parts = (case.nhwc, case.nchw, case.winograd)
+            errors = [text for part in parts for text in (_percent(part.median), _plain(part.ratio))]
+            made.add_row(case.training_pass.replace("_", " "), case.algorithm, f"{case.nhwc.rows}", *errors)
         print_table(console, made)
     console.print(
-        "\nNHWC: the implicit GEMM alone; NCHW: input and output are turned to NHWC and back, by a kernel each"
+        "\nNHWC: the implicit GEMM alone; NCHW: input and output are turned to NHWC and back, by a kernel each; "
+        "Winograd: where the table names it, or, for any algorithm, the faster of it and of the implicit GEMM"
     )
     for line in skipped:
         console.print(f"not compared: {line}")
