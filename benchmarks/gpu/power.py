@@ -7,7 +7,7 @@ NVML's readings average over longer than that, pauses between kernels too. `at m
 over the measured time, so that errors of time do not count. `at the limit` is the error of rows whose power is within
 7 % of the limit or above, and how many these are. `neighbours` is how far readings are apart where rates agree: the
 median difference of a row's power from that of the row whose operations and compulsory bytes a second are nearest, if
-both are within 15 %. No model of the sizes and the time can be nearer to the readings than that.
+both are within 15 %. A model that depends on these rates alone is off by about half of that at least.
 """
 
 from __future__ import annotations
