@@ -26,7 +26,9 @@ PRIORS = {
 """What is expected of each constant, before measurements; those with a kind (`async`, `mma`) hold for it alone."""
 _RANGES = {
     **BOUNDS,
+    "smem_cost": (0.3, 4.0),
     "tensor_efficiency": (0.2, 1.0),
+    "reduction_us": (0.1, 8.0),
     "reduction_traffic": (0.25, 10.0),
     "in_flight_bytes": (16e3, 200e3),
     "store_efficiency": (0.05, 4.0),

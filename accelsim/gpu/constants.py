@@ -26,7 +26,8 @@ what split-K's partial sums cost, which differs most between GPUs; without, how 
 FASTEST, ONE_ROUND = "fastest", "one round"
 CHOICES = (FASTEST, ONE_ROUND)
 """Which tilings a library chooses from: all; or smaller tiles than its largest only where one round of blocks covers
-the product, as cuBLAS on an A100."""
+the product, as cuBLAS on an A100. A tile that covers as much of a product as the largest does counts as that, but for
+batches of products."""
 BOUNDS = {
     "launch_us": (0.3, 100.0),
     "dram_efficiency": (0.4, 1.0),

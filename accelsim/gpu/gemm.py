@@ -265,8 +265,8 @@ class _Model:
             total *= 1 + (1 / slow - 1) * tensor / (tensor + c.throttle_us)
         possible = work.possible
         if c.choice == ONE_ROUND:
-            size = rows * columns
-            possible = possible & ((work.rounds <= 1) | (size >= size.max()))
+            covered = np.where(batch > 1, rows * columns, np.minimum(rows, m) * np.minimum(columns, n))
+            possible = possible & ((work.rounds <= 1) | (covered >= covered.max(axis=1, keepdims=True)))
         total = np.where(possible, total, np.inf)
         total = total.reshape(len(gemms), -1)
         choice = np.argmin(total, axis=1)

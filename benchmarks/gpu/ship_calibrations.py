@@ -2,7 +2,7 @@
 
 Needs the tables that aiconfigurator_gemm.py and neusight_gemm.py write:
 
-    python benchmarks/gpu/ship_calibrations.py gemm_bf16.csv gemm_fp32.csv
+    python benchmarks/gpu/ship_calibrations.py gemm_bf16.csv gemm_fp32.csv [--gpus a100_sxm_80gb]
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ def main() -> None:
     """Fit and write each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="+", type=Path)
-    for path in parser.parse_args().tables:
+    parser.add_argument("--gpus", nargs="*", help="these alone")
+    arguments = parser.parse_args()
+    for path in arguments.tables:
         for table in read_measured(path):
             gpu = find_gpu(table.device)
-            if gpu is None:
+            if gpu is None or (arguments.gpus and gpu.name not in arguments.gpus):
                 continue
             source = {"file": path.name, "sha256": sha256(path), "device": table.device}
             found = calibrate(gpu, table, {**source, "about": ABOUT[table.number_format]})
