@@ -28,7 +28,7 @@ SHIPPED = "shipped"
 _LEAST_ROWS = 40
 _MOST_ROWS = 3000
 _QUANTILES = (0.1, 0.9)
-UNCALIBRATED_INTERVAL = (0.76, 1.2)
+UNCALIBRATED_INTERVAL = (0.76, 1.21)
 """Measured / predicted: four fifths of the rows of a family of GPUs lie here when the common constants are fitted
 without that family (docs/gpu.md)."""
 
