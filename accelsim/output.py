@@ -24,6 +24,7 @@ from accelsim.search.result import Certificate, FrontResult, Sample, SearchResul
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval
+    from accelsim.population.tails import StratifiedSample
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
@@ -307,6 +308,20 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
         ],
         "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in census.front.values],
         "sample": {"mappings": len(sample), "seed": sample.seed, "estimates": estimates},
+        "tail": None if census.tail is None else _tail_json(census, census.tail),
+    }
+
+
+def _tail_json(census: Census, tail: StratifiedSample) -> dict[str, Any]:
+    """What a stratified sample tells of the lowest energies."""
+    from accelsim.population.tails import TAILS, WITHIN
+
+    lowest = census.range_of("energy").lowest
+    return {
+        "mappings": len(tail),
+        "strata": len(tail.many),
+        "quantiles": {f"{share:g}": _interval_json(tail.quantile(share)) for share in TAILS},
+        "within": {f"{share:g}": _interval_json(tail.share((1 + share) * lowest)) for share in WITHIN},
     }
 
 

@@ -26,6 +26,7 @@ from accelsim.population.moments.means import Means, means
 from accelsim.population.result import Census, Range
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
+from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.result import Result
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.mapper import map_einsum
@@ -42,6 +43,7 @@ def census(
     constraints: Constraints | None = None,
     fully_used: bool = False,
     samples: int = 100_000,
+    tail_samples: int = 0,
     seed: int = 0,
     seconds: float | None = 10.0,
     workers: int | None = None,
@@ -59,6 +61,8 @@ def census(
         Only mappings that use all compute units.
     samples : int
         Mappings that are drawn uniformly and evaluated.
+    tail_samples : int
+        Mappings that are drawn in strata besides, for quantiles of the energy down to one in a million.
     seed : int
     seconds : float, optional
         Time for what is counted one by one: mappings close to the best, those with the fewest outer words, the front.
@@ -77,7 +81,7 @@ def census(
     NoValidMapping
         If no mapping is valid.
     AccelsimError
-        If the constraints ask for a utilization, or the map space is too large to sample.
+        If the constraints ask for a utilization, the map space is too large to sample, or it cannot be cut into strata.
 
     Examples
     --------
@@ -107,6 +111,7 @@ def census(
     full = counted if fully_used else count_mappings(used)
     exact = not space.encoded.constants.two_widths[0]
     sample = _sample(nest, samples, seed, cores, clock)
+    tail = clock.attempt("drawing mappings in strata", lambda: _tail(sample.sampler, tail_samples, seed, cores))
     share = len(sample) / sample.drawn
     if seconds is not None:
         clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded))
@@ -162,6 +167,7 @@ def census(
         deviation=deviation,
         front=front or _front_of_drawn(space, sample),
         sample=sample,
+        tail=tail,
         stop=clock.stop,
         seconds=time.monotonic() - started,
     )
@@ -195,6 +201,11 @@ def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: Clock) -> Un
         f"partial sums are wider than finished words here, and none of {samples:,} mappings drawn has room for them; "
         "draw more, or constrain the map space (`accelsim map` finds the best mapping without drawing)"
     )
+
+
+def _tail(sampler: Sampler, samples: int, seed: int, cores: int) -> StratifiedSample | None:
+    """A stratified sample, if one is asked for."""
+    return sample_strata(make_strata(sampler), samples, seed, workers=cores) if samples else None
 
 
 def _means(space: MapSpace) -> Means | None:

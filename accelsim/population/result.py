@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from accelsim.population.moments.deviations import EnergyDeviation
     from accelsim.population.moments.means import Means
     from accelsim.population.sampling import UniformSample
+    from accelsim.population.tails import StratifiedSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,8 @@ class Census:
     front : FrontResult
         Mappings that none other beats in energy and cycles; of all valid ones in any case.
     sample : UniformSample
+    tail : StratifiedSample, or None
+        For quantiles that the uniform sample cannot tell; None if none was asked for.
     stop : str
         `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
     seconds : float
@@ -199,6 +202,7 @@ class Census:
     deviation: EnergyDeviation | None
     front: FrontResult
     sample: UniformSample
+    tail: StratifiedSample | None
     stop: str
     seconds: float
 

@@ -5,29 +5,32 @@ Axis letters as in `accelsim.population.steps`; B = mappings drawn.
 
 from __future__ import annotations
 
+import itertools
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.errors import AccelsimError
 from accelsim.mapping import Mapping
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.counting import put_loops
-from accelsim.population.draw_kernel import ENERGY, WORDS, Ways, draw_and_evaluate, draw_batch
+from accelsim.population.draw_kernel import ENERGY, WORDS, draw_and_evaluate, draw_batch, make_drawn
 from accelsim.population.result import Interval
-from accelsim.population.steps import Keeping, Nest, Step
+from accelsim.population.steps import Nest
+from accelsim.population.ways import Ways, lay_ways
 from accelsim.result import Result
 
-MOST_SUMS = 400_000_000
-"""Sums that are kept for drawing, at most: 3.2 GB."""
-PIECE = 16_384
-"""Mappings that one thread draws at a time."""
+PIECE = 50_000
+"""Mappings that one thread draws at a time; no power of two, as rows of so many would share the sets of a cache."""
+TOGETHER = 64
+"""Mappings that are written as loops before they are evaluated."""
 POLL_SECONDS = 0.05
 
 
@@ -55,12 +58,7 @@ class Sampler:
 
     def mapping(self, seed: int, number: int) -> Mapping:
         """Draw the mapping of a number of the sequence of a seed."""
-        encoded = self.nest.space.encoded
-        batch = empty_batch(encoded, 1)
-        scratch = np.zeros(len(self.nest.shape), np.int64)
-        numbers = np.array([number], np.int64)
-        draw_batch(self.ways, self.nest.space.arrays, _key(seed), numbers, batch, scratch)
-        return decode_mapping(encoded, batch, 0)
+        return draw_one(self.nest, self.ways, (0, len(self.ways.outer) - 1), stream_key(seed), number)
 
     def sample(
         self,
@@ -84,40 +82,13 @@ class Sampler:
         on_poll : callable, optional
             Called a few times a second with how many there are.
         """
-        encoded, space = self.nest.space.encoded, self.nest.space
-        column, stop = np.full((4, count), np.inf), np.zeros(1, np.int64)
-        done: list[int] = []
-
-        def draw(first: int) -> int:
-            part = np.zeros((4, min(PIECE, count - first)))
-            drawn = int(draw_and_evaluate(
-                encoded.constants, self.ways, space.arrays, _key(seed), first, empty_batch(encoded, 1),
-                make_detail(encoded), np.zeros(len(self.nest.shape), np.int64), part, stop,
-            ))  # fmt: skip
-            column[:, first : first + drawn] = part[:, :drawn]
-            done.append(drawn)
-            return drawn
-
-        started = time.monotonic()
-        with ThreadPoolExecutor(workers) as pool:
-            jobs: list[Future[int]] = [pool.submit(draw, first) for first in range(0, count, PIECE)]
-            try:
-                while wait(jobs, timeout=POLL_SECONDS).not_done:
-                    if seconds is not None and time.monotonic() - started > seconds:
-                        stop[0] = 1
-                    if on_poll is not None:
-                        on_poll(sum(done))
-            except KeyboardInterrupt:
-                stop[0] = 1
-        drawn = 0
-        for job in jobs:  # those from the first number on that are complete
-            drawn += job.result()
-            if job.result() < PIECE:
-                break
-        column = column[:, :drawn]
-        column[WORDS] /= self.nest.space.encoded.units_per_word[0]
+        pieces = [
+            Piece((0, len(self.ways.outer) - 1), stream_key(seed), first, min(PIECE, count - first))
+            for first in range(0, count, PIECE)
+        ]
+        column = evaluate_pieces(self.nest, self.ways, pieces, workers=workers, seconds=seconds, on_poll=on_poll)
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))
-        return UniformSample(self, seed, drawn, valid, *np.ascontiguousarray(column[:, valid]))
+        return UniformSample(self, seed, column.shape[1], valid, *np.ascontiguousarray(column[:, valid]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,101 +195,74 @@ class UniformSample:
         return Interval(p, max(0.0, middle - half), min(1.0, middle + half))
 
 
-def _key(seed: int) -> np.uint64:
+def stream_key(*seed: int) -> np.uint64:
+    """Where the sequence of mappings of a seed begins."""
     return np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
 
 
-def lay_ways(nest: Nest) -> Ways:
-    """Count the ways to each tile shape as floats, and lay them out for the kernel."""
-    dims, most = len(nest.shape), max(nest.shape)
-    rooms = [_rooms(step) for step in nest.steps]
-    total = sum((dims + 1) * r * math.prod(nest.shape) for r, step in zip(rooms, nest.steps, strict=True) if r)
-    if total > MOST_SUMS:
-        raise AccelsimError(
-            f"{math.prod(nest.shape):,} tile shapes need {total / 1e9:.1f}e9 numbers to draw mappings from, more than "
-            f"{MOST_SUMS / 1e9:.1f}e9; constrain the map space"
-        )
-    steps, widest = len(nest.steps), max(rooms)
-    kind, level = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-    begin, stride = np.zeros((steps, dims + 1), np.int64), np.zeros((steps, dims + 1, dims), np.int64)
-    weight = np.zeros((steps, widest))
-    may_rest = np.zeros((steps, dims), np.bool_)
-    first_move = np.zeros((steps, dims, most + 1), np.int64)
-    choice = np.zeros(steps + 1, np.int64)
-    moves: list[tuple[int, int, list[int]]] = []
-    sums: list[Floats] = []
-    keeps, fits = [], []
-    values: Floats = np.zeros((1, *nest.shape))
-    values.reshape(-1)[0] = 1.0
-    at = 0
-    for p, step in enumerate(nest.steps):
-        choice[p + 1] = choice[p]
-        if isinstance(step, Keeping):
-            kind[p], level[p] = 3, step.level
-            keeps.append(step.keeps)
-            fits.append(step.fits.reshape(len(step.keeps), -1))
-            choice[p + 1] += len(step.keeps)
-            values = values * step.choices
-            continue
-        kind[p], level[p] = ("", "x", "y").index(step.slot.axis), step.slot.level
-        trace: list[Floats] = []
-        values = put_loops(step, values, trace)
-        if step.slot.axis:
-            values = values[:, step.wanted].sum(axis=1)
-        weight[p, : rooms[p]] = step.wanted if step.slot.axis else [math.factorial(k) for k in range(rooms[p])]
-        may_rest[p] = step.may_rest
-        for d, state in enumerate(trace):
-            laid = np.moveaxis(state, 0, -1)
-            if d < dims:
-                laid = np.moveaxis(laid, d, -1)
-            shape = laid.shape
-            apart = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-            begin[p, d] = at
-            others = [e for e in range(dims) if e != d]
-            stride[p, d, others] = apart[: len(others)]
-            if d < dims:
-                stride[p, d, d] = nest.shape[d]
-            sums.append(np.ascontiguousarray(laid).reshape(-1))
-            at += laid.size
-        for d in range(dims):
-            for j in range(nest.shape[d]):
-                first_move[p, d, j] = len(moves)
-                moves += [(i, bound, _back(step, d, bound)) for i, to, bound in step.moves[d] if to == j]
-            first_move[p, d, nest.shape[d] :] = len(moves)
-    if not values.reshape(-1)[-1] > 0:
-        raise NoValidMapping("no mapping is valid")
-    back = np.full((len(moves) + 1, widest), -1, np.int64)
-    for m, (_, _, row) in enumerate(moves):
-        back[m, : len(row)] = row
-    return Ways(
-        kind=kind,
-        level=level,
-        rooms=np.array(rooms, np.int64),
-        sums=np.concatenate(sums),
-        begin=begin,
-        stride=stride,
-        weight=weight,
-        may_rest=may_rest,
-        first_move=first_move,
-        inner=np.array([i for i, *_ in moves] + [0], np.int64),
-        bound=np.array([bound for _, bound, _ in moves] + [1], np.int64),
-        back=back,
-        choice=choice,
-        keep=np.concatenate(keeps),
-        fits=np.concatenate(fits),
-        shape=np.array(nest.shape, np.int64),
-    )
+class Piece(NamedTuple):
+    """Mappings that one thread draws.
+
+    From the tiles of a range inside the outermost temporal block, so many of the sequence of a key from a number on.
+    """
+
+    among: tuple[int, int]
+    key: np.uint64
+    first: int
+    many: int
 
 
-def _rooms(step: Step | Keeping) -> int:
-    if isinstance(step, Keeping):
-        return 0
-    return len(step.products) if step.slot.axis else 1 + sum(step.free)
+def draw_one(nest: Nest, ways: Ways, among: tuple[int, int], key: np.uint64, number: int) -> Mapping:
+    """Draw the mapping of a number of a sequence."""
+    encoded, batch = nest.space.encoded, empty_batch(nest.space.encoded, 1)
+    line = np.zeros(len(nest.shape), np.int64)
+    draw_batch(ways, nest.space.arrays, np.array(among), key, np.array([number]), make_drawn(ways, 1), line, batch)
+    return decode_mapping(encoded, batch, 0)
 
 
-def _back(step: Step, d: int, bound: int) -> list[int]:
-    """For each room the one before a loop was put around, -1 if there is none."""
-    if not step.slot.axis:
-        return [k - int(step.free[d]) for k in range(_rooms(step))]
-    place = {product: q for q, product in enumerate(step.products)}
-    return [place.get(p // bound, -1) if p % bound == 0 else -1 for p in step.products]
+def evaluate_pieces(
+    nest: Nest,
+    ways: Ways,
+    pieces: Sequence[Piece],
+    *,
+    workers: int = 1,
+    seconds: float | None = None,
+    on_poll: Callable[[int], None] | None = None,
+) -> Floats:
+    """Draw and evaluate mappings, some pieces at the same time.
+
+    Returns
+    -------
+    float64[4, B]
+        ENERGY [pJ], CYCLES, WORDS at the outermost level, UNITS; of all pieces before the first that was left out.
+    """
+    encoded, stopped = nest.space.encoded, threading.Event()
+    done: list[int] = []
+
+    def draw(piece: Piece) -> Floats | None:
+        if stopped.is_set():
+            return None
+        column = np.zeros((4, piece.many))
+        numbers, line = np.arange(piece.first, piece.first + piece.many), np.zeros(len(nest.shape), np.int64)
+        draw_and_evaluate(
+            encoded.constants, ways, nest.space.arrays, np.array(piece.among), piece.key, numbers,
+            make_drawn(ways, piece.many), line, empty_batch(encoded, TOGETHER), make_detail(encoded), column,
+        )  # fmt: skip
+        done.append(piece.many)
+        return column
+
+    started = time.monotonic()
+    with ThreadPoolExecutor(workers) as pool:
+        jobs: list[Future[Floats | None]] = [pool.submit(draw, piece) for piece in pieces]
+        try:
+            while wait(jobs, timeout=POLL_SECONDS).not_done:
+                if seconds is not None and time.monotonic() - started > seconds:
+                    stopped.set()
+                if on_poll is not None:
+                    on_poll(sum(done))
+        except KeyboardInterrupt:
+            stopped.set()
+    drawn = itertools.takewhile(lambda part: part is not None, (job.result() for job in jobs))
+    column: Floats = np.concatenate([np.zeros((4, 0)), *(part for part in drawn if part is not None)], axis=1)
+    column[WORDS] /= encoded.units_per_word[0]
+    return column

@@ -57,6 +57,7 @@ def print_census(console: Console, census: Census) -> None:
         why = STOPS.get(census.stop, census.stop)
         console.print(Text(f"Numbers with `at least` are incomplete: {why}."))
     _print_ranges(console, census)
+    _print_tail(console, census)
     _print_words(console, census)
     _print_units(console, census)
     _print_keeps(console, census)
@@ -81,6 +82,44 @@ def _print_ranges(console: Console, census: Census) -> None:
     ]
     for line in lines:
         console.print(Text(line))
+
+
+def _print_tail(console: Console, census: Census) -> None:
+    """Quantiles of the lowest energies, and shares of mappings close to the lowest, from a stratified sample."""
+    if census.tail is None:
+        return
+    from accelsim.population.tails import TAILS, WITHIN
+
+    tail, lowest = census.tail, census.range_of("energy").lowest
+    about = f"estimated from {len(tail):,} mappings drawn from {len(tail.many)} strata, with 95 % intervals"
+    title(console, "Low energies", about)
+    made = table("share of mappings", "energy at most", "of the lowest", "95 %", left=(0,))
+    for share in TAILS:
+        found = tail.quantile(share)
+        ends = (times(end / lowest) for end in (max(found.low, lowest), found.high))
+        made.add_row(_rare(share), energy(found.value), times(found.value / lowest), " to ".join(ends))
+    print_table(console, made)
+    console.print()
+    made = table("energy within", "share of mappings", "95 %", "counted", left=(0,))
+    counted = {near.share: near for near in census.near}
+    for share in WITHIN:
+        found = tail.share((1 + share) * lowest)
+        cells = [_rare(found.value), f"{_rare(found.low)} to {_rare(found.high)}"]
+        near = counted.get(share)
+        exact = "" if near is None else f"{'' if near.complete else '>'}{_rare(near.mappings / census.mappings)}"
+        made.add_row(percent(share), *cells, exact)
+    print_table(console, made)
+
+
+def _rare(share: float) -> str:
+    """A share that may be very small.
+
+    Examples
+    --------
+    >>> _rare(0.01), _rare(1.234e-7), _rare(0.0)
+    ('0.01', '1.2e-7', '0')
+    """
+    return f"{share:.2g}".replace("e-0", "e-")
 
 
 def _mean_line(census: Census) -> str:

@@ -271,6 +271,19 @@ class Solver:
         outcome.seconds = time.monotonic() - started
         return outcome
 
+    def root_shapes(self) -> tuple[Ints, Floats]:
+        """Shapes around the outermost network that can lead to anything, and energy that no mapping falls below [pJ].
+
+        Returns
+        -------
+        int64[*]
+            Numbers of the shapes, sizes of the last dimension next to each other.
+        float64[*]
+            Bounds, least first.
+        """
+        goal = make_goal(BEST, (1.0, 0.0), (0, 1), 0, energy_only=not self._cycles_limited())
+        return self._roots(goal, make_found(self.space, 1))
+
     def _roots(self, goal: Goal, total: Found) -> tuple[Ints, Floats]:
         """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
         goal.limit[0] = math.inf
