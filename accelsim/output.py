@@ -307,7 +307,7 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
         ],
         "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in census.front.values],
-        "sample": {"mappings": len(sample), "seed": sample.seed, "estimates": estimates},
+        "sample": {"mappings": len(sample), "complete": sample.complete, "seed": sample.seed, "estimates": estimates},
         "tail": None if census.tail is None else _tail_json(census, census.tail),
     }
 

@@ -42,6 +42,8 @@ by.</li>
 <li>The <b>Pareto front</b> holds the mappings that none other beats in both energy and cycles.</li>
 <li>Energy is that of all components together: memories, networks, compute units and leakage.</li>
 </ul>"""
+ALL_READING = """<p>The histogram holds all valid mappings, each evaluated. The dots are some of them, drawn at random;
+some of each region of the histogram are shown as well, as rings.</p>"""
 SAMPLE_READING = """<p>The histogram and the dots are mappings that were drawn so that each valid one is equally
 likely. The exact numbers do not come from them. Rare mappings are seldom drawn, so some of each region of the histogram
 that was seen at all are shown as well, as rings.</p>"""

@@ -65,7 +65,7 @@
   const config = { displayModeBar: false, responsive: true, doubleClick: "reset" };
 
   /** Round numbers between two: every decade, 1-2-5, or even steps, as many as a narrow plot can carry. */
-  function ticks(low, high, most = 6) {
+  function ticks(low, high, most = innerWidth < 600 ? 3 : 6) {
     const found = [];
     if (low > 0 && high / low > 8) {
       const digits = high / low > 300 ? [1] : [1, 2, 5];
@@ -88,7 +88,7 @@
     const shown = ticks(ends[0], ends[1]);
     return {
       title: { text: plain(column.name), standoff: 12 }, type: logarithmic ? "log" : "linear",
-      range: logarithmic ? ends.map(Math.log10) : ends, tickvals: shown, ticktext: shown.map(column.text),
+      range: logarithmic ? ends.map(Math.log10) : ends, tickangle: 0, tickvals: shown, ticktext: shown.map(column.text),
       gridcolor: style("--grid"), ticks: "outside", ticklen: 4, tickcolor: style("--grid"), zeroline: false, linecolor: style("--line"), automargin: true,
     };
   }
@@ -108,7 +108,7 @@
     const { counts, of, edges } = histogram;
     const inside = (bin) => bin >= view.from && bin < view.to;
     const shown = ticks(edges[0], edges.at(-1));
-    const name = histogram.uniform ? `mappings drawn, of ${count(of)}` : "valid mappings seen";
+    const name = histogram.uniform ? `mappings drawn, of ${count(of)}` : histogram.what;
     const trace = {
       type: "bar", x: counts.map((_, bin) => (logs[bin] + logs[bin + 1]) / 2), y: counts,
       width: counts.map((_, bin) => logs[bin + 1] - logs[bin]),
@@ -154,7 +154,7 @@
     const inside = counts.slice(view.from, view.to).reduce((sum, n) => sum + n, 0);
     const [low, high] = interval(inside, of);
     const estimate = uniform ? `, so about ${percent(inside / of)} of all valid mappings (95\u00a0%: ${percent(low)} to ${percent(high)})` : ` (${percent(inside / of)})`;
-    const seen = uniform ? "mappings drawn" : "valid mappings seen";
+    const seen = histogram.what;
     const words = `${energy(edges[view.from])} to ${energy(edges[view.to])}`;
     at("range-text").textContent = everything()
       ? `Whole range: ${words}, ${times(edges[view.to] / edges[0])}.`
@@ -289,7 +289,7 @@
   }
 
   function startList() {
-    if (histogram?.uniform) at("list-title").textContent = "Mappings in the range";
+    if (histogram && histogram.what !== "valid mappings seen") at("list-title").textContent = "Mappings in the range";
     const kinds = Object.entries(KINDS).filter(([key, [, belongs]]) => key === "all" || mappings.some(belongs));
     at("kinds").append(...kinds.map(([key, [name]]) => element("option", { value: key }, name)));
     at("kinds").addEventListener("change", () => { view.kind = at("kinds").value; drawList(); });

@@ -11,7 +11,7 @@ import numpy as np
 from accelsim.architecture import Architecture
 from accelsim.html.chosen import Chosen, bin_of, chosen, energy_edges
 from accelsim.html.details import machine_data, mapping_data, rounded
-from accelsim.html.frames import BACK, LIST, READING, ROOFLINE, SAMPLE_READING, SCATTER, SHOWN, SPREAD
+from accelsim.html.frames import ALL_READING, BACK, LIST, READING, ROOFLINE, SAMPLE_READING, SCATTER, SHOWN, SPREAD
 from accelsim.html.machine import machine_svg
 from accelsim.html.page import embedded, page
 from accelsim.html.summary import (
@@ -69,7 +69,8 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
             "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
             "counts": counts.tolist(),
             "of": len(census.sample),
-            "uniform": True,
+            "uniform": not census.sample.complete,
+            "what": "valid mappings" if census.sample.complete else "mappings drawn",
             "marks": [
                 ["lowest", rounded(census.best.energy_pj)],
                 ["median", rounded(census.sample.quantile("energy", 0.5).value)],
@@ -79,13 +80,14 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
         "complete_front": census.front.stop == "exhausted",
     }
     keeps = keep_table(census)
+    reading = ALL_READING if census.sample.complete else SAMPLE_READING
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     sections = [
         _section("figures", "In numbers", exact_figures(census) + estimated_figures(census)),
         _explorer(spread=True, more=f"<details><summary>Quantiles</summary>{quantile_table(census)}</details>"),
         _machine(architecture, einsum, census.best),
         _section("keeps", "What the levels keep", keeps) if keeps else "",
-        _section("reading", "How to read this page", READING + SAMPLE_READING),
+        _section("reading", "How to read this page", READING + reading),
     ]
     return page(title, census_lead(census), "".join(sections), data)
 
@@ -140,6 +142,7 @@ def _seen(search: SearchResult) -> tuple[dict[str, Any] | None, Floats]:
         "counts": [mappings for _, _, mappings in bars],
         "of": search.sample.valid,
         "uniform": False,
+        "what": "valid mappings seen",
         "marks": [["best", rounded(search.best.energy_pj)]],
     }
     return histogram, np.log10(np.array(edges))

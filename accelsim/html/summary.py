@@ -86,7 +86,7 @@ def _valid(census: Census) -> tuple[str, str, str]:
 def _mean(census: Census) -> tuple[str, str, str]:
     mean = census.mean("energy")
     parts = [f"{times(mean / census.best.energy_pj)} the lowest"]
-    if census.means is not None and census.means.energy_slack_pj > 0:
+    if not census.sample.complete and census.means is not None and census.means.energy_slack_pj > 0:
         parts.append(f"exact to {percent(census.means.energy_slack_pj / mean)}")
     if census.deviation is not None:
         parts.append(f"standard deviation {energy(census.deviation.energy_pj)}")
@@ -141,24 +141,24 @@ def _fewest(fewest: Fewest, level: str) -> tuple[str, str, str]:
 
 
 def estimated_figures(census: Census) -> str:
-    """What the uniform sample tells, each with its 95 % confidence interval."""
+    """What the sample tells: each with its 95 % confidence interval, unless all mappings were evaluated."""
     sample, lowest = census.sample, census.best.energy_pj
-    rows = [
-        ("median energy", *_energy(sample.quantile("energy", 0.5), lowest)),
-    ]
+    rows = [("median energy", *_energy(sample.quantile("energy", 0.5), lowest))]
     if not census.mean_is_exact:
         rows.append(("mean energy", *_energy(sample.mean("energy"), lowest)))
     for factor in (2.0, 10.0):
         part = sample.share(sample.energy_pj <= factor * lowest)
         name = f"take at most {times(factor)} the lowest energy"
-        rows.append((name, percent(part.value), f"of all; 95 %: {percent(part.low)} to {percent(part.high)}"))
+        rows.append((name, percent(part.value), "; ".join(["of all", *_shares(part)])))
     if census.near_peak is not None and not census.near_peak.complete:
         fast = census.near_peak
         counted = f"; {whole(fast.mappings)} counted" if fast.mappings else ""
         ends = f"{large(round(fast.low))} to {large(round(fast.high))}"
         rows.append((_fast(fast), ends, f"95 %{counted}; {whole(fast.spatial)} use enough compute units"))
     used = sample.mean("utilization")
-    rows.append(("mean utilization", percent(used.value), f"95 %: {percent(used.low)} to {percent(used.high)}"))
+    rows.append(("mean utilization", percent(used.value), "; ".join(_shares(used))))
+    if sample.complete:
+        return figures("Distribution", f"Exact: all {len(sample):,} valid mappings were evaluated.", rows)
     note = (
         f"From {len(sample):,} mappings drawn uniformly from all valid ones, with the range that holds the true value "
         "with 95 % confidence."
@@ -167,7 +167,15 @@ def estimated_figures(census: Census) -> str:
 
 
 def _energy(value: Interval, lowest: float) -> tuple[str, str]:
-    return energy(value.value), f"{times(value.value / lowest)} the lowest; 95 %: {_ends(value)}"
+    told = [f"{times(value.value / lowest)} the lowest"]
+    if value.low < value.high:
+        told.append(f"95 %: {_ends(value)}")
+    return energy(value.value), "; ".join(told)
+
+
+def _shares(part: Interval) -> list[str]:
+    """The confidence interval of a share, if it has one."""
+    return [f"95 %: {percent(part.low)} to {percent(part.high)}"] if part.low < part.high else []
 
 
 def _ends(value: Interval) -> str:
@@ -183,10 +191,13 @@ def quantile_table(census: Census) -> str:
     for share in _SHARES:
         if share * len(census.sample) >= 1:
             value = census.sample.quantile("energy", share)
-            cells = ((energy(value.value), value.value), (times(value.value / lowest), value.value), _ends(value))
-            rows.append(((f"{100 * share:g} %", share), *cells))
-    heads = ("share of mappings", "energy at most", "of the lowest", "95 % confidence")
-    return table("Quantiles of the energy, estimated from the sample", heads, rows)
+            cells = ((energy(value.value), value.value), (times(value.value / lowest), value.value))
+            ends = () if census.sample.complete else (_ends(value),)
+            rows.append(((f"{100 * share:g} %", share), *cells, *ends))
+    heads = ("share of mappings", "energy at most", "of the lowest")
+    if census.sample.complete:
+        return table("Quantiles of the energy, exact", heads, rows)
+    return table("Quantiles of the energy, estimated from the sample", (*heads, "95 % confidence"), rows)
 
 
 def keep_table(census: Census) -> str:

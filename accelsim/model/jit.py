@@ -26,6 +26,7 @@ _KERNELS = (
     "search/exact/remainders_kernel.py",
     "search/exact/node_kernel.py",
     "search/exact/branch_kernel.py",
+    "population/listing_kernel.py",
 )
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _BAND = "#CCCCCC"
 _BAND_LABEL = "95 % confidence"
+_RARE = 0.01
+"""Shares below it are taken from the stratified sample, if there is one."""
 _NEAR = 0.01
 """How far above the lowest energy a histogram says how many mappings there are."""
 
@@ -29,8 +31,9 @@ _NEAR = 0.01
 def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
     """Rows of `plot_histogram`: bins of log energy [pJ/MAC] and the share of all valid mappings in each.
 
-    The bins go from the lowest energy to the highest one found. `share` is estimated from the uniform sample,
-    `share_low` and `share_high` are the ends of its 95 % confidence interval, `sampled` counts the mappings drawn.
+    The bins go from the lowest energy to the highest one found. `share` is exact if all mappings were
+    evaluated (`UniformSample.complete`), else estimated from the uniform sample; `share_low` and `share_high` are the
+    ends of its 95 % confidence interval, `sampled` counts the mappings drawn or evaluated.
     """
     edges = _edges(census, bins)
     bins = len(edges) - 1
@@ -76,7 +79,7 @@ def marks_table(census: Census) -> list[dict[str, Any]]:
     """
     found, sample = census.range_of("energy"), census.sample
     median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
-    if census.mean_is_exact:
+    if census.mean_is_exact and not sample.complete:
         slack = census.means.energy_slack_pj if census.means else 0.0
         mean = Interval(census.mean("energy"), census.mean("energy"), census.mean("energy") + slack)
     rows = [
@@ -109,8 +112,8 @@ def _highest(census: Census) -> str:
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
     """Draw how many of all valid mappings have what energy [pJ/MAC], with the optimum, median, mean and highest.
 
-    Shares are estimated from a uniform sample; the band holds each with 95 % confidence (Wilson's interval), also where
-    no mapping was drawn.
+    Shares are exact where all mappings were evaluated. Else they are estimated from a uniform sample; the band holds
+    each with 95 % confidence (Wilson's interval), also where no mapping was drawn.
 
     Parameters
     ----------
@@ -129,20 +132,15 @@ def _draw_histogram(census: Census, ax: Axes) -> None:
     rows = histogram_table(census)
     edges = [row["from_pj_per_mac"] for row in rows] + [rows[-1]["to_pj_per_mac"]]
     bottom = 0.3 / len(census.sample)
+    if census.sample.complete:
+        bottom = 0.3 * min(row["share"] for row in rows if row["share"] > 0)
     ax.set_xscale("log")
     ax.set_yscale("log")
     low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
     ax.stairs([max(row["share"], bottom) for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=bottom)
-    ax.fill_between(
-        edges,
-        [*low, low[-1]],
-        [*high, high[-1]],
-        step="post",
-        color="black",
-        alpha=0.25,
-        linewidth=0,
-        label=_BAND_LABEL,
-    )
+    if not census.sample.complete:
+        ends = [*low, low[-1]], [*high, high[-1]]
+        ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
     lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
     marks = marks_table(census)
     for row, (colour, line) in zip(marks, lines, strict=True):
@@ -163,37 +161,42 @@ def _draw_histogram(census: Census, ax: Axes) -> None:
 
 
 def heads(census: Census) -> tuple[str, str, str]:
-    """What a figure of one census says above: what was mapped, all mappings, and how many of them were drawn."""
+    """What a figure of one census says above: what was mapped, all mappings, and whether they are exact or sampled."""
     names = f"{census.workload} on {census.architecture}"
     which = "mappings with all compute units" if census.only_fully_used else "valid mappings"
     about = "" if census.exact else "about "
-    return names, f"{about}{large(census.mappings)} {which}", f"{len(census.sample):,} drawn uniformly"
+    how = "exact: all evaluated" if census.sample.complete else f"sampled: {len(census.sample):,} drawn uniformly"
+    return names, f"{about}{large(census.mappings)} {which}", how
 
 
 def best_median_worst(census: Census) -> dict[str, Result]:
-    """Mapping of the lowest energy, one of the median energy, and the worst one found, for `plot_stacks`."""
-    sample = census.sample
+    """Mappings of the lowest and of the median energy, and the worst one, or the worst found, for `plot_stacks`."""
+    sample, found = census.sample, census.range_of("energy")
     median = sample.nearest("energy", sample.quantile("energy", 0.5).value)
     return {
         "best": census.best,
         "median": sample.result(median),
-        "worst found": census.range_of("energy").highest_mapping,
+        "worst" if found.highest_bound <= found.highest * (1 + 1e-9) else "worst found": found.highest_mapping,
     }
 
 
 def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:
     """Rows of `plot_within`: the share of all valid mappings whose energy is at most `factor` times the lowest.
 
-    The rows that are counted (`exact`; `Census.near`) come first. The others are estimated from the sample, with the
-    ends of their 95 % confidence intervals.
+    If all mappings were evaluated all rows are `exact`. Else those that are counted (`Census.near`) are, and come
+    first; the others are estimated, with the ends of their 95 % confidence intervals: from the stratified sample, if
+    there is one, where it reaches, else from the uniform one.
     """
     refuse_zero_energy(census)
-    counted = sorted((near.share, near.mappings / census.mappings) for near in census.near if near.complete)
+    complete, near = census.sample.complete, [near for near in census.near if near.complete]
+    counted = [] if complete else sorted((near.share, near.mappings / census.mappings) for near in near)
     rows = [_within(above, share, share, share, exact=True) for above, share in counted]
     above_lowest = census.sample.energy_pj / census.range_of("energy").lowest - 1
     for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
         share = census.sample.share(above_lowest <= above * (1 + 1e-9))
-        rows.append(_within(float(above), share.value, share.low, share.high, exact=False))
+        if census.tail is not None and share.value < _RARE:
+            share = census.tail.share(census.range_of("energy").lowest * (1 + above * (1 + 1e-9)))
+        rows.append(_within(float(above), share.value, share.low, share.high, exact=complete))
     return rows
 
 
@@ -221,16 +224,20 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
 
 def _draw_within(census: Census, ax: Axes) -> None:
     rows = within_table(census)
-    exact = [row for row in rows if row["exact"] and row["factor"] > 1]
-    drawn = [row for row in rows if not row["exact"]]
-    bottom = min([0.3 / len(census.sample), *(row["share"] / 3 for row in exact)])
+    complete = census.sample.complete
+    exact = [row for row in rows if row["exact"] and row["factor"] > 1 and not complete]
+    drawn = [row for row in rows if complete or not row["exact"]]
+    least = [row["share"] / 3 for row in rows if row["share"] > 0 and (row["exact"] or census.tail)]
+    bottom = min(least if complete else [0.3 / len(census.sample), *least])
     above = [row["factor"] - 1 for row in drawn]
     ax.set_xscale("log")
     ax.set_yscale("log")
     low, high = ([max(row[key], bottom) for row in drawn] for key in ("share_low", "share_high"))
-    ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
+    if not complete:
+        ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
     seen = [row for row in drawn if row["share"] > 0]
-    ax.plot([row["factor"] - 1 for row in seen], [row["share"] for row in seen], color="black", label="estimated")
+    xs, ys = [row["factor"] - 1 for row in seen], [row["share"] for row in seen]
+    ax.plot(xs, ys, color="black", label="exact" if complete else "estimated")
     if exact:
         dots = [row["factor"] - 1 for row in exact], [row["share"] for row in exact]
         ax.scatter(*dots, 26, color=BEST_COLOUR, label="counted", zorder=3)
@@ -241,14 +248,15 @@ def _draw_within(census: Census, ax: Axes) -> None:
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1 + value:,.6g}"))
     ax.set_xlabel("energy / lowest energy")
     ax.set_ylabel("share of the mappings")
-    put_title(ax, *heads(census), legend=True)
+    strata = () if census.tail is None or complete else (f"{len(census.tail):,} drawn from strata",)
+    put_title(ax, *heads(census), *strata, legend=True)
 
 
 def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
     """Rows of `plot_compare`: for each map space its mappings and energies [pJ/MAC].
 
     `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are of all
-    valid mappings, estimated.
+    valid mappings, estimated unless all were evaluated.
     """
     names = names_of([(census.workload, census.architecture) for census in censuses])
     rows = []

@@ -34,6 +34,11 @@ from accelsim.search.result import FrontResult
 from accelsim.workload import Einsum
 
 COLUMNS = ("energy", "cycles", "outer_words")
+LISTED, TILINGS = 10, 20
+"""All mappings are evaluated if there are at most so many times as many as would be drawn, and at most so many times as
+many tilings; that takes up to some five times as long, and makes the distribution exact."""
+MOST_LISTED = 20_000_000
+"""Mappings that are evaluated one after the other, at most: 0.8 GB."""
 
 
 def census(
@@ -60,7 +65,8 @@ def census(
     fully_used : bool
         Only mappings that use all compute units.
     samples : int
-        Mappings that are drawn uniformly and evaluated.
+        Mappings that are drawn uniformly and evaluated. If there are at most ten times as many, all are evaluated
+        instead, and quantiles and shares are exact.
     tail_samples : int
         Mappings that are drawn in strata besides, for quantiles of the energy down to one in a million.
     seed : int
@@ -110,7 +116,7 @@ def census(
         map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
     full = counted if fully_used else count_mappings(used)
     exact = not space.encoded.constants.two_widths[0]
-    sample = _sample(nest, samples, seed, cores, clock)
+    sample = _sample(nest, counted, samples, seed, cores, clock)
     tail = clock.attempt("drawing mappings in strata", lambda: _tail(sample.sampler, tail_samples, seed, cores))
     share = len(sample) / sample.drawn
     if seconds is not None:
@@ -188,9 +194,13 @@ def count_and_limit(
     return count_mappings(nest), upper_limits(nest).energy
 
 
-def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
-    """Draw mappings; at least one is valid."""
-    sample = Sampler(nest).sample(samples, seed, workers=cores)
+def _sample(nest: Nest, counted: int, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
+    """Draw mappings, or evaluate all if they are few; at least one is valid."""
+    sampler = Sampler(nest)
+    few = counted <= min(LISTED * samples, MOST_LISTED) and sampler.tilings <= TILINGS * samples
+    if few and not nest.space.encoded.constants.two_widths[0]:
+        return sampler.every(counted)
+    sample = sampler.sample(samples, seed, workers=cores)
     if sample.drawn < samples:  # nothing but Ctrl-C ends it early
         clock.stop = "interrupted"
     if len(sample):
@@ -293,6 +303,11 @@ def _range(
     """Range of a column, at most `limit`; what was drawn, for fully used mappings and after an interrupt."""
     at = COLUMNS.index(column)
     values = sample.values(column)
+    if sample.complete:
+        least = sample.result(int(values.argmin())) if best is None or fully_used else best[0]
+        most = sample.result(int(values.argmax()))
+        low, high = _value(least, column), _value(most, column)
+        return Range(column, low, low, high, high, least, most)
     starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:CLIMBS]]
     bound = 0.0 if best is None else best[1]
     lowest = sample.result(int(np.argmin(values))) if best is None or fully_used else best[0]

@@ -305,7 +305,7 @@ def _place_tiles(ways: Ways, c: Constants, drawn: Drawn, b: int, x: Ints, y: Int
 
 
 @internal
-def _charge(
+def charge(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, column: Floats, b: int
 ) -> None:
     """Energy, cycles, outer words and units of a mapping whose tiles are placed, into column b."""
@@ -326,7 +326,7 @@ def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> N
     for b in range(batch.temporal.shape[0]):
         temporal, order, x, y, keep = batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b]
         if fit(c, temporal, x, y, keep, s, False) == VALID:
-            _charge(c, temporal, order, x, y, keep, s, column, b)
+            charge(c, temporal, order, x, y, keep, s, column, b)
         else:
             column[:, b] = np.inf
 
@@ -373,4 +373,4 @@ def draw_and_evaluate(
         for b in range(many):
             temporal, order, x, y, keep = batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b]
             _place_tiles(ways, c, drawn, first + b, x, y, keep, s)
-            _charge(c, temporal, order, x, y, keep, s, column, first + b)
+            charge(c, temporal, order, x, y, keep, s, column, first + b)

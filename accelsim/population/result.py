@@ -178,6 +178,7 @@ class Census:
     front : FrontResult
         Mappings that none other beats in energy and cycles; of all valid ones in any case.
     sample : UniformSample
+        All valid mappings if there are few (`UniformSample.complete`).
     tail : StratifiedSample, or None
         For quantiles that the uniform sample cannot tell; None if none was asked for.
     stop : str
@@ -212,12 +213,13 @@ class Census:
 
     @property
     def mean_is_exact(self) -> bool:
-        """Whether the mean of the energy is exact; leakage depends on cycles, whose mean is estimated."""
-        return self.means is not None and not self.means.leaks
+        """Whether the mean of the energy is exact; leakage depends on cycles, whose mean may be estimated."""
+        return self.sample.complete or (self.means is not None and not self.means.leaks)
 
     def mean(self, column: str) -> float:
         """Mean of a column over all valid mappings: exact where it can be, else that of the sample."""
-        if self.means is None or column == "cycles" or (column == "energy" and not self.mean_is_exact):
+        told = column == "outer_words" or (column == "energy" and self.mean_is_exact)
+        if self.sample.complete or self.means is None or not told:
             return self.sample.mean(column).value
         if column == "energy":
             return self.means.energy_pj

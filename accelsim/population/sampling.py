@@ -21,7 +21,8 @@ from accelsim.mapping import Mapping
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.draw_kernel import ENERGY, WORDS, draw_and_evaluate, draw_batch, make_drawn
+from accelsim.population.draw_kernel import CYCLES, ENERGY, UNITS, WORDS, draw_and_evaluate, draw_batch, make_drawn
+from accelsim.population.listing_kernel import list_valid, place_listed
 from accelsim.population.result import Interval
 from accelsim.population.steps import Nest
 from accelsim.population.ways import Ways, lay_ways
@@ -88,12 +89,37 @@ class Sampler:
         ]
         column = evaluate_pieces(self.nest, self.ways, pieces, workers=workers, seconds=seconds, on_poll=on_poll)
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))
-        return UniformSample(self, seed, column.shape[1], valid, *np.ascontiguousarray(column[:, valid]))
+        return _as_sample(self, seed, column.shape[1], valid, np.ascontiguousarray(column[:, valid]), complete=False)
+
+    @property
+    def tilings(self) -> int:
+        """Choices of what levels keep and of the factorisation of each dimension, valid or not."""
+        space = self.nest.space
+        return space.keep_choices * math.prod(len(rows) for rows in space.rows)
+
+    def every(self, mappings: int) -> UniformSample:
+        """Evaluate all valid mappings instead of drawing any.
+
+        Parameters
+        ----------
+        mappings : int
+            How many there are (`count_mappings`); 32 bytes are kept of each. Partial sums must not be wider than
+            finished words.
+        """
+        space, encoded, macs = self.nest.space, self.nest.space.encoded, self.nest.space.encoded.architecture.macs
+        column, number = np.zeros((4, mappings)), np.zeros(mappings, np.int64)
+        starts, loops = (np.zeros(len(encoded.architecture.levels), np.int64) for _ in range(2))
+        list_valid(
+            encoded.constants, space.arrays, self.tilings, macs if self.nest.fully_used else 0, empty_batch(encoded, 1),
+            make_detail(encoded), starts, loops, column, number,
+        )  # fmt: skip
+        column[WORDS] /= encoded.units_per_word[0]
+        return _as_sample(self, 0, mappings, number, column, complete=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UniformSample:
-    """Mappings drawn uniformly and independently from all valid ones, and what they cost.
+    """Mappings drawn uniformly and independently from all valid ones, and what they cost; or all of these, each once.
 
     Attributes
     ----------
@@ -102,13 +128,15 @@ class UniformSample:
     drawn : int
         How many were drawn; B of them are valid, all unless partial sums are wider than finished words.
     number : int64[B]
-        Of each mapping in the sequence of the seed.
+        Of each mapping in the sequence of the seed; of a complete sample, of the mapping's tiling.
     energy_pj : float64[B]
     cycles : float64[B]
     outer_words : float64[B]
         Storage words read and written at the outermost level.
     units : float64[B]
         Compute units in use.
+    complete : bool
+        Whether these are all valid mappings. Means, quantiles and shares are exact then, and their intervals points.
     """
 
     sampler: Sampler
@@ -119,6 +147,7 @@ class UniformSample:
     cycles: Floats
     outer_words: Floats
     units: Floats
+    complete: bool
 
     def __len__(self) -> int:
         """How many mappings there are."""
@@ -134,7 +163,13 @@ class UniformSample:
 
     def mapping(self, index: int) -> Mapping:
         """One of the mappings."""
-        return self.sampler.mapping(self.seed, int(self.number[index]))
+        if not self.complete:
+            return self.sampler.mapping(self.seed, int(self.number[index]))
+        space, tiling = self.sampler.nest.space, int(self.number[index])
+        batch, rank = empty_batch(space.encoded, 1), index - int(np.searchsorted(self.number, tiling))
+        starts, loops = (np.zeros(len(space.encoded.architecture.levels), np.int64) for _ in range(2))
+        place_listed(space.arrays, tiling, rank, batch, starts, loops)
+        return decode_mapping(space.encoded, batch, 0)
 
     def result(self, index: int) -> Result:
         """Evaluate one of the mappings with every detail."""
@@ -160,6 +195,8 @@ class UniformSample:
     def mean(self, column: str) -> Interval:
         """Mean over all valid mappings, estimated, with its 95 % confidence interval (central limit theorem)."""
         values = self.values(column)
+        if self.complete:
+            return Interval(*[float(values.mean())] * 3)
         half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
         return Interval(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half)
 
@@ -172,7 +209,9 @@ class UniformSample:
         values = np.sort(self.values(column))
         middle, half = share * len(values), 1.96 * math.sqrt(len(values) * share * (1 - share))
         low, high = math.floor(middle - half), math.ceil(middle + half)
-        at = min(max(math.ceil(middle) - 1, 0), len(values) - 1)
+        at = min(max(math.ceil(middle * (1 - 1e-12)) - 1, 0), len(values) - 1)
+        if self.complete:
+            return Interval(*[float(values[at])] * 3)
         return Interval(
             float(values[at]),
             float(values[low - 1]) if low >= 1 else -math.inf,
@@ -190,9 +229,19 @@ class UniformSample:
         """
         n, z = len(chosen), 1.96
         p = float(chosen.mean())
+        if self.complete:
+            return Interval(p, p, p)
         middle = (p + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
         return Interval(p, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def _as_sample(
+    sampler: Sampler, seed: int, drawn: int, number: Ints, column: Floats, *, complete: bool
+) -> UniformSample:
+    """A sample of what the kernel wrote, float64[4, B]."""
+    columns = column[ENERGY], column[CYCLES], column[WORDS], column[UNITS]
+    return UniformSample(sampler, seed, drawn, number, *columns, complete)
 
 
 def stream_key(*seed: int) -> np.uint64:

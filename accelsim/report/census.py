@@ -65,7 +65,8 @@ def print_census(console: Console, census: Census) -> None:
 
 def _print_ranges(console: Console, census: Census) -> None:
     sample = census.sample
-    title(console, "Spread", f"quantiles estimated from {len(sample):,} mappings drawn uniformly, seed {sample.seed}")
+    how = f"quantiles estimated from {len(sample):,} mappings drawn uniformly, seed {sample.seed}"
+    title(console, "Spread", f"exact: all {len(sample):,} valid mappings were evaluated" if sample.complete else how)
     made = table("", "smallest", "1 %", "median", "mean", "99 %", "largest", "spread")
     for found in census.ranges:
         cells = [_value(found.column, found.lowest)]
@@ -124,6 +125,9 @@ def _rare(share: float) -> str:
 
 def _mean_line(census: Census) -> str:
     """Which means are exact, the deviation, and the 95 % intervals of what is estimated."""
+    if census.sample.complete:
+        deviation = energy(float(census.sample.energy_pj.std()))
+        return f"Means and quantiles are exact; the standard deviation of the energy is {deviation}."
     median = f"95 % interval of the median energy: {_interval(census.sample.quantile('energy', 0.5))}"
     if census.means is None:
         return f"{median}; of its mean, {_interval(census.sample.mean('energy'))}."

@@ -147,7 +147,7 @@ def _next_permutation(order: Ints, lv: int, start: int, loops: int) -> bool:
 
 
 @internal
-def _next_order(order: Ints, starts: Ints, loops: Ints) -> bool:
+def next_order(order: Ints, starts: Ints, loops: Ints) -> bool:
     """Advance to the next order of all blocks, the innermost first; False after the last."""
     for lv in range(order.shape[0] - 1, -1, -1):
         if loops[lv] > 1 and _next_permutation(order, lv, starts[lv], loops[lv]):
@@ -211,6 +211,6 @@ def search_all(
             books.tally[status] += 1
             if status == VALID:
                 _book(books, seen, energy, cycles, exponents, temporal, order, x, y, keep)
-            if not _next_order(order, starts, loops):
+            if not next_order(order, starts, loops):
                 break
     return seen
