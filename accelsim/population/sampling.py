@@ -21,7 +21,16 @@ from accelsim.mapping import Mapping
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.draw_kernel import CYCLES, ENERGY, UNITS, WORDS, draw_and_evaluate, draw_batch, make_drawn
+from accelsim.population.draw_kernel import (
+    CYCLES,
+    ENERGY,
+    UNITS,
+    WORDS,
+    Drawn,
+    draw_and_evaluate,
+    draw_batch,
+    make_drawn,
+)
 from accelsim.population.listing_kernel import list_valid, place_listed
 from accelsim.population.result import Interval
 from accelsim.population.steps import Nest
@@ -287,16 +296,21 @@ def evaluate_pieces(
     """
     encoded, stopped = nest.space.encoded, threading.Event()
     done: list[int] = []
+    spare: list[Drawn] = []
 
     def draw(piece: Piece) -> Floats | None:
         if stopped.is_set():
             return None
+        drawn = spare.pop() if spare else make_drawn(ways, piece.many)
+        if len(drawn.at) != piece.many:
+            drawn = make_drawn(ways, piece.many)
         column = np.zeros((4, piece.many))
         numbers, line = np.arange(piece.first, piece.first + piece.many), np.zeros(len(nest.shape), np.int64)
         draw_and_evaluate(
             encoded.constants, ways, nest.space.arrays, np.array(piece.among), piece.key, numbers,
-            make_drawn(ways, piece.many), line, empty_batch(encoded, TOGETHER), make_detail(encoded), column,
+            drawn, line, empty_batch(encoded, TOGETHER), make_detail(encoded), column,
         )  # fmt: skip
+        spare.append(drawn)
         done.append(piece.many)
         return column
 
