@@ -298,7 +298,7 @@ def _place_tiles(ways: Ways, c: Constants, drawn: Drawn, b: int, x: Ints, y: Int
         if ways.kind[p] == KEEPING:
             lv, at = ways.level[p], drawn.number[p, b]
             for d in range(dims):
-                s.place[lv, d, INSIDE] = ways.points[at, d]
+                s.place[lv, d, INSIDE] = ways.points[d, drawn.size[p, d, b]]
             for t in range(keep.shape[1]):
                 s.at[lv, t, TILE] = ways.words[at, t]
                 s.at[lv, t, PARTIAL] = 0

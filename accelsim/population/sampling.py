@@ -37,8 +37,8 @@ from accelsim.population.steps import Nest
 from accelsim.population.ways import Ways, lay_ways
 from accelsim.result import Result
 
-PIECE = 50_000
-"""Mappings that one thread draws at a time; no power of two, as rows of so many would share the sets of a cache."""
+PIECE = 150_000
+"""Mappings that a thread draws at a time, at most; no power of two: rows of so many would share the sets of a cache."""
 TOGETHER = 64
 """Mappings that are written as loops before they are evaluated."""
 POLL_SECONDS = 0.05
@@ -92,9 +92,10 @@ class Sampler:
         on_poll : callable, optional
             Called a few times a second with how many there are.
         """
+        step = min(PIECE, -(-count // workers))
         pieces = [
-            Piece((0, len(self.ways.outer) - 1), stream_key(seed), first, min(PIECE, count - first))
-            for first in range(0, count, PIECE)
+            Piece((0, len(self.ways.outer) - 1), stream_key(seed), first, min(step, count - first))
+            for first in range(0, count, step)
         ]
         column = evaluate_pieces(self.nest, self.ways, pieces, workers=workers, seconds=seconds, on_poll=on_poll)
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))

@@ -43,7 +43,7 @@ class Ways(NamedTuple):
     outside, J outside, 1 + J]: where in a row no loop leads, then a loop from each size, and the room there; to_begin :
     int64[P, D].
 
-    points : int64[S, D], size of each shape's tile along a dimension; words : int64[S, T], words in it. fixed :
+    points : int64[D, J], each size in points; words : int64[S, T], words in it. fixed :
     bool[L], whether dimensions have a fixed place in a temporal block; orders : int64[*, D], all orders of no
     loop, of one and so on, those of bound 1 after them; orders_of : int64[*], where those of so many loops begin.
 
@@ -180,7 +180,7 @@ def lay_ways(nest: Nest) -> Ways:
         to=to.together(),
         to_room=to_room.together(),
         to_begin=to_begin,
-        points=np.stack([axis.reshape(-1) for axis in np.meshgrid(*nest.sizes, indexing="ij")], axis=1),
+        points=np.array([[*sizes, *[0] * (max(nest.shape) - len(sizes))] for sizes in nest.sizes], np.int64),
         words=np.ascontiguousarray(nest.words.reshape(len(nest.words), -1).T),
         fixed=np.any(~nest.space.arrays.free_place, axis=1),
         orders=np.array(orders, np.int64),
