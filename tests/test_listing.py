@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def test_all_mappings__equal_brute_force(fully_used):
         units = np.asarray((found.batch.x * found.batch.y).prod(axis=(1, 2)))
         chosen = np.flatnonzero(units == machine.macs) if fully_used else np.arange(found.valid)
         try:
-            every = Sampler(Nest(MapSpace(encoded, constraints), fully_used)).every(len(chosen))
+            every = Sampler(Nest(MapSpace(encoded, constraints), Fraction(fully_used))).every(len(chosen))
         except NoValidMapping:
             assert not len(chosen)
             continue

@@ -115,12 +115,19 @@ class Sampler:
         mappings : int
             How many there are (`count_mappings`); 32 bytes are kept of each. Partial sums must not be wider than
             finished words.
+
+        Raises
+        ------
+        ValueError
+            If the nest asks for a part of each axis: all mappings are listed, or those that use all compute units.
         """
+        if self.nest.least_used not in (0, 1):
+            raise ValueError(f"least_used: expected 0 or 1 to list mappings, got {self.nest.least_used}")
         space, encoded, macs = self.nest.space, self.nest.space.encoded, self.nest.space.encoded.architecture.macs
         column, number = np.zeros((4, mappings)), np.zeros(mappings, np.int64)
         starts, loops = (np.zeros(len(encoded.architecture.levels), np.int64) for _ in range(2))
         list_valid(
-            encoded.constants, space.arrays, self.tilings, macs if self.nest.fully_used else 0, empty_batch(encoded, 1),
+            encoded.constants, space.arrays, self.tilings, macs if self.nest.least_used else 0, empty_batch(encoded, 1),
             make_detail(encoded), starts, loops, column, number,
         )  # fmt: skip
         column[WORDS] /= encoded.units_per_word[0]
