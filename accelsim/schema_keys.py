@@ -83,6 +83,9 @@ _ARCHITECTURE = {
     **_roles(f"{_LEVEL}.size", "capacity of one instance for the partition", "bypassed", _SIZE),
     f"{_LEVEL}.word": About("storage granule: an element of b bits takes ceil(b / word) words", unit=_SIZE),
     f"{_LEVEL}.block_size": About("words that one access moves", "1", "words"),
+    f"{_LEVEL}.burst": About(
+        "what the first level moves at least at a time; in reports, not in the cycles", "none", _SIZE
+    ),
     f"{_LEVEL}.multiple_buffering": About("2: half of the capacity holds the working tile", "1"),
     f"{_LEVEL}.bandwidth": About("of one instance, shared by reads and writes", "unlimited", _RATE),
     f"{_LEVEL}.read_bandwidth": About("of one instance, for reads", "unlimited", _RATE),

@@ -224,7 +224,7 @@ def test_census__counts_outer_words_as_compressed():
     words, raw = found.range_of("outer_words"), plain.range_of("outer_words")
     assert (found.mappings, raw.lowest) == (plain.mappings, 20 + 15 + 12)
     assert found.fewest.words == math.ceil(12 + 11.25 + 12) == words.lowest
-    drawn = [found.sample.result(index).outer_words for index in range(50)]
+    drawn = [found.sample.result(index).outer_words for index in range(len(found.sample))]
     assert drawn == [math.ceil(value) for value in found.sample.outer_words[:50].tolist()]
     assert words.lowest <= found.mean("outer_words") <= words.highest < raw.highest
 

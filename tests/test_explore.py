@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -346,6 +347,55 @@ def test_pool__replaces_workers_that_die(folder):
     assert len(killed) == 2
     assert explored.done_now == 18
     assert tables(folder / "pool") == tables(folder / "alone")
+
+
+def test_cluster__asks_others_for_a_result_that_a_hanging_worker_holds(folder, monkeypatch):
+    pytest.importorskip("distributed")
+    asked = []
+
+    class Future:
+        status = "finished"
+
+        def __init__(self, number):
+            self.number = number
+
+        def add_done_callback(self, function):
+            function(self)
+
+        def result(self, timeout):
+            if not self.number:
+                raise TimeoutError
+            return ["a row"]
+
+        def release(self):
+            pass
+
+    class Client:
+        dashboard_link = ""
+
+        def __init__(self, *arguments, **options):
+            pass
+
+        def register_plugin(self, plugin):
+            pass
+
+        def nthreads(self):
+            return {"hanging": 1, "working": 1}
+
+        def who_has(self, futures):
+            return {"key": ["hanging"]}
+
+        def submit(self, *arguments, workers, **options):
+            asked.append(workers)
+            return Future(len(asked) - 1)
+
+    monkeypatch.setattr("distributed.Client", Client)
+    cluster = Cluster(Plan((), sweep_of(GRID).mapper), "tcp://nowhere:1")
+    cluster.submit([SimpleNamespace(key="key")])
+    assert cluster.finished(1.0) == []
+    assert cluster.finished(1.0) == ["a row"]
+    assert asked == [None, ["working"]]
+    assert (cluster.busy, cluster.copied) == (0, 1)
 
 
 def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(folder, monkeypatch):

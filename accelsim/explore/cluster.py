@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import pickle
 import time
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ class Cluster:
 
     The plan goes to each worker once, also to those that come later. A job whose worker dies is handed out again, by
     the scheduler and, after that, from here. When threads are idle, a job that takes much longer than any other has a
-    copy handed out to a worker that has none of it; the first result counts, and the other copies are taken back.
+    copy handed out to a worker that has none of it; the first result counts, and the other copies are taken back. A job
+    whose result cannot be fetched, because the worker that holds it hangs, has one too.
 
     Parameters
     ----------
@@ -124,19 +126,30 @@ class Cluster:
             job = self._jobs.get(number)
             if job is None:  # another copy was faster
                 continue
+            error, others = None, None
             if future.status == "finished":
-                rows += future.result()
-                self._end(number, future)
-                continue
-            error = future.exception() if future.status == "error" else None
+                try:
+                    rows += future.result(timeout=PATIENCE)
+                    self._end(number, future)
+                    continue
+                except TimeoutError as late:  # whoever holds the result hangs
+                    error, others = late, self._without(future)
+                    self.copied += 1
+            elif future.status == "error":
+                error = future.exception()
             if isinstance(error, AccelsimError):
                 raise error
             job.failed += 1
             if job.failed >= TRIES:
                 raise AccelsimError(f"{self.scheduler}: a job failed {TRIES} times: {type(error).__name__}: {error}")
             if job.failed == len(job.copies):
-                self._hand_out(number)
+                self._hand_out(number, others)
         return rows
+
+    def _without(self, future: Any) -> list[str] | None:
+        """Workers that do not hold a result; None if all do."""
+        holders = set(map(str, itertools.chain.from_iterable(self.client.who_has([future]).values())))
+        return [worker for worker in map(str, self.client.nthreads()) if worker not in holders] or None
 
     def _end(self, number: int, first: Any) -> None:
         """Forget a job of which a copy is finished, and take the others back."""
