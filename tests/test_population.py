@@ -256,6 +256,9 @@ def test_census__equals_brute_force(group):
         peak = taken.near_peak
         assert peak.complete
         assert peak.mappings == is_near_peak(found).sum(), seed
+        if peak.mappings and not peak.drawn:
+            assert peak.lowest_pj == pytest.approx(found.energy_pj[is_near_peak(found)].min(), rel=1e-9), seed
+            assert peak.highest_pj == pytest.approx(found.energy_pj[is_near_peak(found)].max(), rel=1e-9), seed
         fewest = found.outer_words == found.outer_words.min()
         assert taken.fewest.words == found.outer_words.min(), seed
         assert taken.fewest.mappings == fewest.sum(), seed
@@ -307,7 +310,7 @@ import gc
 from numba.core.dispatcher import Dispatcher
 from accelsim import census, load_architecture, load_workload
 from accelsim.model.encode import encode
-from accelsim.population.enumerated import get_ready
+from accelsim.search.exact.ready import get_ready
 
 def compiled():
     kernels = (each for each in gc.get_objects() if isinstance(each, Dispatcher))

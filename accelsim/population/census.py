@@ -19,7 +19,7 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.population.enumerated import CLIMBS, Clock, OnPart, fewest, get_ready, near, near_peak, near_peak_of_drawn
+from accelsim.population.enumerated import CLIMBS, Clock, OnPart, fewest, near, near_peak, near_peak_of_sample
 from accelsim.population.extremes import largest, upper_limits
 from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
 from accelsim.population.moments.means import Means, means
@@ -29,6 +29,7 @@ from accelsim.population.steps import Keeping, Nest
 from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.result import Result
 from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult
 from accelsim.workload import Einsum
@@ -136,8 +137,8 @@ def census(
         lambda: _front(architecture, einsum, constraints, clock, cores),
     )
     close = None
-    fast = near_peak_of_drawn(counted, sample) if fully_used else None
-    if lowest["cycles"] is not None and not fully_used:
+    fast = near_peak_of_sample(counted, sample) if fully_used or sample.complete else None
+    if fast is None and lowest["cycles"] is not None:
         bound = lowest["cycles"][1]
         fast = clock.attempt(
             "counting mappings close to peak throughput",

@@ -6,16 +6,14 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 
-from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import PE, Encoded, encode
+from accelsim.model.encode import PE, Encoded
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units
 from accelsim.population.draw_kernel import ENERGY
@@ -83,17 +81,6 @@ class Clock:
         if stop != "exhausted" and self.stop != "interrupted":
             self.stop = stop
         return stop == "exhausted"
-
-
-def get_ready(encoded: Encoded) -> None:
-    """Solve a tiny problem on the machine in all ways: if the kernels must be compiled, no part pays for that."""
-    einsum = encoded.einsum
-    longest = max(einsum.dims, key=einsum.dims.__getitem__)
-    tiny = {dim: min(bound, 2) if dim == longest else 1 for dim, bound in einsum.dims.items()}
-    with suppress(NoValidMapping):
-        space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)))
-        Solver(space, cycles=True).search()
-        Solver(space, every=True, alike=True).count_settled(0, None)
 
 
 def near(space: MapSpace, lowest: float, clock: Clock, cores: int) -> tuple[Near, ...]:
@@ -190,9 +177,16 @@ def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clo
     return _near_peak(mappings, complete, spatial, sum(spread.values()), sample, most)
 
 
-def near_peak_of_drawn(mappings: int, sample: UniformSample) -> NearPeak:
+def near_peak_of_sample(mappings: int, sample: UniformSample) -> NearPeak:
     """What a sample of some mappings, of which there are so many, tells of those close to peak throughput."""
-    return _near_peak(0, False, mappings, mappings, sample, _most_cycles(sample.sampler.nest.space))
+    most = _most_cycles(sample.sampler.nest.space)
+    if not sample.complete:
+        return _near_peak(0, False, mappings, mappings, sample, most)
+    energies = sample.energy_pj[sample.cycles <= most]
+    known = _near_peak(len(energies), True, mappings, mappings, None, most)
+    if not len(energies):
+        return known
+    return replace(known, lowest_pj=float(energies.min()), highest_pj=float(energies.max()))
 
 
 def _most_cycles(space: MapSpace) -> int:

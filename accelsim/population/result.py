@@ -105,7 +105,7 @@ class NearPeak:
     drawn : int
         How many were drawn.
     lowest_pj, highest_pj : float, or None
-        Energy of the best and of the worst of these.
+        Energy of the best and of the worst of these; if none was drawn, of all of them.
     """
 
     utilization: float

@@ -201,9 +201,10 @@ def near_peak_lines(found: NearPeak, mappings: int) -> list[str]:
         counted = f"; {large(found.mappings)} counted" if found.mappings else ""
         many = f"{low} {_mappings(round(found.high))} (95 %{counted})"
     lines = [f"Within {percent(1 - found.utilization)} of peak throughput: {many}."]
-    if found.lowest_pj is not None and found.highest_pj is not None and found.drawn > 1:
+    if found.lowest_pj is not None and found.highest_pj is not None and found.drawn != 1 and found.mappings != 1:
         ends = f"{energy(found.lowest_pj)} to {energy(found.highest_pj)}: {times(found.highest_pj / found.lowest_pj)}"
-        lines.append(f"The {found.drawn:,} of these that were drawn need {ends}.")
+        these = f"The {found.drawn:,} of these that were drawn" if found.drawn else "They"
+        lines.append(f"{these} need {ends}.")
     return lines
 
 

@@ -23,6 +23,7 @@ from accelsim.nodes import fold
 from accelsim.result import Result
 from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
+from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.result import Certificate, FrontResult, SearchResult
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
@@ -88,8 +89,7 @@ def map_exactly(
     `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try;
     `explain`: say what makes mappings invalid where none is valid.
     """
-    if budget is not None and budget.seconds is not None:
-        _get_ready(spaces[0])
+    get_ready(spaces[0].encoded, spaces[0].imperfect)
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
     solved = _best_of([*_perfect(spaces[:1]), *spaces], aim)
@@ -130,16 +130,6 @@ def map_exactly(
         imperfect=tuple(sorted(spaces[0].imperfect)),
         padded=padded,
     )
-
-
-def _get_ready(space: MapSpace) -> None:
-    """Solve a tiny problem: if the kernels must be compiled, that is not part of a budget of seconds."""
-    einsum = space.encoded.einsum
-    tiny = replace(einsum, dims={dim: min(bound, 2) for dim, bound in einsum.dims.items()}, unpadded=None)
-    encoded = encode(space.encoded.architecture, tiny)
-    for ragged in {frozenset[str](), space.imperfect}:
-        with suppress(NoValidMapping):
-            Solver(MapSpace(encoded, imperfect=ragged)).search()
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,8 +412,7 @@ def front_of(
     `explain`: say what makes mappings invalid where none is valid.
     """
     parsed = _parse_columns(columns, space.encoded.architecture)
-    if budget is not None and budget.seconds is not None:
-        _get_ready(space)
+    get_ready(space.encoded, space.imperfect)
     watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
