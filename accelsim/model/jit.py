@@ -25,6 +25,7 @@ _KERNELS = (
     "search/exact/found_kernel.py",
     "search/exact/remainders_kernel.py",
     "search/exact/node_kernel.py",
+    "search/exact/halves_kernel.py",
     "search/exact/branch_kernel.py",
     "population/listing_kernel.py",
 )

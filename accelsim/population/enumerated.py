@@ -22,6 +22,7 @@ from accelsim.population.result import Fewest, Near, NearPeak
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Nest, Step
 from accelsim.result import Result
+from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.solve import Solver
 from accelsim.search.strategy import Budget
@@ -86,16 +87,14 @@ class Clock:
 def near(space: MapSpace, lowest: float, clock: Clock, cores: int) -> tuple[Near, ...]:
     """Count mappings close to the lowest energy."""
     deadline = clock.deadline("near")
-    solver = Solver(space, every=True, alike=True, workers=cores)
+    counter = Counter(space, workers=cores)
     found: list[Near] = []
     for share in NEAR:
-        limit = lowest * (1.0 + share) * (1.0 + SURE)
         if found and not found[-1].complete:
             found.append(Near(share, found[-1].mappings, complete=False))
             continue
-        outcome = solver.search(kind=WITHIN, limit=limit, deadline=deadline)
-        mappings = max(int(outcome.found.tally[2]), found[-1].mappings if found else 0)
-        found.append(Near(share, mappings, clock.note(outcome.stop)))
+        mappings, stop = counter.count_up_to(lowest * (1.0 + share) * (1.0 + SURE), deadline)
+        found.append(Near(share, max(mappings, found[-1].mappings if found else 0), clock.note(stop)))
     return tuple(found)
 
 
@@ -122,7 +121,7 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     best = solver.search(deadline=deadline)
     starts = [least.mapping(few.found, i) for i in np.flatnonzero(few.found.value <= words).tolist()]
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
-    reached, leaves, stop = Solver(outer, every=True, alike=True).count_settled(words, deadline)
+    reached, leaves, stop = Counter(outer).count_settled(words, deadline)
     inside = count_inside(nest)
     mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
     _, worst = largest(space, [start, *starts], ENERGY, most_words=words)
@@ -234,7 +233,7 @@ def _count_fast(busy: Nest, spatial: int, most: int, enough: int, clock: Clock, 
         return spatial, True
     outside = _units_outside(busy, enough) if plain and not c.limited[1:].any() and not c.bandwidth[0, 1:].any() else ()
     if outside:
-        solver = Solver(MapSpace(words_alone(space.encoded), space.constraints), every=True, alike=True)
+        solver = Counter(MapSpace(words_alone(space.encoded), space.constraints))
         solver.limit_cycles(most)
         words = int(most * c.bandwidth[0, 0, 0] // c.bandwidth[0, 0, 1])
         reached, leaves, stop = solver.count_settled(words, deadline)
@@ -245,11 +244,11 @@ def _count_fast(busy: Nest, spatial: int, most: int, enough: int, clock: Clock, 
             mappings += int(reached[lv, shape]) * ways
         return mappings, clock.note(stop)
     try:
-        solver = Solver(space, cycles=True, every=True, alike=True, workers=cores, deadline=deadline)
+        search = Solver(space, cycles=True, every=True, alike=True, workers=cores, deadline=deadline)
     except TimeoutError:
         return 0, clock.note("timeout")
-    solver.limit_cycles(most)
-    outcome = solver.search(kind=WITHIN, power=(0.0, 1.0), limit=float(most), deadline=deadline)
+    search.limit_cycles(most)
+    outcome = search.search(kind=WITHIN, power=(0.0, 1.0), limit=float(most), deadline=deadline)
     return int(outcome.found.tally[2]), clock.note(outcome.stop)
 
 

@@ -19,6 +19,7 @@ from accelsim.search.exact.found_kernel import (
     CYCLES,
     ENERGY,
     FRONT,
+    HALF,
     SURE,
     WORDS,
     Found,
@@ -28,6 +29,7 @@ from accelsim.search.exact.found_kernel import (
     enter,
     value_of,
 )
+from accelsim.search.exact.halves_kernel import Halves, Notes, count_whole, note_halves, take_up
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -229,8 +231,10 @@ def next_block(
                 if not next_mid(shapes, g, path, level, path.cursor[level, BEGUN] == 0):
                     return False
                 path.cursor[level, BEGUN] = 1
-            mask = lay_bounds(shapes, path, level)
             path.mix[0], path.mix_weight[0] = g.still[level], 1.0
+            if level > 0 and not _next_affordable(c, shapes, g, goal, found, path, s, level):
+                return False
+            mask = lay_bounds(shapes, path, level)
             found.tally[0] += 1
             least = _bound(c, shapes, g, goal, found, path, s, level, AROUND, shape_of(shapes, path.mid[level]), ONE)
             if not _passes(goal, found, least):
@@ -258,6 +262,27 @@ def next_block(
         orders = g.every_orders if all_orders else g.orders
         if _passes(goal, found, _block_bound(c, shapes, g, goal, found, path, s, level, row, orders)):
             return True
+
+
+@internal
+def _next_affordable(
+    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
+) -> bool:
+    """From the shape around the network of a level go to the first that the table alone does not rule out, if any.
+
+    Only where energy is all that matters; elsewhere the shape stays.
+    """
+    if not goal.energy_only[0] or g.spreads[level] > 1:
+        return True
+    settled = path.energy[level] - _counted_off(c, g, path, s, level, OF_ENERGY)
+    while True:
+        first = g.around[level] + shape_of(shapes, path.mid[level])
+        energy = settled + _mixed(g, path, g.values, level, AROUND, first, ONE)
+        if _passes(goal, found, value_of(goal, energy, 0.0) if energy < np.inf else energy):
+            return True
+        found.tally[0] += 1
+        if not next_mid(shapes, g, path, level, False):
+            return False
 
 
 @internal
@@ -378,7 +403,8 @@ def next_spread(
             return True
         place(c, g, path, level + 1)
         pieces = mix_statuses(c, shapes, g, path, s, level, WITHIN_TILE)
-        if _passes(goal, found, _bound(c, shapes, g, goal, found, path, s, level + 1, WITHIN_TILE, shape, pieces)):
+        path.least[0] = _bound(c, shapes, g, goal, found, path, s, level + 1, WITHIN_TILE, shape, pieces)
+        if _passes(goal, found, path.least[0]):
             return True
 
 
@@ -392,6 +418,8 @@ def _settle(
     path: Path,
     s: Detail,
     full: Detail,
+    halves: Halves,
+    notes: Notes,
     ragged: Bools | None,
 ) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
@@ -409,9 +437,12 @@ def _settle(
     without_leak = energy
     for lv in range(levels):
         without_leak -= c.leak[lv] * float(cycles) * float(full.level[lv, USED])
-    parts = path.energy[levels] - g.start[0] + g.macs[0] * c.mac[0]
+    parts = path.energy[levels] + notes.shift[0] - g.start[0] + g.macs[0] * c.mac[0]
     if abs(without_leak - parts) > 1e-9 * abs(energy) and ragged is None:
         found.tally[3] += 1
+    if goal.kind[0] == HALF:
+        count_whole(path, halves, notes, energy, path.ways[levels])
+        return
     words, held = 0, 0
     for t in range(c.whole.shape[0]):
         words += (full.at[0, t, READS] + full.at[0, t, READS + 1] + full.at[0, t, READS + 2]) * c.word_parts[
@@ -438,6 +469,28 @@ def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int)
             return False
     found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level]
     return True
+
+
+@internal
+def _goes_in(
+    c: Constants,
+    shapes: Shapes,
+    goal: Goal,
+    found: Found,
+    path: Path,
+    s: Detail,
+    halves: Halves,
+    notes: Notes,
+    level: int,
+) -> bool:
+    """Whether to look through what lies inside a tile of a level."""
+    if goal.kind[0] == COUNT:
+        return not _settled(c, shapes, found, path, level)
+    if notes.level[0] != level:
+        return True
+    if not note_halves(c, shapes, path, s, halves, notes, path.least[0], goal.limit[0] * (1.0 + SURE)):
+        found.tally[4] = 1
+    return False
 
 
 @internal
@@ -497,6 +550,44 @@ def _ends(goal: Goal, found: Found, stop: Ints) -> bool:
     return bool(stop[0] != 0 or found.tally[0] > stop[1] or found.tally[4] != 0 or found_any)
 
 
+@internal
+def _look_inside(
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    goal: Goal,
+    found: Found,
+    path: Path,
+    s: Detail,
+    full: Detail,
+    stop: Ints,
+    halves: Halves,
+    notes: Notes,
+    top: int,
+    ragged: Bools | None,
+) -> bool:
+    """Look through everything inside a tile of level `top`; False if that ended early."""
+    levels, level, phase = c.fanout.shape[0], top, TIME
+    while level >= top and not _ends(goal, found, stop):
+        if phase == TIME:
+            if next_block(c, shapes, g, goal, found, path, s, level):
+                phase = SPACE
+                path.cursor[level, GROUP], path.cursor[level, CHOICE] = -1, LAST
+                path.cursor[level, OPTION], path.cursor[level, OPTION_END] = 0, 0
+            else:
+                level -= 1
+                phase = SPACE
+        elif not next_spread(c, shapes, g, goal, found, path, s, level, ragged):
+            phase = TIME
+        elif level == levels - 1:
+            _settle(c, shapes, g, goal, found, path, s, full, halves, notes, ragged)
+        elif _goes_in(c, shapes, goal, found, path, s, halves, notes, level + 1):
+            level += 1
+            phase = TIME
+            path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0
+    return bool(level < top)
+
+
 @jit
 def explore(
     c: Constants,
@@ -510,6 +601,8 @@ def explore(
     begin: Ints,
     bounds: Floats,
     stop: Ints,
+    halves: Halves,
+    notes: Notes,
     ragged: Bools | None,
 ) -> None:
     """Look through everything inside some shapes around the outermost network.
@@ -522,10 +615,14 @@ def explore(
         Their bounds.
     stop : int64[2]
         The first ends it when not 0, the second after so many nodes.
+    halves : Halves
+        What HALF begins with: the outermost tile.
+    notes : Notes
+        What it comes to, or that it is not what is looked for.
     ragged : bool[D], or None
         Dimensions that may leave remainders; None: no dimension, and then what is only for these is not compiled.
     """
-    levels, dims = c.fanout.shape[0], shapes.sizes.shape[0]
+    dims = shapes.sizes.shape[0]
     begin_root(c, g, path, s)
     for root in range(begin.shape[0]):
         if _ends(goal, found, stop):
@@ -538,24 +635,36 @@ def explore(
             path.mid[0, d] = rest // shapes.stride[d]
             rest -= path.mid[0, d] * shapes.stride[d]
         path.cursor[0, ORDER], path.cursor[0, BEGUN] = -1, 0
-        level, phase = ROOT, TIME
-        while level >= 0:
-            if _ends(goal, found, stop):
-                found.open[0] = min(found.open[0], bounds[root])
-                break
-            if phase == TIME:
-                if next_block(c, shapes, g, goal, found, path, s, level):
-                    phase = SPACE
-                    path.cursor[level, GROUP], path.cursor[level, CHOICE] = -1, LAST
-                    path.cursor[level, OPTION], path.cursor[level, OPTION_END] = 0, 0
-                else:
-                    level -= 1
-                    phase = SPACE
-            elif not next_spread(c, shapes, g, goal, found, path, s, level, ragged):
-                phase = TIME
-            elif level == levels - 1:
-                _settle(c, shapes, g, goal, found, path, s, full, ragged)
-            elif goal.kind[0] != COUNT or not _settled(c, shapes, found, path, level + 1):
-                level += 1
-                phase = TIME
-                path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0
+        if not _look_inside(c, shapes, g, goal, found, path, s, full, stop, halves, notes, ROOT, ragged):
+            found.open[0] = min(found.open[0], bounds[root])
+
+
+@jit
+def go_on(
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    goal: Goal,
+    found: Found,
+    path: Path,
+    s: Detail,
+    full: Detail,
+    begin: Ints,
+    stop: Ints,
+    halves: Halves,
+    notes: Notes,
+) -> None:
+    """Go on with some states of outer halves to the tiles of the next level, or to whole mappings.
+
+    Parameters
+    ----------
+    begin : int64[*]
+        The states.
+    """
+    for state in begin:
+        if _ends(goal, found, stop):
+            break
+        take_up(path, halves, notes, state)
+        level = notes.level[0] - 1
+        path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0
+        _look_inside(c, shapes, g, goal, found, path, s, full, stop, halves, notes, level, None)

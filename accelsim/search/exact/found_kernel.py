@@ -15,14 +15,15 @@ from accelsim.model.jit import inline, internal
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
 ENERGY, CYCLES, WORDS, CAPACITY = range(4)
-BEST, WITHIN, FRONT, ANY, COUNT = range(5)
+BEST, WITHIN, FRONT, ANY, COUNT, HALF = range(6)
 
 
 class Goal(NamedTuple):
     """What is asked for.
 
-    kind : int64[1], BEST, WITHIN, FRONT, ANY, which ends with the first mapping found, or COUNT, which goes no further
-    in than the words at the outermost level depend on; power : float64[2], of
+    kind : int64[1], BEST, WITHIN, FRONT, ANY, which ends with the first mapping found, COUNT, which goes no further
+    in than the words at the outermost level depend on, or HALF, which goes from one level to the next and notes what
+    it comes to; power : float64[2], of
     energy and cycles; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1],
     nothing above is looked for; energy_only : bool[1], cycles do not matter; floor : float64[2], energy and cycles
     that no mapping falls below.

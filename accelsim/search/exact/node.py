@@ -92,7 +92,8 @@ class Path(NamedTuple):
     piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping;
     column : float64[4], what counts of it or at least of all its completions;
     free : bool[L, D], temporal loops that are stepped through, where words are counted with remainders; span :
-    int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1], for how many mappings it stands.
+    int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1], for how many mappings it stands;
+    least : float64[1], bound of the tile that was looked at last.
     """
 
     mapping: Batch
@@ -122,3 +123,4 @@ class Path(NamedTuple):
     free: Bools
     span: Ints
     ways: Ints
+    least: Floats

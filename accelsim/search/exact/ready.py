@@ -8,6 +8,7 @@ from dataclasses import replace
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Encoded, encode
+from accelsim.search.exact.count import Counter
 from accelsim.search.exact.solve import Solver
 
 _DONE: set[bool] = set()
@@ -34,5 +35,8 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None
         with suppress(NoValidMapping):
             Solver(space, cycles=True).search()
             if not dims:
-                Solver(space, every=True, alike=True).count_settled(0, None)
+                counter = Counter(space)
+                if counter.by_state:
+                    counter.count_within([1e30])
+                counter.count_settled(0, None)
         _DONE.add(bool(dims))

@@ -20,8 +20,9 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
 from accelsim.search.exact.bounds import least_energies, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.found_kernel import ANY, BEST, COUNT, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
+from accelsim.search.exact.found_kernel import ANY, BEST, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
 from accelsim.search.exact.guide import make_guide, with_mixed
+from accelsim.search.exact.halves import NO_HALVES, NO_NOTES
 from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
@@ -202,6 +203,7 @@ class Solver:
             free=np.zeros((levels, dims), np.bool_),
             span=np.ones((levels + 1, dims), np.int64),
             ways=np.ones(levels + 1, np.int64),
+            least=np.zeros(1),
         )
 
     def search(
@@ -367,36 +369,6 @@ class Solver:
         """Look only at mappings with at most so many storage words at the outermost level from now on."""
         self.guide = self.guide._replace(most_words=np.array([words], np.int64))
 
-    def count_settled(self, words: int, deadline: float | None) -> tuple[Ints, int, str]:
-        """Count the ways to have at most so many words at the outermost level, where that is settled.
-
-        Returns
-        -------
-        reached : int64[L, S]
-            How many ways lead to each tile of each level from the outside.
-        leaves : int
-            Whole mappings, where the words are settled no earlier.
-        stop : str
-            As in `Outcome`.
-        """
-        self.stop[:] = 0, NO_END
-        self.limit_words(words)
-        encoded, shapes = self.space.encoded, self.grid.shapes
-        goal = make_goal(COUNT, (1.0, 0.0), (0, 1), 0, energy_only=True)
-        total = make_found(self.space, 1)._replace(
-            reached=np.zeros((len(encoded.architecture.levels), shapes.total), np.int64)
-        )
-        begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
-        many = root_bounds(
-            encoded.constants, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values
-        )
-        goal.limit[0] = float(words)
-        with ThreadPoolExecutor(1) as pool:
-            job = pool.submit(self._explore, goal, total, begin[:many], values[:many])
-            stop = self._await([job], deadline, None)
-            job.result()
-        return total.reached, int(total.tally[2]), stop or "exhausted"
-
     def join(self, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
         """Put together what two searches found, without what is dominated."""
         goal = make_goal(FRONT, (1.0, 1.0), columns, level)
@@ -492,6 +464,8 @@ class Solver:
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,
+            NO_HALVES,
+            NO_NOTES,
             self.grid.shapes.ragged if self.grid.shapes.ragged.any() else None,
         )
 

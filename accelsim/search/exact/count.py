@@ -1,0 +1,204 @@
+"""Count mappings without listing them: those with the fewest outer words, and those whose energy is within limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import Floats, Ints
+from accelsim.search.exact.branch_kernel import explore, go_on
+from accelsim.search.exact.found_kernel import COUNT, HALF, SURE, WITHIN, Found, Goal
+from accelsim.search.exact.halves import Live, make_live, make_notes, outermost, put_together
+from accelsim.search.exact.halves_kernel import Halves, Notes
+from accelsim.search.exact.solve import NO_END, Solver, make_found, make_goal
+
+PIECES = 8
+"""Parts of a count, which the workers take in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Mappings whose energy does not exceed some limits.
+
+    Attributes
+    ----------
+    mappings : tuple of int
+        For each limit; zeros if the count was stopped.
+    stop : str
+        `exhausted`, `timeout`, `interrupted`, or `memory` if there were too many outer halves.
+    nodes, leaves : int
+        Partial mappings bounded, and whole mappings evaluated.
+    halves, states : int
+        Outer halves of all levels, and how many of them the inside can tell apart.
+    mismatches : int
+        Mappings whose energy is not the sum of its parts; 0, or the model contradicts itself.
+    """
+
+    mappings: tuple[int, ...]
+    stop: str
+    nodes: int
+    leaves: int
+    halves: int
+    states: int
+    mismatches: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a step from one level to the next, which a thread takes."""
+
+    live: Live
+    notes: Notes
+    found: Found
+
+
+class Counter(Solver):
+    """Counts mappings of one map space; of orders that cost the same it looks at one.
+
+    Parameters
+    ----------
+    space : MapSpace
+    workers : int
+    """
+
+    def __init__(self, space: MapSpace, *, workers: int = 1) -> None:
+        super().__init__(space, every=True, alike=True, workers=workers)
+
+    @property
+    def by_state(self) -> bool:
+        """Whether what the inside of a tile costs depends on its state alone, so that `count_within` can count.
+
+        Not where levels leak, which depends on cycles; nor where cycles are limited, partial sums wider, the output a
+        window, or remainders allowed.
+        """
+        c = self.space.encoded.constants
+        plain = not (c.leak.any() or c.two_widths[0] or c.windowed[c.output[0]] or self.grid.shapes.ragged.any())
+        return bool(plain and not self._cycles_limited())
+
+    def count_within(self, limits: Sequence[float], deadline: float | None = None) -> Counted:
+        """Count the mappings whose energy does not exceed some limits, level by level from the outside in.
+
+        Parameters
+        ----------
+        limits : float[Q]
+            Ascending [pJ].
+        deadline : float, optional
+            When to stop, by `time.monotonic`.
+
+        Raises
+        ------
+        ValueError
+            If the space is none that can be counted by states; see `by_state`.
+        """
+        if not self.by_state:
+            raise ValueError("what the inside of a tile costs depends on more than its state here")
+        halves, many, stop = outermost(float(self.guide.start[0])), np.zeros(2, np.int64), ""
+        tally, mappings = np.zeros(4, np.int64), np.zeros(len(limits), np.int64)
+        levels = len(self.space.encoded.architecture.levels)
+        for level in range(1, levels + 1):
+            parts = self._parts(level, limits)
+            jobs = self._jobs(parts, _goal(HALF, limits[-1]), halves, level)
+            stop = self._run(jobs, deadline)
+            tally += np.sum([part.found.tally[:4] for part in parts], axis=0)
+            if not stop and any(part.found.tally[4] for part in parts):
+                stop = "memory"
+            if stop or not any(part.notes.many[0] for part in parts):
+                break
+            halves = put_together([part.notes for part in parts], limits[-1])
+            many += len(halves.energy), len(halves.own)
+        if not stop:
+            mappings = np.sum([part.notes.mappings for part in parts], axis=0)
+        return Counted(
+            tuple(mappings.tolist()), stop or "exhausted", int(tally[0]), int(tally[1]), int(many[0]), int(many[1]),
+            int(tally[3]),
+        )  # fmt: skip
+
+    def count_up_to(self, limit: float, deadline: float | None = None) -> tuple[int, str]:
+        """Count the mappings whose energy does not exceed a limit [pJ], by states or one by one.
+
+        Returns
+        -------
+        mappings : int
+            At least so many if the count was stopped.
+        stop : str
+            As in `Outcome`.
+        """
+        if self.by_state:
+            counted = self.count_within([limit * (1.0 + SURE)], deadline)
+            if counted.stop != "memory":
+                return counted.mappings[0], counted.stop
+        outcome = self.search(kind=WITHIN, limit=limit, deadline=deadline)
+        return int(outcome.found.tally[2]), outcome.stop
+
+    def count_settled(self, words: int, deadline: float | None) -> tuple[Ints, int, str]:
+        """Count the ways to have at most so many words at the outermost level, where that is settled.
+
+        Returns
+        -------
+        reached : int64[L, S]
+            How many ways lead to each tile of each level from the outside.
+        leaves : int
+            Whole mappings, where the words are settled no earlier.
+        stop : str
+            As in `Outcome`.
+        """
+        self.limit_words(words)
+        levels, shapes = len(self.space.encoded.architecture.levels), self.grid.shapes.total
+        total = make_found(self.space, 1)._replace(reached=np.zeros((levels, shapes), np.int64))
+        roots = self._within(math.inf)
+        stop = self._run([partial(self._explore, _goal(COUNT, float(words)), total, *roots)], deadline)
+        return total.reached, int(total.tally[2]), stop or "exhausted"
+
+    def _within(self, limit: float) -> tuple[Ints, Floats]:
+        """Shapes around the outermost network within a limit, and their bounds."""
+        begin, bounds = self._roots(_goal(HALF, limit), make_found(self.space, 1))
+        inside = int(np.searchsorted(bounds, limit * (1.0 + SURE), side="right"))
+        return begin[:inside], bounds[:inside]
+
+    def _parts(self, level: int, limits: Sequence[float]) -> list[_Part]:
+        """Parts of the step to the tiles of a level."""
+        parts = []
+        for _ in range(PIECES):
+            live = make_live(self._path(), make_detail(self.space.encoded))
+            parts.append(_Part(live, make_notes(level, live, limits), make_found(self.space, 1)))
+        return parts
+
+    def _jobs(self, parts: list[_Part], goal: Goal, halves: Halves, level: int) -> list[Callable[[], None]]:
+        """What the parts have to do."""
+        encoded, shapes = self.space.encoded, self.grid.shapes
+        states = np.arange(len(halves.own))
+        begin, bounds = self._within(goal.limit[0]) if level == 1 else (states, np.zeros(0))
+        jobs: list[Callable[[], None]] = []
+        for k, part in enumerate(parts):
+            mine = np.ascontiguousarray(begin[k::PIECES])
+            known = (encoded.constants, shapes, self.guide, goal, part.found, part.live.path, part.live.detail)
+            full, noted = make_detail(encoded), (halves, part.notes)
+            if level == 1:
+                jobs.append(partial(explore, *known, full, mine, bounds[k::PIECES].copy(), self.stop, *noted, None))
+            else:
+                jobs.append(partial(go_on, *known, full, mine, self.stop, *noted))
+        return jobs
+
+    def _run(self, jobs: Sequence[Callable[[], None]], deadline: float | None) -> str:
+        """Have the workers do what is to be done; returns why that was stopped, or nothing."""
+        self.stop[:] = 0, NO_END
+        with ThreadPoolExecutor(self.workers) as pool:
+            running = [pool.submit(job) for job in jobs]
+            stop = self._await(running, deadline, None)
+            for each in running:
+                each.result()
+        return stop
+
+
+def _goal(kind: int, limit: float) -> Goal:
+    """Energy alone, up to a limit [pJ]."""
+    goal = make_goal(kind, (1.0, 0.0), (0, 1), 0, energy_only=True)
+    goal.limit[0] = limit
+    return goal

@@ -1,0 +1,89 @@
+"""Counting by states against brute force: how many mappings have at most some energy.
+
+`ACCELSIM_COUNT_PROBLEMS`: how many random map spaces are looked at (default 120).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from accelsim import load_architecture, load_workload
+from accelsim.errors import NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.search.exact.count import Counter
+from accelsim.search.exact.found_kernel import SURE, WITHIN
+from tests.brute import truth
+from tests.test_moments import plain
+
+PROBLEMS = int(os.environ.get("ACCELSIM_COUNT_PROBLEMS", "120"))
+GROUPS, MOST = 4, 4000
+
+
+def without_leak(machine):
+    """The same machine, of which nothing leaks."""
+    entries = {key: entry for key, entry in machine.energy.entries.items() if key[2] != "leak"}
+    return replace(machine, energy=replace(machine.energy, entries=entries))
+
+
+def limits_of(energies):
+    """The lowest energy, what is close to it, and what more mappings have."""
+    lowest, middle, highest = energies.min(), float(np.median(energies)), energies.max()
+    return [share * (1.0 + SURE) ** 2 for share in sorted([lowest, lowest * 1.03, lowest * 1.2, middle, highest])]
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_count_within__equals_brute_force(group):
+    counted = shared = 0
+    for seed in range(group, PROBLEMS, GROUPS):
+        machine, einsum, constraints = plain(seed, MOST)
+        machine = without_leak(machine)
+        found = truth(machine, einsum, constraints, MOST)
+        try:
+            counter = Counter(MapSpace(found.encoded, constraints), workers=1)
+        except NoValidMapping:
+            continue
+        if not counter.by_state or not found.valid:
+            continue
+        limits = limits_of(found.energy_pj)
+        known = counter.count_within(limits)
+        assert known.stop == "exhausted"
+        assert known.mismatches == 0
+        assert list(known.mappings) == [int((found.energy_pj <= limit).sum()) for limit in limits], seed
+        counted += 1
+        shared += known.leaves < found.valid
+    assert counted > 0.5 * PROBLEMS / GROUPS
+    assert shared > 0.5 * counted
+
+
+@pytest.mark.parametrize("machine", ["two_level", "eyeriss", "nvdla_1024", "simba", "gpu_sm"])
+def test_count_within__counts_what_a_list_has(machine):
+    """A GEMM of many mappings: those within 2 % of the best, by states and one by one."""
+    space = MapSpace(encode(load_architecture(machine), load_workload("gemm").layers[0]))
+    counter = Counter(space)
+    lowest = float(counter.search().found.value[0])
+    limits = [lowest * (1.0 + share) * (1.0 + SURE) ** 2 for share in (0.0, 0.02)]
+    listed = [int(counter.search(kind=WITHIN, limit=limit / (1.0 + SURE)).found.tally[2]) for limit in limits]
+    assert list(counter.count_within(limits).mappings) == listed
+
+
+def test_count_within__stops_in_time_and_says_so():
+    space = MapSpace(encode(load_architecture("simba"), load_workload("conv").layers[0]))
+    counter = Counter(space)
+    lowest = float(counter.search().found.value[0])
+    counted = counter.count_within([lowest * 2.0], time.monotonic() + 0.2)
+    assert counted.stop == "timeout"
+    assert counted.mappings == (0,)
+
+
+def test_by_state__not_where_levels_leak():
+    machine = load_architecture("nvdla_28nm")
+    counter = Counter(MapSpace(encode(machine, load_workload("gemm").layers[0])))
+    assert not counter.by_state
+    with pytest.raises(ValueError, match="more than its state"):
+        counter.count_within([1.0])
