@@ -68,6 +68,16 @@ def test_scalesim__mistakes_are_told_with_their_lines(table, run):
     assert f"{path}:2: dataflow: expected one of os, ws, is, got 'xs'" in err
     assert f"{path}:3: array_cols: expected a whole number from 1, got '0'" in err
     assert f"{path}:3: M: expected a whole number from 1, got '5x'" in err
+    rows = "4,3,ws,a,5", "4,3,ws,a,5,4,8,55,0,80,32,40,1"
+    with pytest.raises(AccelsimError, match=r":2: expected 12 cells, as in line 1, got 5\n.*:3: .* got 13"):
+        read_cases(table(*rows))
+    with pytest.raises(AccelsimError, match=r"cases\.csv:2: gemm on 4x3: counts could pass"):
+        scalesim_study([table("4,3,ws,a,1e15,1e15,1e15,55,0,80,32,40")])
+
+
+def test_scalesim__blanks_behind_commas_are_none_of_the_cells(table):
+    (case,) = read_cases(table("4, 3, ws, a, 5, 4, 8, 55, 0, 80, 32, 40", columns=COLUMNS.replace(",", ", ")))
+    assert (case.dataflow, case.columns, case.bounds) == ("ws", 3, {"M": 5, "N": 4, "K": 8})
 
 
 def test_scalesim__a_table_without_cases_is_refused(table, tmp_path):
