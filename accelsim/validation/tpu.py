@@ -187,9 +187,16 @@ def _application(each: Application, result: Result, machine: Architecture, publi
     in_time, counted = 1 - other if waits else each.active / 100, published["peak_tops"] * each.used / 100
     rates = {MATRIX: ours, ALL: ours * (1 - other), USED: ours * in_time * each.used / each.active, COUNTERS: counted}
     rates |= {f"{COUNTERS}, {HALF_SPEED}": counted / 2} if halved else {}
+    stalls = (
+        f"stalls for RAW dependences in {each.raw_stall:g} % of the cycles and for input in {each.input_stall:g} %, "
+        "which overlap with the shares counted here"
+    )
     found = [
         _figure(each.name, "roofline", "TOPS", roof, ours),
-        *(Figure(each.name, "measured", "TOPS", each.tops, rate, None, variant) for variant, rate in rates.items()),
+        *(
+            Figure(each.name, "measured", "TOPS", each.tops, rate, None, variant, stalls if variant == USED else "")
+            for variant, rate in rates.items()
+        ),
         _figure(each.name, "waits for weights", "", int(each.weight_stall > 50 * each.matrix), int(waits), 0.0),
     ]
     if waits:
