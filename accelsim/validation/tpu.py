@@ -25,6 +25,7 @@ EIGHT_BIT = {"bits": "8", "word": "8 bit"}
 WEIGHTS = 2048
 """Rows and columns of the weights that stand for an application's: whole tiles, as many as MLP0 has in a layer."""
 _TOLERANCE = 0.1
+"""How far ours may be from the published figure, relative to it, before a reason is asked for: an aim of ours."""
 MATRIX, ALL, USED, COUNTERS = "matrix", "all", "all, used", "its counters"
 """Ours as it is; with the cycles besides matrix operations that the paper counted; with all cycles in which the array
 is not active for a reason that the layer here has not, and the MACs without work in those in which it is; and no number
