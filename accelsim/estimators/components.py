@@ -206,6 +206,6 @@ def _length(part: Part) -> float:
 def _number(part: Part, name: str) -> float:
     text = part.attributes.get(name, "")
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
-        what = f"{name}: expected a number, got '{text}'" if text else f"'{name}' is missing"
+        what = f"{name}: expected a number from 0 on, got '{text}'" if text else f"'{name}' is missing"
         raise NoEstimateError(what, f"write `attributes: {{{name}: 2}}`")
     return float(text)
