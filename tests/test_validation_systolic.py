@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from accelsim.errors import AccelsimError
 from accelsim.validation.scalesim import read_cases, scalesim_study
 from accelsim.validation.tpu import run_layer, tpu, tpu_study
 
+GOLDEN = Path(__file__).parent / "golden"
 COLUMNS = (
     "array_rows,array_cols,dataflow,layer,M,N,K,total_cycles,stall_cycles,"
     "sram_ifmap_reads,sram_filter_reads,sram_ofmap_writes"
@@ -33,6 +36,19 @@ def test_scalesim__all_cases_are_equal(shared):
     study = scalesim_study([path])
 
     assert len(study.figures) >= 4 * 702
+    assert not study.wrong
+
+
+def test_scalesim__awkward_arrays_are_equal():
+    """SCALE-Sim 3.0.0 on arrays that are no squares.
+
+    g3: a GEMM of 45 x 1 x 29. c2: 13 filters of 3 x 5 over two channels of 11 x 7 at stride 2.
+    """
+    cases = read_cases(GOLDEN / "scalesim.csv")
+    assert {(case.rows, case.columns) for case in cases} == {(5, 13), (13, 5), (1, 9), (24, 7), (3, 40), (17, 1)}
+    assert {case.dataflow for case in cases} == {"os", "ws", "is"}
+    study = scalesim_study([GOLDEN / "scalesim.csv"])
+    assert len(study.figures) == 4 * len(cases) == 144
     assert not study.wrong
 
 
