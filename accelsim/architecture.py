@@ -237,6 +237,8 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
     technology = top.value("technology", "")
     clock_hz = top.value("clock", Fraction(0)) or None
     estimator = read_estimator(top.get("energy_table"), Path(path), problems)
+    if ("technology" in top and not technology) or ("clock" in top and not clock_hz):
+        estimator = None  # what cannot be read is reported already, and is not missing
     machine = _Machine(clock_hz, technology, estimator, "energy_table" in top, {}, {})
     levels = _levels(top, machine)
     compute = Compute()

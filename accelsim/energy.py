@@ -338,12 +338,13 @@ def read_component(part: Fields, estimator: Estimator | None, as_part: Part) -> 
     component = part.get("class")
     if estimator is None or not isinstance(component, ScalarNode):
         return Found(own, area)
+    before = len(part.problems)
     attributes: dict[str, str] = part.value("attributes", {})
+    technology = part.value("technology", as_part.technology)
+    if len(part.problems) > before:
+        return Found(own, area)
     asked = replace(
-        as_part,
-        component=component.text,
-        technology=part.value("technology", as_part.technology),
-        attributes={**_own_attributes(part), **attributes},
+        as_part, component=component.text, technology=technology, attributes={**_own_attributes(part), **attributes}
     )
     given = {action for _, action in own}
     if "write" in given:  # an update is as the write that stands beside it, not as the table's update

@@ -131,8 +131,8 @@ class Explanation:
 
     `ranks` holds what each rank of each tensor is, such as `h` and `P + R`; `totals` has a row for each level and
     tensor with `counted` and `formula`: tile, reads, fills and updates in words of one instance, the busiest one, and
-    the last three of all instances together. `computing` and `fills` are cycles of the run without overlap, transfer by
-    transfer; the result's are by formula, and of the busiest instance alone where loops leave remainders.
+    the last three of all instances together. `computing_cycles` and `fills` are cycles of the run without overlap,
+    transfer by transfer; the result's are by formula, and of the busiest instance alone where loops leave remainders.
     """
 
     result: Result
@@ -141,7 +141,7 @@ class Explanation:
     compute: tuple[ComputeWalk, ...]
     compute_steps: int
     totals: tuple[dict[str, Any], ...]
-    computing: int
+    computing_cycles: int
     fills: tuple[LevelFills, ...]
     same: bool
 
@@ -195,10 +195,10 @@ def explain(
         compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
-        computing=computing,
+        computing_cycles=computing,
         fills=fills,
         same=_same(architecture, einsum, result, counts, totals)
-        and computing == result.computing
+        and computing == result.computing_cycles
         and (fills == result.fills or result.ragged),
     )
 
@@ -416,7 +416,7 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         "compute": [asdict(walk) for walk in explanation.compute],
         "totals": [dict(row) for row in explanation.totals],
         "fills": [asdict(each) for each in explanation.fills],
-        "computing_cycles": explanation.computing,
+        "computing_cycles": explanation.computing_cycles,
         "closed_formula_is_the_same": explanation.same,
     }
 

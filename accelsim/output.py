@@ -127,7 +127,7 @@ def result_json(result: Result) -> dict[str, Any]:
         },
         "ramps": [asdict(ramp) for ramp in result.ramps],
         "fills": [asdict(each) for each in result.fills],
-        "computing_cycles": result.computing,
+        "computing_cycles": result.computing_cycles,
         "bursts": [asdict(each) for each in result.bursts],
         "cycles_without_overlap": result.cycles_without_overlap,
         "levels": [asdict(level) for level in result.levels],

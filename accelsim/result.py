@@ -234,7 +234,7 @@ class Result:
         The largest of every level's cycles, and of compute cycles with ramps.
     fills : tuple of LevelFills
         Of each level but the outermost; `cycles` has them overlap.
-    computing : int
+    computing_cycles : int
         Cycles of compute units with ramps, or of the ports that they ask for operands, if these take longer.
     bursts : tuple of TensorBursts
         Where the outermost level has a burst and no loop leaves a remainder.
@@ -261,7 +261,7 @@ class Result:
     networks: tuple[TensorOnNetwork, ...]
     ramps: tuple[Ramp, ...] = ()
     fills: tuple[LevelFills, ...] = ()
-    computing: int = 0
+    computing_cycles: int = 0
     bursts: tuple[TensorBursts, ...] = ()
 
     @property
@@ -325,7 +325,7 @@ class Result:
     def cycles_without_overlap(self) -> int:
         """Cycles if computing and the fills and drains of levels that are not double-buffered wait for each other."""
         waiting = sum(each.fills + each.drains for each in self.fills if not each.double_buffered)
-        return max(self.cycles, self.computing + waiting)
+        return max(self.cycles, self.computing_cycles + waiting)
 
     @property
     def bottleneck(self) -> str:

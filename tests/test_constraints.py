@@ -185,6 +185,7 @@ def test_network__is_refused_before_its_first_layer_is_searched(tmp_path, capsys
 
 MEANT_FOR = {
     "nvdla_1024_sample": ("nvdla_1024", "conv"),
+    "nvdla_cvsram_direct": ("nvdla_cvsram", "conv"),
     "nvdla_direct": ("nvdla", "conv"),
     "nvdla_image": ("nvdla", "strided"),
     "nvdla_winograd": ("nvdla_large", REPOSITORY / "tests" / "winograd.yaml"),

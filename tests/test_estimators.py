@@ -125,7 +125,7 @@ def test_area__given_at_a_component_goes_before(machine):
         ({"glb": "fanout: {x: 2}"}, "no energy for 'transfer' here"),
         ({"glb": "fanout: {x: 2, class: wire}"}, "levels[1].fanout.class: 'length' is missing"),
         ({"glb": "fanout: {x: 2, class: SRAM}"}, "the class 'SRAM' is none of a fanout; classes here: wire, network"),
-        ({"mac": ", attributes: {format: fp8}"}, "format 'fp8' is none of a intmac"),
+        ({"mac": ", attributes: {format: fp8}"}, "'fp8' is no format of the class 'intmac'; formats: int4 to int32"),
         ({"mac": ", attributes: {bits: 64}"}, "no published energy for the number format 'int64'"),
     ],
 )
@@ -141,6 +141,24 @@ def test_components__need_a_clock_for_leakage_unless_it_is_given(machine, tmp_pa
     (tmp_path / "m.yaml").write_text(text.replace("energy: {leak: 0 pJ, source: assumed}", ""))
     with pytest.raises(SpecError, match="leakage in a cycle needs the machine's clock"):
         load_architecture(tmp_path / "m.yaml")
+
+
+@pytest.mark.parametrize(("key", "wrong"), [("technology", "45 um"), ("clock", "0 MHz")])
+def test_components__what_cannot_be_read_is_not_missing_too(machine, tmp_path, key, wrong):
+    machine()
+    text = (tmp_path / "m.yaml").read_text()
+    given = next(line for line in text.splitlines() if key in line)
+    (tmp_path / "m.yaml").write_text(text.replace(given, f"  {key}: {wrong}"))
+    with pytest.raises(SpecError) as error:
+        load_architecture(tmp_path / "m.yaml")
+    assert [str(problem).split(": ")[1] for problem in error.value.problems] == [key]
+
+
+def test_accelergy__a_table_that_is_absent_is_told_where_it_is_named(machine, tmp_path):
+    assert refused(machine, table="{ert: none.yaml, art: nor.yaml}").splitlines() == [
+        f"{tmp_path}/m.yaml:5:23: energy_table.ert: none.yaml: no such file",
+        f"{tmp_path}/m.yaml:5:39: energy_table.art: nor.yaml: no such file",
+    ]
 
 
 def test_accelergy__takes_energies_and_areas_by_name(machine):
@@ -165,8 +183,11 @@ def test_accelergy__takes_energies_and_areas_by_name(machine):
 
 
 def test_accelergy__says_what_did_not_match(machine):
-    found = machine(table="{ert: ERT.yaml, rename: {MAC: system.chip.PE.mac}}")
-    assert found.energy_notes == ("ERT.yaml: not matched with any part of the machine: system.chip.noc",)
+    found = machine(table="{ert: ERT.yaml, rename: {MAC: system.chip.PE.mac, PE: GLB}}")
+    assert found.energy_notes == (
+        "ERT.yaml: not matched with any part of the machine: system.chip.noc",
+        "`rename`: no part of the machine is called PE",
+    )
     assert "ERT.yaml has no component 'MAC'; did you mean 'mac'?" in refused(machine, table="{ert: ERT.yaml}")
 
 
@@ -245,6 +266,25 @@ def test_hwcomponents__are_asked_in_their_units():
     assert compute.energies["*", "compute"].formula == "action multiply"
     wrong = models.find(Part("MAC", "m", "45 nm", {"action": "add"}, ("compute",), {}))
     assert "no action 'add', only read, write, multiply" in wrong.problems[0][0]
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        ("Can not find a model\nLogs:\n| SRAM:\n|  | Calling it\n|  | Exception: CACTI failed\n|  | Exception: again",
+         "'sram': Exception: CACTI failed"),
+        ("Component sram is not initialized.\n\tSRAM\n\tArgument for ['sram'] is missing: width.",
+         "'sram': Argument for ['sram'] is missing: width"),
+        ("\nComponent sram is unknown. Supported components: adc, adder", "'sram': Component sram is unknown"),
+        ("", "'sram': RuntimeError"),
+    ],
+)  # fmt: skip
+def test_hwcomponents__their_reason_is_passed_on(raised, told):
+    def get_model(component, attributes):
+        raise RuntimeError(raised)
+
+    ((what, _),) = Hwcomponents(get_model, "1.0").find(Part("GLB", "sram", "", {}, ("read",), {})).problems
+    assert what == f"hwcomponents has no figure for the class {told}"
 
 
 def test_hwcomponents__are_missed_with_a_hint(machine):

@@ -10,6 +10,8 @@ from fractions import Fraction
 
 import pytest
 
+from accelsim.architecture import load_architecture
+from accelsim.constraints import load_constraints
 from accelsim.errors import AccelsimError
 from accelsim.machines.nvdla import (
     Configuration,
@@ -22,6 +24,9 @@ from accelsim.machines.nvdla import (
     sheet_cycles,
     sheet_networks,
 )
+from accelsim.mapping import LevelMapping, Mapping
+from accelsim.model.evaluate import evaluate
+from accelsim.search.mapper import map_einsum
 from accelsim.validation import NoReferenceError, mapped_layers, nvdla_study
 from accelsim.validation.nvdla import configured_machine, layer_einsum, winograd_einsum
 from accelsim.workload import load_workload
@@ -214,6 +219,23 @@ def test_mapped__a_batch_shares_the_weights():
     """Of fc8: (4096 x 1000 + 16 x (4096 + 1000)) / 20 / 16."""
     (layer,) = mapped_layers(LARGE, only("AlexNet", "fc8"))
     assert layer.cycles == Fraction(math.ceil((4096 * 1000 + 16 * 5096) / 20), 16)
+
+
+def test_cvsram__passed_by_it_changes_nothing_and_used_it_saves_dram():
+    """With a small convolution buffer a layer reads much again, of which CVSRAM takes what fits."""
+    small, einsum = {"cbuf": "64 KiB"}, load_workload("conv", {"bits": "8"}).layers[0]
+    plain, beside = (load_architecture(name, small) for name in ("nvdla_28nm", "nvdla_cvsram"))
+    asked = [load_constraints(f"{name}_direct", machine, einsum)
+             for name, machine in (("nvdla", plain), ("nvdla_cvsram", beside))]  # fmt: skip
+    without, used = (map_einsum(m, einsum, constraints=c).best for m, c in zip((plain, beside), asked, strict=True))
+    outermost, *others = without.mapping.levels
+    passed = evaluate(beside, einsum, Mapping((outermost, LevelMapping("CVSRAM"), *others)))
+    leaks = next(level.leak_pj for level in passed.levels if level.level == "CVSRAM")
+    assert passed.cycles == without.cycles
+    assert passed.energy_pj - leaks == pytest.approx(without.energy_pj, rel=1e-12)
+    assert used.energy_pj < 0.6 * without.energy_pj
+    assert used.outer_words < without.outer_words / 2
+    assert beside.area_um2 > plain.area_um2
 
 
 def test_study__runs_without_reference_data(monkeypatch, tmp_path):

@@ -69,11 +69,13 @@ def test_validate__ends_with_1_if_a_figure_is_too_far_off(run, monkeypatch):
     monkeypatch.setitem(STUDIES, "timeloop", lambda paths: wrong)
     monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
     assert run("validate")[0] == 1
-    known = replace(wrong, figures=(replace(wrong.figures[0], why="the paper's table has a slip"),))
-    monkeypatch.setitem(STUDIES, "timeloop", lambda paths: known)
-    code, out, _ = run("validate")
-    assert code == 0
-    assert "the paper's table has a slip" in out
+    remark = replace(wrong.figures[0], why="the paper's table has a slip")
+    for explained in (False, True):
+        known = replace(wrong, figures=(replace(remark, explained=explained),))
+        monkeypatch.setitem(STUDIES, "timeloop", lambda paths, known=known: known)
+        code, out, _ = run("validate")
+        assert code == (0 if explained else 1)
+        assert "the paper's table has a slip" in out
 
 
 def test_validate__absent_records_are_named_not_fatal_unless_asked_for(run, monkeypatch, tmp_path):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from accelsim.errors import AccelsimError
 from accelsim.validation.scalesim import read_cases, scalesim_study
 from accelsim.validation.tpu import run_layer, tpu, tpu_study
 
+GOLDEN = Path(__file__).parent / "golden"
 COLUMNS = (
     "array_rows,array_cols,dataflow,layer,M,N,K,total_cycles,stall_cycles,"
     "sram_ifmap_reads,sram_filter_reads,sram_ofmap_writes"
@@ -33,6 +36,19 @@ def test_scalesim__all_cases_are_equal(shared):
     study = scalesim_study([path])
 
     assert len(study.figures) >= 4 * 702
+    assert not study.wrong
+
+
+def test_scalesim__awkward_arrays_are_equal():
+    """SCALE-Sim 3.0.0 on arrays that are no squares.
+
+    g3: a GEMM of 45 x 1 x 29. c2: 13 filters of 3 x 5 over two channels of 11 x 7 at stride 2.
+    """
+    cases = read_cases(GOLDEN / "scalesim.csv")
+    assert {(case.rows, case.columns) for case in cases} == {(5, 13), (13, 5), (1, 9), (24, 7), (3, 40), (17, 1)}
+    assert {case.dataflow for case in cases} == {"os", "ws", "is"}
+    study = scalesim_study([GOLDEN / "scalesim.csv"])
+    assert len(study.figures) == 4 * len(cases) == 144
     assert not study.wrong
 
 
@@ -68,6 +84,16 @@ def test_scalesim__mistakes_are_told_with_their_lines(table, run):
     assert f"{path}:2: dataflow: expected one of os, ws, is, got 'xs'" in err
     assert f"{path}:3: array_cols: expected a whole number from 1, got '0'" in err
     assert f"{path}:3: M: expected a whole number from 1, got '5x'" in err
+    rows = "4,3,ws,a,5", "4,3,ws,a,5,4,8,55,0,80,32,40,1"
+    with pytest.raises(AccelsimError, match=r":2: expected 12 cells, as in line 1, got 5\n.*:3: .* got 13"):
+        read_cases(table(*rows))
+    with pytest.raises(AccelsimError, match=r"cases\.csv:2: gemm on 4x3: counts could pass"):
+        scalesim_study([table("4,3,ws,a,1e15,1e15,1e15,55,0,80,32,40")])
+
+
+def test_scalesim__blanks_behind_commas_are_none_of_the_cells(table):
+    (case,) = read_cases(table("4, 3, ws, a, 5, 4, 8, 55, 0, 80, 32, 40", columns=COLUMNS.replace(",", ", ")))
+    assert (case.dataflow, case.columns, case.bounds) == ("ws", 3, {"M": 5, "N": 4, "K": 8})
 
 
 def test_scalesim__a_table_without_cases_is_refused(table, tmp_path):

@@ -18,6 +18,7 @@ SOURCE = "CACTI 7 (as in hwcomponents-cacti 1.0.40; RAM, one bank, one read-writ
 QUANTITIES = ("read_pJ", "write_pJ", "leak_mW", "area_mm2", "access_ns", "cycle_ns")
 AXES = ("node_nm", "size_KiB", "width_bit")
 LEAST_ROWS = 64
+"""Of a bank of the grid: CACTI was asked for none with fewer."""
 Place = tuple[float, float, float]
 """Node [nm], size [KiB], width of an access [bit]."""
 Grid = Mapping[Place, Mapping[str, float]]

@@ -36,8 +36,8 @@ def dram(kind: str, bits: int) -> Estimate:
     if not entries:
         kinds = dram_kinds()
         what = f"no published energy for the DRAM type '{kind}'" if kind else "'type' of the DRAM is missing"
-        hint = near_miss(kind, kinds) or f"types: {listed(kinds)}"
-        raise NoEstimateError(what, f"{hint}; or give `energy` with its source")
+        hint = near_miss(kind, kinds) or f"types: {listed(kinds)}."
+        raise NoEstimateError(what, f"{hint} Or give `energy` with its source")
     (entry,) = entries
     value = Value(entry.value * bits, f"{entry.value:g} pJ/bit x {bits} bit", entry.cited)
     none = Value(0.0, "0 mW beside the energy of a bit", NO_BACKGROUND)

@@ -72,4 +72,9 @@ def _accelergy(written: Fields, beside: Path) -> Estimator | None:
     rename: dict[str, str] = written.value("rename", {})
     if not ert:
         return None
+    absent = [(key, name) for key, name in (("ert", ert), ("art", art)) if name and not (beside.parent / name).exists()]
+    for key, name in absent:
+        written.problems.add(written.entries[key], f"{name}: no such file")
+    if absent:
+        return None
     return read_accelergy(beside.parent / ert, beside.parent / art if art else None, rename, written.problems)

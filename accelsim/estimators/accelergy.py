@@ -63,6 +63,7 @@ class Accelergy:
     areas: tuple[_Table, ...]
     rename: Mapping[str, str]
     matched: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
     complete: ClassVar[bool] = False
 
     @property
@@ -72,6 +73,7 @@ class Accelergy:
 
     def find(self, part: Part) -> Found:
         """Energies and area of the component of that name."""
+        self.asked.add(part.name)
         network = "transfer" in part.actions
         called = self.rename.get(part.name, part.component if network else part.name)
         try:
@@ -93,13 +95,17 @@ class Accelergy:
         if not part.actions:
             return Found()
         names = [table.name for table in self.tables]
-        hint = near_miss(called, names) or f"components there: {listed(dict.fromkeys(names))}"
-        return Found(problems=((f"{self.ert} has no component '{called}'", f"{hint}; or write `rename`"),))
+        hint = near_miss(called, names) or f"components there: {listed(dict.fromkeys(names))}."
+        return Found(problems=((f"{self.ert} has no component '{called}'", f"{hint} Or write `rename`"),))
 
     def notes(self) -> tuple[str, ...]:
-        """Components of the ERT that no part of the machine is called like."""
+        """Components of the ERT that no part of the machine is called like, and what `rename` says of no part."""
         rest = [table.place for table in self.tables if table.place not in self.matched]
-        return (f"{self.ert}: not matched with any part of the machine: {listed(rest)}",) if rest else ()
+        idle = [name for name in self.rename if name not in self.asked]
+        return (
+            *([f"{self.ert}: not matched with any part of the machine: {listed(rest)}"] if rest else ()),
+            *([f"`rename`: no part of the machine is called {listed(idle)}"] if idle else ()),
+        )
 
 
 def _bare(place: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from accelsim.components.arithmetic import adder, mac
+from accelsim.components.arithmetic import FLOATS, WIDTHS, adder, mac
 from accelsim.components.estimate import Estimate, NoEstimateError, Value
 from accelsim.components.memories import dram, register, register_file
 from accelsim.components.sram import sram
@@ -161,7 +161,8 @@ def _mac(part: Part) -> Estimate:
     kind, wide = ("int", "int32") if part.component == "intmac" else ("fp", "fp32")
     operand = part.attributes.get("format") or f"{kind}{_word(part, 'bits', '16')}"
     if not operand.startswith(kind) and not (kind == "fp" and operand in ("bf16", "tf32")):
-        raise NoEstimateError(f"format '{operand}' is none of a {part.component}")
+        formats = listed(FLOATS) if kind == "fp" else f"int{WIDTHS[0]} to int{WIDTHS[1]}"
+        raise NoEstimateError(f"'{operand}' is no format of the class '{part.component}'", f"formats: {formats}")
     psum = part.attributes.get("psums", wide)
     return mac(_node(part), operand, f"{kind}{psum}" if psum.isdigit() else psum)
 
@@ -205,6 +206,6 @@ def _length(part: Part) -> float:
 def _number(part: Part, name: str) -> float:
     text = part.attributes.get(name, "")
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
-        what = f"{name}: expected a number, got '{text}'" if text else f"'{name}' is missing"
+        what = f"{name}: expected a number from 0 on, got '{text}'" if text else f"'{name}' is missing"
         raise NoEstimateError(what, f"write `attributes: {{{name}: 2}}`")
     return float(text)

@@ -6,6 +6,7 @@ the width of an access [bit] of a level, and every attribute; from these they ta
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from accelsim.units import QuantityError, listed, parse_size_bits
 
 COMPUTES = ("compute", "mac", "multiply", "add", "read", "convert")
 """Actions of a compute unit in the order in which they are looked for; `attributes: {action: …}` names another."""
+_LONGEST = 400
+"""Letters of what the package says that are passed on, at most; paths in it are long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,9 @@ class Hwcomponents:
             model = self.get_model(part.component, attributes)
             return self._ask(part, model, wanted)
         except Exception as error:  # the models raise errors of many kinds
-            told = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             hint = "`hwc --list` shows what the components take"
-            return Found(
-                problems=((f"hwcomponents has no figure for the class '{part.component}': {told[:200]}", hint),)
-            )
+            what = f"hwcomponents has no figure for the class '{part.component}': {_reason(error)}"
+            return Found(problems=((what, hint),))
 
     def _ask(self, part: Part, model: Any, wanted: Any) -> Found:
         source = f"hwcomponents {self.release}, model {type(model).__name__}"
@@ -84,6 +85,14 @@ def open_hwcomponents() -> Hwcomponents:
             f"hwcomponents is not installed{needs}: `pip install 'accelsim[hwcomponents]'`, or use `components`"
         ) from None
     return Hwcomponents(get_model, version("hwcomponents"))
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong in a model: the package tells it inside the log of all that it tried, or first of all."""
+    lines = [line.strip("| \t") for line in str(error).splitlines()]
+    told = next((line for line in lines if re.match(r"\w*(Error|Exception): |Argument for ", line)), "")
+    told = told or next(filter(None, lines), type(error).__name__)
+    return told.partition(" Supported components:")[0][:_LONGEST].rstrip(".:")
 
 
 def _attributes(part: Part) -> dict[str, Any]:

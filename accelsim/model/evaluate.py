@@ -96,7 +96,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         networks=tuple(parts.on_network),
         ramps=parts.ramps,
         fills=level_fills(architecture, einsum.tensors, parts.at_level, parts.on_network, ragged=ragged),
-        computing=computing_cycles(architecture, busy, parts.at_level),
+        computing_cycles=computing_cycles(architecture, busy, parts.at_level),
         bursts=outer_bursts(architecture.levels[0], einsum, mapping, parts.at_level, parts.on_network)
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),

@@ -45,7 +45,6 @@ class Step:
     box: Box
     entering: frozenset[Point]
     leaving: frozenset[Point]
-    left_box: Box | None
 
 
 @dataclass(slots=True)
@@ -185,9 +184,9 @@ def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> I
     """Step through the loops outside a tile and tell, for each instance, which words enter and leave it.
 
     `level == len(mapping.levels)` walks the compute units, which ask for their word in each step. A last step of each
-    instance, with empty `indices`, empties the tile; steps in which an instance is idle are left out. MODEL: a step
-    that moves the box takes only the new part where the box moves along one rank and no other step vector is
-    remembered; otherwise the whole box.
+    instance, with empty `indices`, empties the tile; steps in which an instance is idle are left out. A step that moves
+    the box takes only the new part where the box moves along one rank and no other step vector is remembered;
+    otherwise the whole box (docs/model.md, section 3).
     """
     tile = _Tile(einsum, tensor, nest_loops(mapping), level)
     compute = level == len(mapping.levels)
@@ -200,15 +199,15 @@ def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> I
                 continue
             was, now = now, found
             if was is None:
-                yield Step(step, instance, now[0], now[1], frozenset(), None)
+                yield Step(step, instance, now[0], now[1], frozenset())
                 continue
             vector = tuple(b - a for (a, _), (b, _) in zip(was[0], now[0], strict=True))
             entering, leaving = now[1], was[1]
             if compute:
-                yield Step(step, instance, now[0], entering, leaving, was[0])
+                yield Step(step, instance, now[0], entering, leaving)
                 continue
             if not any(vector):
-                yield Step(step, instance, now[0], frozenset(), frozenset(), None)
+                yield Step(step, instance, now[0], frozenset(), frozenset())
                 continue
             if remembered is None or remembered == vector:
                 remembered = vector
@@ -216,9 +215,9 @@ def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> I
                     entering, leaving = entering - leaving, leaving - entering
             else:
                 remembered = None
-            yield Step(step, instance, now[0], entering, leaving, was[0])
+            yield Step(step, instance, now[0], entering, leaving)
         if now is not None:
-            yield Step((), instance, now[0], frozenset(), now[1], now[0])
+            yield Step((), instance, now[0], frozenset(), now[1])
 
 
 class Sharing:

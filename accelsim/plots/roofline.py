@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from accelsim.architecture import Architecture
 from accelsim.plots.style import DARK, plain_log_ticks, put_title, styled
-from accelsim.report.roofline import stand_row
 from accelsim.roofline import Stand, peak_macs_per_cycle, ports
 
 _LEAST, _MAPPED = "#0072B2", "#D55E00"
 _STYLES = ("-", "--", ":")
-
-
-def machine_roofline_table(architecture: Architecture, stands: Sequence[Stand]) -> list[dict[str, Any]]:
-    """Rows of `plot_machine_roofline`: each layer with its roof and what its mapping reaches."""
-    return [stand_row(stand, peak_macs_per_cycle(architecture)) for stand in stands]
 
 
 def plot_machine_roofline(architecture: Architecture, stands: Sequence[Stand], ax: Axes | None = None) -> Axes:

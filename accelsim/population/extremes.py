@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -183,21 +182,14 @@ def _chain_cost(nest: Nest, t: int, chain: list[int], most: Floats) -> tuple[Flo
 
 
 def largest(
-    space: MapSpace,
-    starts: Sequence[Mapping],
-    column: int,
-    *,
-    most_words: float = math.inf,
-    deadline: float | None = None,
+    space: MapSpace, starts: Sequence[Mapping], column: int, *, most_words: float = math.inf
 ) -> tuple[Mapping, float]:
     """The largest value that `climb` comes to from any of some valid mappings."""
-    found = [climb(space, start, column, most_words=most_words, deadline=deadline) for start in starts]
+    found = [climb(space, start, column, most_words=most_words) for start in starts]
     return max(found, key=lambda each: each[1])
 
 
-def climb(
-    space: MapSpace, start: Mapping, column: int, *, most_words: float = math.inf, deadline: float | None = None
-) -> tuple[Mapping, float]:
+def climb(space: MapSpace, start: Mapping, column: int, *, most_words: float = math.inf) -> tuple[Mapping, float]:
     """Go from a valid mapping to the neighbour with the largest value until none is larger.
 
     Neighbours move a prime factor of a loop elsewhere, put a loop elsewhere in its block, or keep what was bypassed or
@@ -210,8 +202,6 @@ def climb(
     column : {ENERGY, CYCLES, WORDS}
     most_words : float
         Stay among mappings with at most so many outer words.
-    deadline : float, optional
-        When to stop, by `time.monotonic`.
 
     Returns
     -------
@@ -222,7 +212,7 @@ def climb(
     encoded = space.encoded
     here = encode_mappings(encoded, [start])
     value = float(_columns(space, here)[column, 0])
-    while deadline is None or time.monotonic() < deadline:
+    while True:
         found = _neighbours(space, here)
         values = _columns(space, found)
         good = np.isfinite(values[ENERGY]) & (values[WORDS] <= most_words) & (values[CYCLES] <= space.most_cycles)
@@ -234,8 +224,7 @@ def climb(
                 here, value = encode_mappings(encoded, [decode_mapping(encoded, found, int(at))]), float(ranked[at])
                 break
         else:
-            break
-    return decode_mapping(encoded, here, 0), value
+            return decode_mapping(encoded, here, 0), value
 
 
 def _columns(space: MapSpace, batch: Batch) -> Floats:

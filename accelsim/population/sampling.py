@@ -56,10 +56,8 @@ class Sampler:
 
     Raises
     ------
-    NoValidMapping
-        If there is none.
-    AccelsimError
-        If there are too many tile shapes.
+    NoValidMapping, AccelsimError
+        As `accelsim.population.ways.lay_ways`.
     """
 
     def __init__(self, nest: Nest) -> None:

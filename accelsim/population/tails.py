@@ -8,7 +8,8 @@ bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,8 +131,14 @@ class StratifiedSample:
         """
         energy = self.energy_pj
         at = min(int(np.searchsorted(np.cumsum(self.weight[self.stratum]), share * (1 - 1e-12))), len(self) - 1)
-        low = _first(len(self), lambda k: self._share(int(np.searchsorted(energy, energy[k])), energy[k]).high >= share)
-        high = _first(len(self), lambda k: self._share(k + 1, energy[k]).low >= share)
+
+        def most(k: int) -> float:
+            return self._share(int(np.searchsorted(energy, energy[k])), float(energy[k])).high
+
+        def least(k: int) -> float:
+            return self._share(k + 1, float(energy[k])).low
+
+        low, high = (bisect_left(range(len(self)), share, key=limit) for limit in (most, least))
         return Interval(
             float(energy[at]),
             float(energy[low - 1]) if low else float(self.strata.bound[0]),
@@ -243,15 +250,3 @@ def _draw(strata: Strata, many: Ints, seed: tuple[int, int], workers: int) -> St
         cycles=column[CYCLES, order],
         outer_words=column[WORDS, order],
     )
-
-
-def _first(many: int, holds: Callable[[int], bool]) -> int:
-    """The first number for which something holds, if it holds for all after it; `many` if for none."""
-    low, high = 0, many
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low

@@ -201,6 +201,6 @@ def _print_fills(console: Console, explanation: Explanation) -> None:
         )
     print_table(console, made)
     console.print(
-        f"Computing takes {explanation.computing:,}; if it and all of these wait for each other where a level is not "
-        f"double-buffered: {explanation.result.cycles_without_overlap:,} cycles."
+        f"Computing takes {explanation.computing_cycles:,}; if it and all of these wait for each other where a level "
+        f"is not double-buffered: {explanation.result.cycles_without_overlap:,} cycles."
     )

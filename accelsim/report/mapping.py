@@ -238,7 +238,7 @@ def _print_fills(console: Console, result: Result) -> None:
     if waiting:
         whole = result.cycles_without_overlap
         console.print(
-            f"If computing ({result.computing:,}) and fills and drains of levels that are not double-buffered "
+            f"If computing ({result.computing_cycles:,}) and fills and drains of levels that are not double-buffered "
             f"({listed(waiting)}) wait for each other: {whole:,} cycles, {times(whole / result.cycles)} those above."
         )
 

@@ -40,6 +40,7 @@ LARGEST = 20_000_000_000
 SPEED = 1_500_000
 """Mappings a second that a core evaluates, roughly (`make bench`); for estimates of time only."""
 DRAWS = 16_384
+"""Mappings that are drawn in one piece."""
 _POLL_SECONDS = 0.05
 
 RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity", "utilization")

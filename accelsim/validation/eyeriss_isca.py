@@ -77,6 +77,7 @@ def _figures() -> Iterator[Figure]:
         judged = ROWS if ROWS in found.ours else FREE
         for variant, energies in found.ours.items():
             for component, theirs in found.published.items():
+                why = _WHY.get((found.layer, component), _SPAD_WHY if component == "SPAD" else "")
                 yield Figure(
                     case=found.layer,
                     quantity=f"{component} energy",
@@ -85,7 +86,8 @@ def _figures() -> Iterator[Figure]:
                     ours=energies[component],
                     tolerance=tolerance / theirs if variant == judged else None,
                     variant=variant,
-                    why=_WHY.get((found.layer, component), _SPAD_WHY if component == "SPAD" else ""),
+                    why=why,
+                    explained=bool(why),
                 )
 
 

@@ -24,6 +24,7 @@ LONGEST_RUN = 31
 PAIR_BITS = Fraction(64, 3)
 """Bits of a run and its level: three pairs in a word of 64 bit (section IV-B)."""
 LEVEL_BITS = 16
+"""Bits of a value that is not zero (section IV-B)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,12 @@ _COUNTS = ("total_cycles", "stall_cycles", "sram_ifmap_reads", "sram_filter_read
 
 @dataclass(frozen=True, slots=True)
 class ScaleSimCase:
-    """One row of SCALE-Sim's results: a GEMM M x N x K on an array of rows x columns; counts by SCALE-Sim's names."""
+    """One row of SCALE-Sim's results: a GEMM M x N x K on an array of rows x columns; counts by SCALE-Sim's names.
 
+    `where` is its file and line.
+    """
+
+    where: str
     name: str
     rows: int
     columns: int
@@ -58,13 +62,18 @@ def read_cases(path: Path) -> list[ScaleSimCase]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise AccelsimError(f"{path}: cannot be read: {error}") from None
-    rows = csv.DictReader(text.splitlines())
-    missing = [key for key in ("dataflow", *_SIZES, *_COUNTS) if key not in (rows.fieldnames or ())]
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    head = [name.strip() for name in next(rows, [])]
+    missing = [key for key in ("dataflow", *_SIZES, *_COUNTS) if key not in head]
     if missing:
         raise AccelsimError(f"{path}:1: no column {', '.join(missing)}")
     cases, wrong = [], []
-    for row in rows:
+    for cells in filter(None, rows):
         where = f"{path}:{rows.line_num}"
+        if len(cells) != len(head):
+            wrong.append(f"{where}: expected {len(head)} cells, as in line 1, got {len(cells)}")
+            continue
+        row = dict(zip(head, cells, strict=True))
         numbers = {}
         for key in (*_SIZES, *_COUNTS):
             value = _whole(row[key])
@@ -79,6 +88,7 @@ def read_cases(path: Path) -> list[ScaleSimCase]:
             size = f"{numbers['array_rows']}x{numbers['array_cols']}"
             cases.append(
                 ScaleSimCase(
+                    where=where,
                     name=f"{name} on {size} {row['dataflow']}",
                     rows=numbers["array_rows"],
                     columns=numbers["array_cols"],
@@ -94,10 +104,10 @@ def read_cases(path: Path) -> list[ScaleSimCase]:
     return cases
 
 
-def _whole(text: str | None) -> int | None:
+def _whole(text: str) -> int | None:
     """Read a whole number, which may be written as 12.0."""
     try:
-        value = float(text or "")
+        value = float(text)
     except ValueError:
         return None
     return int(value) if value.is_integer() and value >= 0 else None
@@ -179,13 +189,16 @@ def scalesim_study(paths: Sequence[str | Path]) -> Study:
     NoReferenceError
         If no path is given and the usual cases are absent.
     AccelsimError
-        If a table cannot be read.
+        If a table cannot be read, or a case is too large to count.
     """
     cases = [case for path in reference_paths(paths, USUAL) for case in read_cases(path)]
     figures: list[Figure] = []
     read_back = 0
     for case in cases:
-        result = evaluate_fold(case)
+        try:
+            result = evaluate_fold(case)
+        except AccelsimError as error:
+            raise AccelsimError(f"{case.where}: {error}") from None
         figures += _figures(case, result)
         read_back += next(t.total_reads for t in result.tensors if (t.level, t.tensor) == ("SRAM", "Outputs"))
     return Study(
@@ -194,8 +207,9 @@ def scalesim_study(paths: Sequence[str | Path]) -> Study:
         source="SCALE-Sim 3.0.0 (PyPI), without stalls",
         figures=tuple(figures),
         notes=(
-            f"{len(cases):,} GEMMs and convolutions as GEMMs, on {len({(case.rows, case.columns) for case in cases})} "
-            "sizes of array; each mapping is evaluated by the cost model, folds with remainders",
+            f"GEMMs, and convolutions as GEMMs: {len(cases):,}; sizes of array: "
+            f"{len({(case.rows, case.columns) for case in cases})}; each mapping is evaluated by the cost model, folds "
+            "with remainders",
             "cycles: SCALE-Sim tells the index of the last cycle, here plus 1, without stalls",
             "writes of an output-stationary array: SCALE-Sim adds folds x (rows + columns), here taken off again",
             f"SCALE-Sim does not count the partial sums that are read back between folds; accelsim does: {read_back:,} "

@@ -23,7 +23,9 @@ class Figure:
     variant : str
         Which of several answers of ours it is, such as `published mapping`.
     why : str
-        Where the two differ: why.
+        Where the two differ: why, or what else to know of ours.
+    explained : bool
+        Whether `why` accounts for an error beyond the tolerance.
     """
 
     case: str
@@ -34,6 +36,7 @@ class Figure:
     tolerance: float | None = None
     variant: str = ""
     why: str = ""
+    explained: bool = False
 
     @property
     def error(self) -> float:
@@ -79,7 +82,7 @@ class Study:
     @property
     def unexplained(self) -> tuple[Figure, ...]:
         """Those of them for which no reason is known."""
-        return tuple(figure for figure in self.wrong if not figure.why)
+        return tuple(figure for figure in self.wrong if not figure.explained)
 
 
 @dataclass(frozen=True, slots=True)

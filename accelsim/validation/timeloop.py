@@ -100,7 +100,7 @@ def timeloop_study(paths: Sequence[str | Path]) -> Study:
         ),
         notes=(
             f"{sum(case.quantities for case in compared):,} quantities of {len(compared)} records",
-            *(f"{count} records not compared: {reason}" for reason, count in sorted(excluded.items())),
+            *(f"not compared: {count} of {len(cases)} records: {reason}" for reason, count in sorted(excluded.items())),
         ),
     )
 

@@ -25,6 +25,7 @@ EIGHT_BIT = {"bits": "8", "word": "8 bit"}
 WEIGHTS = 2048
 """Rows and columns of the weights that stand for an application's: whole tiles, as many as MLP0 has in a layer."""
 _TOLERANCE = 0.1
+"""How far ours may be from the published figure, relative to it, before a reason is asked for: an aim of ours."""
 MATRIX, ALL, USED, COUNTERS = "matrix", "all", "all, used", "its counters"
 """Ours as it is; with the cycles besides matrix operations that the paper counted; with all cycles in which the array
 is not active for a reason that the layer here has not, and the MACs without work in those in which it is; and no number
@@ -187,9 +188,16 @@ def _application(each: Application, result: Result, machine: Architecture, publi
     in_time, counted = 1 - other if waits else each.active / 100, published["peak_tops"] * each.used / 100
     rates = {MATRIX: ours, ALL: ours * (1 - other), USED: ours * in_time * each.used / each.active, COUNTERS: counted}
     rates |= {f"{COUNTERS}, {HALF_SPEED}": counted / 2} if halved else {}
+    stalls = (
+        f"stalls for RAW dependences in {each.raw_stall:g} % of the cycles and for input in {each.input_stall:g} %, "
+        "which overlap with the shares counted here"
+    )
     found = [
         _figure(each.name, "roofline", "TOPS", roof, ours),
-        *(Figure(each.name, "measured", "TOPS", each.tops, rate, None, variant) for variant, rate in rates.items()),
+        *(
+            Figure(each.name, "measured", "TOPS", each.tops, rate, None, variant, stalls if variant == USED else "")
+            for variant, rate in rates.items()
+        ),
         _figure(each.name, "waits for weights", "", int(each.weight_stall > 50 * each.matrix), int(waits), 0.0),
     ]
     if waits:
