@@ -29,7 +29,7 @@ from accelsim.search.exact.found_kernel import (
     enter,
     value_of,
 )
-from accelsim.search.exact.halves_kernel import Halves, Notes, count_whole, note_halves, take_up
+from accelsim.search.exact.halves_kernel import Halves, Notes, count_whole, note_halves, take_up, ways_within
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -462,13 +462,12 @@ def _settle(
 
 
 @internal
-def _settled(c: Constants, shapes: Shapes, found: Found, path: Path, level: int) -> bool:
-    """Whether the words at the outermost level are settled by the tiles of a level and all around; then count them."""
+def _settled(c: Constants, path: Path, level: int) -> bool:
+    """Whether the words at the outermost level are settled by the tiles of a level and all around."""
+    settled = True
     for t in range(c.whole.shape[0]):
-        if path.parent[level, t] == 0:
-            return False
-    found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level]
-    return True
+        settled &= path.parent[level, t] > 0
+    return bool(settled)
 
 
 @internal
@@ -485,10 +484,18 @@ def _goes_in(
 ) -> bool:
     """Whether to look through what lies inside a tile of a level."""
     if goal.kind[0] == COUNT:
-        return not _settled(c, shapes, found, path, level)
+        if not _settled(c, path, level):
+            return True
+        found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level]
+        return False
     if notes.level[0] != level:
         return True
-    if not note_halves(c, shapes, path, s, halves, notes, path.least[0], goal.limit[0] * (1.0 + SURE)):
+    limit = goal.limit[0] * (1.0 + SURE)
+    if found.reached.shape[0] > 1 and _settled(c, path, level):
+        ways = path.ways[level] * ways_within(halves, notes, path.energy[level] - path.energy[level - 1], limit)
+        found.reached[level, shape_of(shapes, path.tile[level])] += ways
+        return False
+    if not note_halves(c, shapes, path, s, halves, notes, path.least[0], limit):
         found.tally[4] = 1
     return False
 

@@ -30,7 +30,7 @@ class Counted:
     Attributes
     ----------
     mappings : tuple of int
-        For each limit; zeros if the count was stopped.
+        For each limit; at least so many if the count was stopped.
     stop : str
         `exhausted`, `timeout`, `interrupted`, or `memory` if there were too many outer halves.
     nodes, leaves : int
@@ -99,22 +99,27 @@ class Counter(Solver):
         """
         if not self.by_state:
             raise ValueError("what the inside of a tile costs depends on more than its state here")
+        return self._by_state(limits, np.zeros((1, 1), np.int64), deadline)
+
+    def _by_state(self, limits: Sequence[float], reached: Ints, deadline: float | None) -> Counted:
+        """As `count_within`; what is settled is added to `reached`, if that is as `count_settled` returns it."""
         halves, many, stop = outermost(float(self.guide.start[0])), np.zeros(2, np.int64), ""
         tally, mappings = np.zeros(4, np.int64), np.zeros(len(limits), np.int64)
         levels = len(self.space.encoded.architecture.levels)
         for level in range(1, levels + 1):
-            parts = self._parts(level, limits)
+            parts = self._parts(level, limits, reached)
             jobs = self._jobs(parts, _goal(HALF, limits[-1]), halves, level)
             stop = self._run(jobs, deadline)
             tally += np.sum([part.found.tally[:4] for part in parts], axis=0)
+            for part in parts:
+                reached += part.found.reached
+                mappings += part.notes.mappings
             if not stop and any(part.found.tally[4] for part in parts):
                 stop = "memory"
             if stop or not any(part.notes.many[0] for part in parts):
                 break
             halves = put_together([part.notes for part in parts], limits[-1])
             many += len(halves.energy), len(halves.own)
-        if not stop:
-            mappings = np.sum([part.notes.mappings for part in parts], axis=0)
         return Counted(
             tuple(mappings.tolist()), stop or "exhausted", int(tally[0]), int(tally[1]), int(many[0]), int(many[1]),
             int(tally[3]),
@@ -140,18 +145,25 @@ class Counter(Solver):
     def count_settled(self, words: int, deadline: float | None) -> tuple[Ints, int, str]:
         """Count the ways to have at most so many words at the outermost level, where that is settled.
 
+        The energy of the space is to be these words, as `population.enumerated.words_alone` makes it.
+
         Returns
         -------
         reached : int64[L, S]
-            How many ways lead to each tile of each level from the outside.
+            How many ways lead to each tile of each level from the outside; at least so many if the count was stopped.
         leaves : int
             Whole mappings, where the words are settled no earlier.
         stop : str
             As in `Outcome`.
         """
+        shape = len(self.space.encoded.architecture.levels), self.grid.shapes.total
+        if self.by_state:
+            reached = np.zeros(shape, np.int64)
+            counted = self._by_state([words + 0.5], reached, deadline)
+            if counted.stop != "memory":
+                return reached, counted.mappings[0], counted.stop
         self.limit_words(words)
-        levels, shapes = len(self.space.encoded.architecture.levels), self.grid.shapes.total
-        total = make_found(self.space, 1)._replace(reached=np.zeros((levels, shapes), np.int64))
+        total = make_found(self.space, 1)._replace(reached=np.zeros(shape, np.int64))
         roots = self._within(math.inf)
         stop = self._run([partial(self._explore, _goal(COUNT, float(words)), total, *roots)], deadline)
         return total.reached, int(total.tally[2]), stop or "exhausted"
@@ -162,12 +174,13 @@ class Counter(Solver):
         inside = int(np.searchsorted(bounds, limit * (1.0 + SURE), side="right"))
         return begin[:inside], bounds[:inside]
 
-    def _parts(self, level: int, limits: Sequence[float]) -> list[_Part]:
+    def _parts(self, level: int, limits: Sequence[float], reached: Ints) -> list[_Part]:
         """Parts of the step to the tiles of a level."""
         parts = []
         for _ in range(PIECES):
             live = make_live(self._path(), make_detail(self.space.encoded))
-            parts.append(_Part(live, make_notes(level, live, limits), make_found(self.space, 1)))
+            found = make_found(self.space, 1)._replace(reached=np.zeros_like(reached))
+            parts.append(_Part(live, make_notes(level, live, limits), found))
         return parts
 
     def _jobs(self, parts: list[_Part], goal: Goal, halves: Halves, level: int) -> list[Callable[[], None]]:

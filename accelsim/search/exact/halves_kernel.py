@@ -207,6 +207,20 @@ def take_up(path: Path, halves: Halves, notes: Notes, state: int) -> None:
 
 
 @internal
+def ways_within(halves: Halves, notes: Notes, more: float, limit: float) -> int:
+    """For how many the outer halves of the state at work stand that with so much more are within a limit [pJ]."""
+    low, high = halves.first[notes.at[0]], halves.first[notes.at[0] + 1]
+    before = halves.sums[low]
+    while low < high:
+        middle = (low + high) >> 1
+        if halves.energy[middle] + more <= limit:
+            low = middle + 1
+        else:
+            high = middle
+    return int(halves.sums[low] - before)
+
+
+@internal
 def count_whole(path: Path, halves: Halves, notes: Notes, energy: float, ways: int) -> None:
     """Count all mappings that are whole with this inner half.
 
@@ -217,14 +231,6 @@ def count_whole(path: Path, halves: Halves, notes: Notes, energy: float, ways: i
     ways : int
         For how many the inner half stands.
     """
-    first = halves.first[notes.at[0]]
     inside = energy - path.energy[notes.level[0] - 1] - notes.shift[0]
     for q in range(notes.limits.shape[0]):
-        low, high = first, halves.first[notes.at[0] + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if halves.energy[middle] + inside <= notes.limits[q]:
-                low = middle + 1
-            else:
-                high = middle
-        notes.mappings[q] += ways * (halves.sums[low] - halves.sums[first])
+        notes.mappings[q] += ways * ways_within(halves, notes, inside, notes.limits[q])
