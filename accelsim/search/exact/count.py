@@ -60,7 +60,7 @@ class _Part:
 
 
 class Counter(Solver):
-    """Counts mappings of one map space; of orders that cost the same it looks at one.
+    """Counts mappings of one map space; of orders and of splits over the axes that cost the same it looks at one.
 
     Parameters
     ----------

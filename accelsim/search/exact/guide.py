@@ -13,7 +13,7 @@ from accelsim.search.exact.candidates import Places, candidate_orders, order_sig
 from accelsim.search.exact.mixed import MixedBounds, Port
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
-from accelsim.search.exact.shapes import Grid, Options, make_options
+from accelsim.search.exact.shapes import Grid, Options, make_options, merge_alike, pick_options
 from accelsim.search.exact.tables import Bounds
 
 
@@ -27,7 +27,7 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
-        Of orders that cost the same look at one, for all.
+        Of orders that cost the same, and of splits, look at one, for all.
     """
     grid, structure = bounds.grid, bounds.structure
     space = grid.space
@@ -50,6 +50,10 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = _orders(bounds, True, alike) if every else (order_first[:, :1], orders[:0])
     options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
+    option_ways = [np.ones(len(found.x), np.int64) for found in options]
+    if alike:
+        merged = [merge_alike(space, level, found) for level, found in enumerate(options)]
+        options, option_ways = [found for found, _ in merged], [ways for _, ways in merged]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
     by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
@@ -84,6 +88,7 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
         option_place=np.concatenate([o.place for o in options]),
+        option_ways=np.concatenate(option_ways),
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
@@ -194,18 +199,7 @@ def _needed_words(space: MapSpace) -> Ints:
 
 def _by_spread(stride: Ints, options: Options) -> Options:
     """The same options, those that spread alike together."""
-    order = np.argsort(options.place @ stride, kind="stable")
-    o = options
-    return Options(
-        o.x[order],
-        o.y[order],
-        o.place[order],
-        o.spread[order],
-        o.down[order],
-        o.up[order],
-        o.windowed[order],
-        o.apart[order],
-    )
+    return pick_options(options, np.argsort(options.place @ stride, kind="stable"))
 
 
 def _certain_energy(grid: Grid) -> float:

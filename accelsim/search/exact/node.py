@@ -21,20 +21,19 @@ class Guide(NamedTuple):
     spreads : int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if
     there is none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor;
     status : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
-    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1];
-    option_x, option_y, option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*,
-    S]; by_tile : bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles :
-    int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D +
-    1]; orders : int64[*, D + 3], dimensions outermost first, then a pair of loops that must carry on, then for how many
-    orders it stands; every_first :
-    int64[L, 2**D + 1], every_orders : as these, all orders where all are wanted, else empty; partner : int64[D];
-    window : int64[1]; macs : float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has;
-    elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and as `mixed`;
-    copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy of the
-    output; widest : float64[L], children in use below a level at most;
-    needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
-    that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave;
-    most_words : int64[1], storage words at the outermost level that no mapping may exceed.
+    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1]; option_x,
+    option_y, option_place : int64[O, D]; option_ways : int64[O], for how many each stands; keep_first : int64[L + 1];
+    keeps : bool[*, T]; fits : bool[*, S]; by_tile : bool[L], whether to go through tiles rather than options;
+    group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread;
+    order_first : int64[L, 2**D + 1]; orders : int64[*, D + 3], dimensions outermost first, then a pair of loops that
+    must carry on, then for how many orders it stands; every_first : int64[L, 2**D + 1], every_orders : as these, all
+    orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs : float64[1]; most_cycles :
+    int64[1]; start : float64[1], energy that every mapping has; elided : float64[1 + M, L], what it costs to read the
+    whole output at a level once, in energy and as `mixed`; copy_costs : float64[1 + M, L + 1], what the tables further
+    in count off at most for each further copy of the output; widest : float64[L], children in use below a level at
+    most; needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
+    that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave; most_words
+    : int64[1], storage words at the outermost level that no mapping may exceed.
     """
 
     in_time: Bools
@@ -56,6 +55,7 @@ class Guide(NamedTuple):
     option_x: Ints
     option_y: Ints
     option_place: Ints
+    option_ways: Ints
     keep_first: Ints
     keeps: Bools
     fits: Bools
@@ -87,13 +87,13 @@ class Path(NamedTuple):
     mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;
     parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L], words
     at each level so far; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
-    int64[L + 1], words held; cursor : int64[L, 8], what is next at each level; context :
-    int64[L + 1, 2**T]; weight : float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; piece : int64[T, P];
-    piece_end : float64[T, P]; pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping;
-    column : float64[4], what counts of it or at least of all its completions;
-    free : bool[L, D], temporal loops that are stepped through, where words are counted with remainders; span :
-    int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1], for how many mappings it stands;
-    least : float64[1], bound of the tile that was looked at last.
+    int64[L + 1], words held; cursor : int64[L, 8], what is next at each level; context : int64[L + 1, 2**T]; weight :
+    float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; piece : int64[T, P]; piece_end : float64[T, P];
+    pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping; column : float64[4], what counts
+    of it or at least of all its completions; free : bool[L, D], temporal loops that are stepped through, where words
+    are counted with remainders; span : int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1],
+    for how many mappings it stands; block_ways : int64[L], the same with the block of a level; least : float64[1],
+    bound of the tile that was looked at last.
     """
 
     mapping: Batch
@@ -123,4 +123,5 @@ class Path(NamedTuple):
     free: Bools
     span: Ints
     ways: Ints
+    block_ways: Ints
     least: Floats

@@ -275,6 +275,40 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     return _describe(space, shapes, level, chosen_x, chosen_y)
 
 
+def merge_alike(space: MapSpace, level: int, options: Options) -> tuple[Options, Ints]:
+    """Of options that spread the same and share the same, so that they cost the same whatever the tile, keep one.
+
+    Returns
+    -------
+    Options
+    int64[O]
+        For how many each stands.
+    """
+    if space.imperfect or not len(options.x):
+        return options, np.ones(len(options.x), np.int64)
+    keys = [_sharing(space, level, axis, side) for axis, side in ((0, options.x), (1, options.y))]
+    shared, windows = keys[0][:, :-1] * keys[1][:, :-1], [key[:, -1:] for key in keys]
+    told = np.hstack([options.place, shared, *windows])
+    _, kept, ways = np.unique(told, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(kept)
+    return pick_options(options, kept[order]), ways[order]
+
+
+def pick_options(options: Options, rows: Ints) -> Options:
+    """Some of the options."""
+    o = options
+    return Options(
+        o.x[rows],
+        o.y[rows],
+        o.place[rows],
+        o.spread[rows],
+        o.down[rows],
+        o.up[rows],
+        o.windowed[rows],
+        o.apart[rows],
+    )
+
+
 def _sharing(space: MapSpace, level: int, axis: int, bounds: Ints) -> Ints:
     """What tells splits of the same spread apart: per tensor the children that share along an axis, then its windows.
 

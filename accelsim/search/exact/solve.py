@@ -132,7 +132,7 @@ class Solver:
     every : bool
         Look at all orders and splits, not only at those that can be best.
     alike : bool
-        Of orders that cost the same look at one, and count it for all.
+        Of orders that cost the same look at one, and count it for all; and of splits over the axes.
     workers : int
     deadline : float, optional
         When to give up making the tables, by `time.monotonic`.
@@ -203,6 +203,7 @@ class Solver:
             free=np.zeros((levels, dims), np.bool_),
             span=np.ones((levels + 1, dims), np.int64),
             ways=np.ones(levels + 1, np.int64),
+            block_ways=np.ones(levels, np.int64),
             least=np.zeros(1),
         )
 
