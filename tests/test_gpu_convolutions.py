@@ -62,9 +62,9 @@ def test_validate_convolutions__names_mistakes_with_their_place(tmp_path):
     with pytest.raises(SpecError) as error:
         validate_convolutions([path])
     for message in (
-        "conv.csv:2:1: W: expected a number above 0, got 'x'",
+        "conv.csv:2:19: W: expected a whole number from 1 to 67108864, got 'x'",
         "Q: expected a whole number from 1 to 67108864, got '1.5'",
-        "time_us_fwd: expected a number above 0, got '-1'",
+        "time_us_fwd: expected a time above 0, got '-1'",
         "'fp99' names no number format",
     ):
         assert message in str(error.value)
