@@ -40,6 +40,8 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.measured import read_measured
     from accelsim.report.gpu_validation import print_calibration
 
+    if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
+        raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
     gpu = load_gpu(arguments.gpu)
     tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False)
     told = [(table, find_gpu(table.device)) for table in tables]

@@ -88,6 +88,9 @@ def add_map(made: argparse.ArgumentParser) -> None:
     _add_mig(group)
     add_calibration(group)
     _add_stream_k(group)
+    group.add_argument(
+        "--winograd", action="store_true", help="compare Winograd's algorithm too for convolutions of 3 x 3"
+    )
     _add_dtype(group, "number format (default: fp16 for operands of 16 bit, and so on)")
     group.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
     group.add_argument(

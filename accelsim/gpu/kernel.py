@@ -54,6 +54,8 @@ class Kernel:
         How many were compared: the whole space.
     others : tuple of (str, float)
         The next best tilings, each of another tile, and their times [us].
+    algorithm : str
+        `GEMM`, an implicit one for convolutions; or Winograd's, whose products these sizes and tiles are of.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Kernel:
     power_w: float
     tilings: int
     others: tuple[tuple[str, float], ...] = ()
+    algorithm: str = "GEMM"
 
     @property
     def tflops(self) -> float:

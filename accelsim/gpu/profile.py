@@ -41,7 +41,7 @@ class ProfiledKernel:
     device, number_format : str
         As a table of products says them, or empty.
     where : Mark
-        Row of such a table.
+        Row of the profile.
     """
 
     name: str
@@ -115,6 +115,11 @@ class _Row:
     row: Row
     cells: Mapping[str, str]
 
+    @property
+    def where(self) -> Mark:
+        """Place of the row."""
+        return self.table.mark(self.row)
+
     def number(self, name: str, problems: Problems) -> float | None:
         """Number in a cell, or None with the mistake reported."""
         try:
@@ -168,7 +173,8 @@ def _systems(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> l
         within = row.cells.get("nvtx_range", "").lstrip(":")
         name = row.cells.get("kernel_name") or row.cells.get("name", "")
         if value is not None and runs is not None:
-            found.append(ProfiledKernel(name, within, value * factor, int(runs), shape_in(within)))
+            kernel = ProfiledKernel(name, within, value * factor, int(runs), shape_in(within))
+            found.append(replace(kernel, where=row.where))
     return found
 
 
@@ -184,7 +190,7 @@ def _compute_long(head: Sequence[str], rows: Iterable[_Row], problems: Problems)
             continue
         key = row.cells.get("id", "")
         within = _nvtx(row.cells)
-        kernel = found.get(key) or ProfiledKernel(row.cells["kernel_name"], within, 0.0, 1, shape_in(within))
+        kernel = found.get(key) or _untimed(row, within)
         found[key] = _with_metric(kernel, metric, unit, value)
     return [kernel for kernel in found.values() if kernel.time_us > 0]
 
@@ -198,13 +204,17 @@ def _compute_wide(head: Sequence[str], rows: Iterable[_Row], problems: Problems)
             units = row.cells
             continue
         within = _nvtx(row.cells)
-        kernel = ProfiledKernel(row.cells["kernel_name"], within, 0.0, 1, shape_in(within))
+        kernel = _untimed(row, within)
         for metric in (*_TIME_METRICS, *_DRAM_METRICS):
             if row.cells.get(metric):
                 value = row.number(metric, problems)
                 kernel = kernel if value is None else _with_metric(kernel, metric, units.get(metric, "").lower(), value)
         found.append(kernel)
     return [kernel for kernel in found if kernel.time_us > 0]
+
+
+def _untimed(row: _Row, within: str) -> ProfiledKernel:
+    return replace(ProfiledKernel(row.cells["kernel_name"], within, 0.0, 1, shape_in(within)), where=row.where)
 
 
 def _with_metric(kernel: ProfiledKernel, metric: str, unit: str, value: float) -> ProfiledKernel:
