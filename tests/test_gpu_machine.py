@@ -80,6 +80,7 @@ def test_slice__names_the_closest_profile():
         ('"9.0"', "nine", "write it like '9.0'"),
         ("peak_tflops: {", "peak_tflops: {fp4: 3, ", "'fp4' has no operations_per_sm_cycle"),
         ("fp64: 34", "fp64: -34", "expected a number above 0, got '-34'"),
+        ("type: HBM3", "type: SRAM", "expected a type of memory, got 'SRAM'; it begins with HBM, GDDR, LPDDR"),
     ],
 )
 def test_load_gpu_file__names_mistakes_with_their_place(tmp_path, old, new, message):

@@ -8,7 +8,7 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any
 
-from accelsim.gpu.machine import FORMATS, Gpu, MigProfile
+from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.spec.forms import Form
@@ -17,6 +17,7 @@ from accelsim.units import Rate, listed, near_miss, quoted
 
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})")
+_MEMORY_TYPE = re.compile(rf"({'|'.join(MEMORY_TYPES)})[A-Za-z0-9]{{0,8}}")
 _POWER = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)\s*W")
 _ABOVE_0 = r"^(?!0*(\.0*)?$)[0-9]{1,12}(\.[0-9]{0,9})?$"
 GENERATIONS = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
@@ -39,6 +40,15 @@ def _power_w(node: Node, problems: Problems) -> float | None:
         problems.add(node, f"expected a power, got {describe(node)}", "write it like '700 W'")
         return None
     return float(match[1])
+
+
+@formed(forms.pattern(_MEMORY_TYPE))
+def _memory_type(node: Node, problems: Problems) -> str | None:
+    """Read a type of memory."""
+    if isinstance(node, ScalarNode) and _MEMORY_TYPE.fullmatch(node.text):
+        return node.text
+    problems.add(node, f"expected a type of memory, got {describe(node)}", f"it begins with {listed(MEMORY_TYPES)}")
+    return None
 
 
 @formed(forms.pattern(_CAPABILITY))
@@ -70,7 +80,7 @@ _TEXTS = fields.mapping_of(fields.text)
 _CLOCK: Keys = {"boost": Key(fields.frequency_hz, required=True), "tensor": Key(fields.frequency_hz, required=True)}
 _MEMORY: Keys = {
     "size": Key(fields.positive_size_bits, required=True),
-    "type": Key(fields.text, required=True),
+    "type": Key(_memory_type, required=True),
     "bandwidth": Key(fields.rate, required=True),
 }
 _L2: Keys = {"size": Key(fields.positive_size_bits, required=True), "bandwidth": Key(fields.rate, required=True)}
