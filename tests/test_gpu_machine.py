@@ -94,6 +94,35 @@ def test_load_gpu_file__names_mistakes_with_their_place(tmp_path, old, new, mess
     assert str(error.value).startswith(f"{path}:")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(
+            ("boost: ", "1980 MHz"),
+            ("clock: ", "{boost: 1980 MHz, tensor: 1830 MHz}"),
+            ("sms: ", "132"),
+            ("fp64: ", "128"),
+        ),
+        *(("l2: {size: ", "50 MiB"), ("bandwidth: ", "3352 GB/s"), ("nvlink: ", "900 GB/s"), ("type: ", "HBM3")),
+        *(
+            ("tdp: ", "700 W"),
+            ("fp16: ", "m64n256k16"),
+            ("smem_per_block: ", "227 KiB"),
+            ("sms: 16, memory_eighths: ", "1"),
+        ),
+    ],
+)
+def test_load_gpu_file__says_which_parameter_is_missing_and_no_more(tmp_path, key, value):
+    text = gpu_file("h100_sxm").read_text()
+    assert key + value in text
+    path = tmp_path / "gpu.yaml"
+    path.write_text(text.replace(key + value, f"{key}$wanted", 1))
+    with pytest.raises(SpecError) as error:
+        load_gpu_file(path)
+    (line,) = str(error.value).splitlines()
+    assert "parameter $wanted is not defined" in line
+
+
 def test_is_gpu__knows_gpus_from_other_machines():
     assert is_gpu("h100")
     assert is_gpu(str(gpu_file("l4")))

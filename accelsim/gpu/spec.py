@@ -156,7 +156,9 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     mig = _profiles(top)
     for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
         _check_formats(top, key)
-    if len(problems) > before or not top.readable:
+    there = [values[key] for key in _GPU if key not in (*parts, "mig") and _GPU[key].required]
+    there += [value for part in parts.values() for value in (part.values() or [None])]
+    if len(problems) > before or not top.readable or None in there:
         return None
     _check_whole(top, values, parts, mig)
     if len(problems) > before:
@@ -233,7 +235,7 @@ def _check_whole(
     if values["nvlink"]:
         _per_second(top, values["nvlink"], "nvlink", "")
     for name in values["peak_tflops"]:
-        if name not in values["operations_per_sm_cycle"]:
+        if name not in _names(top.entries["operations_per_sm_cycle"]):
             top.problems.add(top.entries["peak_tflops"], f"'{name}' has no operations_per_sm_cycle", "add it there")
     if parts["sm"]["smem_per_block"] > parts["sm"]["smem"]:
         top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
@@ -243,6 +245,11 @@ def _check_whole(
                 f"profile {name} has more than the GPU: {profile.sms} SMs, {profile.memory_eighths} eighths of memory"
             )
             top.problems.add(top.entries["mig"], what)
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    """Names in a mapping, of values that could not be worked out too."""
+    return tuple(node.entries) if isinstance(node, MapNode) else ()
 
 
 def _per_second(top: Fields, rate: Rate, key: str, inner: str) -> None:
