@@ -15,7 +15,7 @@ from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.fit import Floats
-from accelsim.gpu.formats import format_hint, format_of
+from accelsim.gpu.formats import format_of, no_format
 from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
 from accelsim.gpu.layers import PASSES
 from accelsim.gpu.machine import BYTES, Gpu
@@ -132,8 +132,8 @@ def validate_convolutions(
     for (device, number_format), rows in groups.items():
         machine = load_gpu(gpu) if gpu else find_gpu(device)
         if machine is None or number_format not in machine.operations_per_sm_cycle:
-            why = "which GPU is that? say --gpu NAME" if machine is None else f"does not compute in {number_format}"
-            skipped.append(f"{device or 'rows without a device'}: {len(rows)} rows: {why}")
+            unknown = f"{quoted(device) if device else 'no device'}: no such GPU ships; say --gpu NAME"
+            skipped.append(f"{len(rows)} rows of {no_format(machine, number_format, '') if machine else unknown}")
             continue
         mode = mode_of(machine, number_format, calibration)
         for name, column in TIMES.items():
@@ -212,11 +212,7 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], probl
                 what = f"a whole number from 1 to {LARGEST}" if name in SIZES else "a time above 0"
                 problems.add(table.mark(row, at[name]), f"{name}: expected {what}, got {quoted(cells[name])}")
             values[name] = value or 1.0
-        number_format = format_of(cells["dtype"])
-        if number_format is None:
-            what = f"{quoted(cells['dtype'])} names no number format"
-            problems.add(table.mark(row, at["dtype"]), what, format_hint(cells["dtype"]))
-            continue
+        number_format = format_of(cells["dtype"]) or cells["dtype"]
         name = cells.get("algo", "").casefold()
         known = (meant for part, meant in _ALGORITHMS.items() if part in name)
         algorithm = next(known, "other" if name else "any")

@@ -61,10 +61,10 @@ def format_hint(text: str) -> str:
     return near_miss(text, FORMATS) or f"formats: {listed(FORMATS)}"
 
 
-def no_format(gpu: Gpu, text: str) -> str:
-    """Say why rows of a GPU whose number format is written so are not predicted."""
+def no_format(gpu: Gpu, text: str, otherwise: str = "say --dtype, or ") -> str:
+    """Say why rows of a GPU whose number format is written so are not predicted, and what else to do."""
     if text in FORMATS:
         return f"{gpu.name}: it does not compute in {text}; its formats: {listed(gpu.operations_per_sm_cycle)}"
     if not text:
-        return f"{gpu.name}: the number format is empty; write it, or say --dtype"
-    return f"{gpu.name}: {quoted(text)} is no number format; say --dtype, or write another: {format_hint(text)}"
+        return f"{gpu.name}: the number format is empty; {otherwise}write it"
+    return f"{gpu.name}: {quoted(text)} is no number format; {otherwise}write another: {format_hint(text)}"
