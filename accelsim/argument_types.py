@@ -93,3 +93,14 @@ def override(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got '{text}'")
     return name.strip(), value
+
+
+def number_format(text: str) -> str:
+    """A number format by any of its names, such as bf16 or torch.bfloat16."""
+    from accelsim.errors import AccelsimError
+    from accelsim.gpu import formats
+
+    try:
+        return formats.number_format(text)
+    except AccelsimError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

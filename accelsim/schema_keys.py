@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KINDS = ("architecture", "workload", "mapping", "constraints", "energy_table", "sweep")
+KINDS = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep")
 """Kinds of files whose keys are described here."""
 
 
@@ -127,6 +127,53 @@ _ARCHITECTURE = {
 }
 
 _PAIR = "one integer, or `[h, w]`"
+_GPU = {
+    "params": _PARAMS,
+    "gpu": About("a GPU as its data sheet has it"),
+    "gpu.name": About("its name"),
+    "gpu.chip": About("its die, such as `GH100`"),
+    "gpu.generation": About("its architecture"),
+    "gpu.compute_capability": About("of CUDA, such as `9.0`"),
+    "gpu.aliases": About("shorter names that commands find it by", "none"),
+    "gpu.devices": About("names that drivers and tables of measurements call it", "none"),
+    "gpu.sms": About("streaming multiprocessors that are enabled"),
+    "gpu.clock": About("its clocks"),
+    "gpu.clock.boost": About(
+        "at which kernels run until power limits them, and the peaks of FP64, FP32 and vector formats hold",
+        unit="MHz, GHz",
+    ),
+    "gpu.clock.tensor": About("at which the peaks of the other formats hold", unit="MHz, GHz"),
+    "gpu.operations_per_sm_cycle": About(
+        "dense, of an SM, by number format; a multiply-add is two. A format that is not here is not computed"
+    ),
+    "gpu.peak_tflops": About("dense peaks that the data sheet prints, by number format", unit="TFLOPS"),
+    "gpu.peak_tflops_sparse": About("peaks with 2:4 sparse weights, by number format", "none", "TFLOPS"),
+    "gpu.mma": About(
+        "shape of a tensor-core instruction by number format, such as `m16n8k16`; from m64 on its operands come from "
+        "shared memory. A format that is not here is computed without tensor cores",
+        "no tensor cores",
+    ),
+    "gpu.memory": About("device memory"),
+    "gpu.memory.size": About("capacity", unit=_SIZE),
+    "gpu.memory.type": About("`HBM…`, `GDDR…` or `LPDDR…`, which says its energy"),
+    "gpu.memory.bandwidth": About("peak", unit="GB/s, TB/s"),
+    "gpu.l2": About("level-2 cache"),
+    "gpu.l2.size": About("capacity", unit=_SIZE),
+    "gpu.l2.bandwidth": About("of reads, all SMs together", unit="GB/s, TB/s"),
+    "gpu.sm": About("what one SM has"),
+    "gpu.sm.smem": About("shared memory that its blocks may take", unit=_SIZE),
+    "gpu.sm.smem_per_block": About("shared memory that one block may take", unit=_SIZE),
+    "gpu.sm.registers": About("32-bit registers"),
+    "gpu.sm.warps": About("most warps at once"),
+    "gpu.sm.blocks": About("most blocks at once"),
+    "gpu.nvlink": About("of one GPU, both directions together", "none", "GB/s"),
+    "gpu.tdp": About("power limit of the board", unit="W"),
+    "gpu.mig": About("slices by the names of their MIG profiles", "none"),
+    "gpu.mig.*.sms": About("SMs of the slice"),
+    "gpu.mig.*.memory_eighths": About("eighths of memory, memory bandwidth and L2"),
+    "gpu.sources": About("where figures come from, by key, `all` for the others"),
+    "gpu.unsure": About("figures that no data sheet confirms, by key, and why", "none"),
+}
 _FORMS = {
     "conv": About("a convolution", "one of `conv`, `gemm`, `einsum`"),
     "conv.N": About("batch", "1"),
@@ -261,6 +308,7 @@ _SWEEP = {
 }
 ABOUT: dict[str, dict[str, About]] = {
     "architecture": _ARCHITECTURE,
+    "gpu": _GPU,
     "workload": _WORKLOAD,
     "mapping": _MAPPING,
     "constraints": _CONSTRAINTS,

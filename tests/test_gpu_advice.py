@@ -118,7 +118,7 @@ def test_read_profile__plain_tables_and_raw_pages(tmp_path):
     [
         ("hello\n", "no head line of a profile"),
         ("M,N,K,time_us\n", "no kernels below the head line"),
-        ("M,N,K,time_us\n1,2,x,4\n", ":2:1: k: expected a number, got 'x'"),
+        ("M,N,K,time_us\n1,2,x,4\n", ":2:5: K: expected a whole number from 1 to 67108864, got 'x'"),
     ],
 )
 def test_read_profile__names_mistakes(tmp_path, text, message):

@@ -62,12 +62,23 @@ def test_validate_convolutions__names_mistakes_with_their_place(tmp_path):
     with pytest.raises(SpecError) as error:
         validate_convolutions([path])
     for message in (
-        "conv.csv:2:1: W: expected a number above 0, got 'x'",
+        "conv.csv:2:19: W: expected a whole number from 1 to 67108864, got 'x'",
         "Q: expected a whole number from 1 to 67108864, got '1.5'",
-        "time_us_fwd: expected a number above 0, got '-1'",
-        "'fp99' names no number format",
+        "time_us_fwd: expected a time above 0, got '-1'",
     ):
         assert message in str(error.value)
+
+
+def test_validate_convolutions__leave_out_what_has_no_number_format(tmp_path):
+    layer = ",".join(map(str, CONV))
+    rows = [f"NV_T4,{name},,{layer},90," for name in ("FP16", "Mixed", "fp8")]
+    found, skipped = validate_convolutions([table(tmp_path, *rows, f"V9,fp16,,{layer},90,")])
+    assert [case.nhwc.rows for case in found] == [1]
+    assert [line.partition("; ")[0] for line in skipped] == [
+        "1 rows of t4: 'Mixed' is no number format",
+        "1 rows of t4: it does not compute in fp8",
+        "1 rows of 'V9': no such GPU ships",
+    ]
 
 
 def test_validate_conv_command__shows_each_gpu(shared, capsys):

@@ -169,3 +169,15 @@ def test_one_round__keeps_smaller_tiles_to_one_round_of_blocks():
     few = np.ceil(257 / tiles.rows) * np.ceil(5120 / tiles.columns) <= 108
     largest = tiles.rows * tiles.columns == 32768
     assert np.isfinite(kept.by_tiling_us[2, :, 0]).tolist() == (few | largest).tolist()
+
+
+@pytest.mark.parametrize("sizes", [(1, 4096, 4096), (64, 1024, 8192), (4096, 4096, 4096)])
+def test_time_gemms__adds_cold_us_where_l2_lacks_the_weights(sizes):
+    """All of it in a cold L2, next to none where an L2 of 50 MB holds 2 MB, and the same tiling."""
+    without, cold = (times("h100", Gemms.of(*sizes), l2="cold", cold_us=value) for value in (0.0, 2.0))
+    assert cold.time_us - without.time_us == pytest.approx(2.0)
+    assert cold.tile == without.tile
+    assert cold.parts["latency"] == pytest.approx(without.parts["latency"] + 2.0)
+    small = Gemms.of(256, 1024, 1024)
+    without, warm = (times("h100", small, l2="warm", cold_us=value) for value in (0.0, 2.0))
+    assert 0 < warm.time_us - without.time_us < 0.01

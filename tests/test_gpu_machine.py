@@ -80,6 +80,7 @@ def test_slice__names_the_closest_profile():
         ('"9.0"', "nine", "write it like '9.0'"),
         ("peak_tflops: {", "peak_tflops: {fp4: 3, ", "'fp4' has no operations_per_sm_cycle"),
         ("fp64: 34", "fp64: -34", "expected a number above 0, got '-34'"),
+        ("type: HBM3", "type: SRAM", "expected a type of memory, got 'SRAM'; it begins with HBM, GDDR, LPDDR"),
     ],
 )
 def test_load_gpu_file__names_mistakes_with_their_place(tmp_path, old, new, message):
@@ -91,6 +92,35 @@ def test_load_gpu_file__names_mistakes_with_their_place(tmp_path, old, new, mess
         load_gpu_file(path)
     assert message in str(error.value)
     assert str(error.value).startswith(f"{path}:")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(
+            ("boost: ", "1980 MHz"),
+            ("clock: ", "{boost: 1980 MHz, tensor: 1830 MHz}"),
+            ("sms: ", "132"),
+            ("fp64: ", "128"),
+        ),
+        *(("l2: {size: ", "50 MiB"), ("bandwidth: ", "3352 GB/s"), ("nvlink: ", "900 GB/s"), ("type: ", "HBM3")),
+        *(
+            ("tdp: ", "700 W"),
+            ("fp16: ", "m64n256k16"),
+            ("smem_per_block: ", "227 KiB"),
+            ("sms: 16, memory_eighths: ", "1"),
+        ),
+    ],
+)
+def test_load_gpu_file__says_which_parameter_is_missing_and_no_more(tmp_path, key, value):
+    text = gpu_file("h100_sxm").read_text()
+    assert key + value in text
+    path = tmp_path / "gpu.yaml"
+    path.write_text(text.replace(key + value, f"{key}$wanted", 1))
+    with pytest.raises(SpecError) as error:
+        load_gpu_file(path)
+    (line,) = str(error.value).splitlines()
+    assert "parameter $wanted is not defined" in line
 
 
 def test_is_gpu__knows_gpus_from_other_machines():

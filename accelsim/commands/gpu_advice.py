@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.commands.printing import DONE, print_json, print_report, print_written
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, SpecError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,8 +61,8 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     from accelsim.report.gpu_advice import advice_json, print_advice
 
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    sizes = (arguments.m, arguments.n, arguments.k)
-    advice = advise(gpu, *sizes, arguments.dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
+    dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
+    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
     if arguments.output:
         from accelsim.plots.gpu import plot_sweep
 
@@ -72,11 +72,11 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         step = -(-(last - first) // _SWEPT)
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))
-        mode = mode_of(gpu, arguments.dtype, arguments.calibration)
+        mode = mode_of(gpu, dtype, arguments.calibration)
         l2, stream_k = arguments.l2, arguments.stream_k
-        tflops = sweep(gpu, name, values, *sizes, arguments.dtype, mode, l2=l2, stream_k=stream_k)
+        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=l2, stream_k=stream_k)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
-        head = f"{gpu.name}, {arguments.dtype}, {others}"
+        head = f"{gpu.name}, {dtype}, {others}"
         write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
     if arguments.json:
         print_json(advice_json(advice))
@@ -105,20 +105,24 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     from accelsim import library
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
-    from accelsim.gpu.compare import compare_profile
+    from accelsim.gpu.compare import compare_profile, kernels_of
     from accelsim.gpu.profile import read_profile
     from accelsim.report.gpu_compare import compared_row, print_compared
     from accelsim.workload import load_workload
 
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    profile = read_profile(arguments.profile)
+    profile, left_out = kernels_of(gpu, read_profile(arguments.profile), arguments.dtype)
+    if not profile:
+        raise SpecError(left_out)
     workload = arguments.workload and load_workload(library.resolve(arguments.workload, "workloads"))
-    mode = mode_of(gpu, arguments.dtype, arguments.calibration)
     layers = workload.layers if workload else ()
-    found, unmatched = compare_profile(gpu, profile, layers, arguments.dtype, mode, l2=arguments.l2)
+    found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
+    modes = [case.predicted.mode for case in found] or [mode_of(gpu, arguments.dtype or "fp16").text]
+    mode = "; ".join(dict.fromkeys(modes))
     if arguments.json:
         rows = [compared_row(case) for case in found]
-        print_json({"gpu": gpu.name, "mode": mode.text, "layers": rows, "unmatched": [k.name for k in unmatched]})
+        names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
+        print_json({"gpu": gpu.name, "mode": mode, "layers": rows, "unmatched": names, "not_compared": reasons})
     else:
-        print_report(lambda console: print_compared(console, gpu.name, mode.text, found, unmatched))
+        print_report(lambda console: print_compared(console, gpu.name, mode, found, unmatched, left_out))
     return DONE

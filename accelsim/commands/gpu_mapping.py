@@ -28,7 +28,7 @@ _FOREIGN = (
 
 _OF_GPUS = {
     **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": "rotating", "training_pass": "forward", "stream_k": False},
+    **{"l2": "rotating", "training_pass": "forward", "stream_k": False, "winograd": False},
 }
 
 
@@ -54,6 +54,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.catalogue import load_gpu
     from accelsim.gpu.kernel import best_kernels
     from accelsim.gpu.layers import gemms_of, product_of
+    from accelsim.gpu.winograd import with_winograd
     from accelsim.output import to_json
     from accelsim.report.gpu_kernels import kernel_row, print_kernel, print_kernels, totals
 
@@ -72,6 +73,10 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     names = [einsum.name for einsum in layers]
     gemms = gemms_of(products)
     kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2, stream_k=arguments.stream_k)
+    if arguments.winograd:
+        options = {"training_pass": arguments.training_pass, "l2": arguments.l2}
+        pairs = zip(layers, kernels, strict=True)
+        kernels = [with_winograd(gpu, einsum, kernel, mode, **options) for einsum, kernel in pairs]
     repeats = [einsum.repeat for einsum in layers]
     rows = [kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}

@@ -40,13 +40,18 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.measured import read_measured
     from accelsim.report.gpu_validation import print_calibration
 
+    if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
+        raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
     gpu = load_gpu(arguments.gpu)
-    tables = read_measured(arguments.measured, number_format=arguments.dtype)
-    own = [table for table in tables if find_gpu(table.device) in (gpu, None)]
+    tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False)
+    told = [(table, find_gpu(table.device)) for table in tables]
+    own = [table for table, found in told if found is None or found.name == gpu.name]
+    own = [table for table in own if table.number_format in gpu.operations_per_sm_cycle]
     own = [table for table in own if arguments.dtype in (None, table.number_format)]
     if len(own) != 1:
         names = sorted({f"{table.device or 'no device'} ({table.number_format})" for table in own or tables})
-        hint = "say which with --dtype" if own else f"say another --gpu than {gpu.name}, or another --dtype"
+        which = "--dtype" if len({table.number_format for table in own}) > 1 else "a table of one device"
+        hint = f"say which with {which}" if own else f"say another --gpu than {gpu.name}, or another --dtype"
         raise AccelsimError(
             f"{arguments.measured}: expected kernels of {gpu.name} in one number format, "
             f"found {', '.join(names)}; {hint}"
@@ -89,6 +94,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
                 "mode": case.mode,
                 "about": case.about,
                 "note": case.measured.note,
+                "doubts": case.doubts,
                 "errors": {name: errors.as_row() for name, errors in case.errors.items()},
                 "inside_interval": _or_none(case.inside),
                 "step_pairs": case.step_rows,

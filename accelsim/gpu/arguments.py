@@ -24,7 +24,7 @@ def add_commands(command: AddCommand) -> None:
     made = command("calibrate", "fit the eight constants of a GPU's kernel model to measured matrix products")
     made.add_argument("measured", metavar="MEASURED", help="CSV with the columns M, N, K, dtype, time_us_median")
     made.add_argument("--gpu", required=True, metavar="GPU", help="the GPU that was measured")
-    made.add_argument("--dtype", metavar="FORMAT", help="fit the rows of this number format, such as bf16")
+    _add_dtype(made, "fit the rows of this number format, such as bf16")
     made.add_argument("--source", metavar="TEXT", help="where the measurements come from, to be kept in the file")
     made.add_argument("-o", "--output", metavar="FILE", help="write the calibration there")
     _add_json(made)
@@ -44,7 +44,7 @@ def add_roofline(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("on a GPU", "ARCH is a GPU: its memories, and the fastest kernel of each layer")
     _add_mig(group)
     add_calibration(group)
-    group.add_argument("--dtype", metavar="FORMAT", help="number format (default: fp16)")
+    _add_dtype(group, "number format (default: fp16)")
     group.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
 
 
@@ -65,7 +65,7 @@ def add_compare(made: argparse.ArgumentParser) -> None:
     made.add_argument("profile", metavar="PROFILE", help="CSV of Nsight Systems or Compute, or with M, N, K, time")
     made.add_argument("--gpu", required=True, metavar="GPU")
     made.add_argument("--workload", metavar="WORKLOAD", help="layers that NVTX ranges name")
-    _add_prediction(made)
+    _add_prediction(made, "number format (default: what a table with M, N, K and time says, else fp16)")
     _add_json(made)
 
 
@@ -75,10 +75,10 @@ def _add_stream_k(made: argparse._ActionsContainer) -> None:
     )
 
 
-def _add_prediction(made: argparse.ArgumentParser) -> None:
+def _add_prediction(made: argparse.ArgumentParser, dtype: str = "number format (default: fp16)") -> None:
     _add_mig(made)
     add_calibration(made)
-    made.add_argument("--dtype", metavar="FORMAT", default="fp16", help="number format (default: fp16)")
+    _add_dtype(made, dtype)
     made.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
 
 
@@ -89,8 +89,9 @@ def add_map(made: argparse.ArgumentParser) -> None:
     add_calibration(group)
     _add_stream_k(group)
     group.add_argument(
-        "--dtype", metavar="FORMAT", help="number format (default: fp16 for operands of 16 bit, and so on)"
+        "--winograd", action="store_true", help="compare Winograd's algorithm too for convolutions of 3 x 3"
     )
+    _add_dtype(group, "number format (default: fp16 for operands of 16 bit, and so on)")
     group.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
     group.add_argument(
         "--pass", dest="training_pass", choices=("forward", "input_gradient", "weight_gradient"), default="forward",
@@ -104,7 +105,7 @@ def add_validation(made: argparse.ArgumentParser) -> None:
     group.add_argument("--gpu", metavar="GPU", help="the GPU that was measured (default: what the table says)")
     _add_mig(group)
     add_calibration(group)
-    group.add_argument("--dtype", metavar="FORMAT", help="number format, where the table has no such column")
+    _add_dtype(group, "number format of the rows of which the table does not say it by a name that is known")
     group.add_argument(
         "--leave-out", action="store_true", help="predict each GPU also with constants fitted to other families only"
     )
@@ -117,6 +118,10 @@ def add_calibration(made: argparse._ActionsContainer) -> None:
         help="constants that `accelsim calibrate` fitted, or `shipped` for those that come with accelsim "
         "(default: uncalibrated)",
     )  # fmt: skip
+
+
+def _add_dtype(made: argparse._ActionsContainer, about: str) -> None:
+    made.add_argument("--dtype", metavar="FORMAT", type=argument_types.number_format, help=about)
 
 
 def _add_mig(made: argparse._ActionsContainer) -> None:

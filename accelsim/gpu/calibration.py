@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from functools import partial
 from os import PathLike
@@ -165,7 +166,7 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
         result: Floats = np.log(times / fitted.time_us)
         return result
 
-    start = {name: getattr(common, name) for name in CALIBRATED[kind]}
+    start = {name: getattr(common, name) or math.sqrt(math.prod(BOUNDS[name])) for name in CALIBRATED[kind]}
     found = []
     for choice in CHOICES:
         exact = fit_positive(partial(residuals, choice=choice), start, BOUNDS)

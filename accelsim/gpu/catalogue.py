@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -71,10 +72,14 @@ def is_gpu(name_or_path: str) -> bool:
 def _by_name(name: str) -> Gpu:
     found = find_gpu(name)
     if found is None:
-        known = [word for gpu in catalogue() for word in (gpu.name, *gpu.aliases)]
-        hint = near_miss(name, known) or "`accelsim gpus` shows those that ship"
-        raise AccelsimError(f"{name}: no such file, and no GPU of that name; {hint}")
+        raise AccelsimError(f"{name}: no such file, and no GPU of that name; {gpu_hint(name)}")
     return found
+
+
+def gpu_hint(name: str) -> str:
+    """What to write instead of a name of no GPU that ships."""
+    known = [word for gpu in catalogue() for word in (gpu.name, *gpu.aliases, *gpu.devices)]
+    return near_miss(name, known) or "`accelsim gpus` shows those that ship"
 
 
 def _is_file(path: Path) -> bool:
@@ -85,6 +90,6 @@ def _is_file(path: Path) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Name without what people write differently."""
+    """Name without what people write differently: NVIDIA, and spaces, hyphens or underscores between its parts."""
     text = name.casefold().removesuffix(".yaml").removeprefix("arch/").removeprefix("gpu/")
-    return text.replace("nvidia", "").replace("-", " ").replace("_", " ").strip()
+    return re.sub("nvidia|[ _-]", "", text)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 
-from accelsim.gpu.calibration import Mode
+from accelsim.errors import Mark, Problem
+from accelsim.gpu.calibration import mode_of
+from accelsim.gpu.catalogue import find_gpu
+from accelsim.gpu.formats import no_format
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import gemms_of, product_of
-from accelsim.gpu.machine import Gpu
+from accelsim.gpu.machine import FORMATS, Gpu
 from accelsim.gpu.profile import ProfiledKernel
+from accelsim.units import quoted
 from accelsim.workload import Einsum
 
 _HELPERS = ("splitkreduce", "reduce_kernel", "cublaslt::splitk")
@@ -46,19 +51,48 @@ class Compared:
         return None if None in moved else sum(value or 0.0 for value in moved)
 
 
+def kernels_of(
+    gpu: Gpu, profile: Sequence[ProfiledKernel], number_format: str | None = None
+) -> tuple[list[ProfiledKernel], list[Problem]]:
+    """Kernels that may have run on a GPU, each with its number format, and why others did not.
+
+    Parameters
+    ----------
+    gpu : Gpu
+    profile : sequence of ProfiledKernel
+    number_format : str, optional
+        Of kernels of which the profile does not say it by a name that is known; `fp16` where it says nothing.
+    """
+    found: list[ProfiledKernel] = []
+    reasons: dict[str, list[Mark]] = {}
+    for kernel in profile:
+        known = kernel.number_format in FORMATS
+        name = kernel.number_format if known else number_format or kernel.number_format or "fp16"
+        told = find_gpu(kernel.device)
+        if told is not None and told.name != gpu.name.partition(":")[0]:
+            reasons.setdefault(f"of {quoted(kernel.device)}, not of {gpu.name}", []).append(kernel.where)
+        elif name not in gpu.operations_per_sm_cycle:
+            reasons.setdefault(f"of {no_format(gpu, name)}", []).append(kernel.where)
+        else:
+            found.append(replace(kernel, number_format=name))
+    return found, [
+        Problem(marks[0], f"{len(marks)} kernel{'s' if len(marks) > 1 else ''} {why}") for why, marks in reasons.items()
+    ]
+
+
 def compare_profile(
     gpu: Gpu,
     profile: Sequence[ProfiledKernel],
     layers: Sequence[Einsum],
-    number_format: str,
-    mode: Mode,
+    calibration: str | PathLike[str] | None = None,
     *,
     l2: str = "rotating",
 ) -> tuple[list[Compared], list[ProfiledKernel]]:
     """Match kernels to layers and predict these.
 
     A kernel belongs to the layer that its NVTX range names, or else to the sizes that the range or the table says. Of
-    the kernels in a range of a layer, those whose names say that they compute no product are left out.
+    the kernels in a range of a layer, those whose names say that they compute no product are left out. `kernels_of`
+    says the number formats; `calibration` is as in `mode_of`.
 
     Returns
     -------
@@ -69,7 +103,7 @@ def compare_profile(
     """
     by_name = {einsum.name.casefold(): einsum for einsum in layers}
     groups: dict[str, list[ProfiledKernel]] = {}
-    products: dict[str, Einsum | tuple[int, int, int]] = {}
+    products: dict[str, Einsum | tuple[int, ...]] = {}
     unmatched = []
     for kernel in profile:
         einsum = by_name.get(kernel.range.casefold().strip())
@@ -85,6 +119,8 @@ def compare_profile(
     for name, kernels in groups.items():
         product = products[name]
         gemms = gemms_of([product_of(product)]) if isinstance(product, Einsum) else Gemms.of(*product)
+        number_format = kernels[0].number_format
+        mode = mode_of(gpu, number_format, calibration)
         (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, l2=l2)
         measured_us = sum(kernel.time_us for kernel in kernels)
         least_s = max(predicted.flops / gpu.flops(number_format), predicted.least_bytes / gpu.dram_bytes_per_s)

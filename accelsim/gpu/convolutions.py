@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -16,14 +15,16 @@ from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.fit import Floats
+from accelsim.gpu.formats import format_of, no_format
 from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
 from accelsim.gpu.layers import PASSES
-from accelsim.gpu.machine import BYTES, FORMATS, Gpu
+from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.operators import layout_change_us
+from accelsim.gpu.table import find_table
 from accelsim.gpu.tiling import compute_class
 from accelsim.gpu.winograd import WAYS, applies, winograd_us
 from accelsim.spec.source import Problems, read_text
-from accelsim.units import listed
+from accelsim.units import listed, quoted
 
 SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
 """Columns of a table: images, channels, rows and columns of the input, channels of the output, rows and columns of the
@@ -131,8 +132,8 @@ def validate_convolutions(
     for (device, number_format), rows in groups.items():
         machine = load_gpu(gpu) if gpu else find_gpu(device)
         if machine is None or number_format not in machine.operations_per_sm_cycle:
-            why = "which GPU is that? say --gpu NAME" if machine is None else f"does not compute in {number_format}"
-            skipped.append(f"{device or 'rows without a device'}: {len(rows)} rows: {why}")
+            unknown = f"{quoted(device) if device else 'no device'}: no such GPU ships; say --gpu NAME"
+            skipped.append(f"{len(rows)} rows of {no_format(machine, number_format, '') if machine else unknown}")
             continue
         mode = mode_of(machine, number_format, calibration)
         for name, column in TIMES.items():
@@ -189,44 +190,40 @@ def _winograd(
 
 def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], problems: Problems) -> int:
     """Read rows into groups by device and format; return how many lack a size."""
-    reader = csv.DictReader(text.splitlines())
-    head = reader.fieldnames or ()
-    missing = [name for name in (*SIZES, "dtype") if name not in head]
-    if missing or not any(name in head for name in TIMES.values()):
+    table = find_table(text, file)
+    head = table.head.cells if table else ()
+    at = {name: head.index(name) for name in (*SIZES, *TIMES.values(), "dtype", "device", "algo") if name in head}
+    if table is None or not {*SIZES, "dtype"} <= at.keys() or not set(TIMES.values()) & at.keys():
         need = f"{', '.join((*SIZES, 'dtype'))} and one of {', '.join(TIMES.values())}"
         problems.add(Mark(file, 1, 1), f"no table of convolutions: columns {listed(head) if head else 'none'}", need)
         return 0
-    partial = 0
-    for row in reader:
-        where = Mark(file, reader.line_num, 1)
-        if not all(row[name] for name in SIZES):
+    partial, before = 0, len(problems)
+    for row in table.rows(problems):
+        if table.ends(row, len(problems) - before, problems):
+            break
+        cells = {name: row.cells[column] for name, column in at.items()}
+        if not all(cells[name] for name in SIZES):
             partial += 1
             continue
-        times = {name: row[name] for name in TIMES.values() if row.get(name)}
-        values = {name: _positive(where, name, cell, problems) for name, cell in times.items()}
-        for name in SIZES:
-            values[name] = _positive(where, name, row[name] or "", problems)
-            if values[name] != int(values[name]) or values[name] > LARGEST:
-                problems.add(where, f"{name}: expected a whole number from 1 to {LARGEST}, got '{row[name]}'")
-        words = (row["dtype"] or "").lower().replace("-", " ").split()
-        number_format = next((word for word in words if word in FORMATS), None)
-        if number_format is None:
-            problems.add(where, f"'{row['dtype']}' names no number format", f"formats: {listed(FORMATS)}")
-            continue
-        name = (row.get("algo") or "").casefold()
+        values = {}
+        for name in (*SIZES, *(name for name in TIMES.values() if cells.get(name))):
+            value = _positive(cells[name])
+            if value is None or (name in SIZES and (value != int(value) or value > LARGEST)):
+                what = f"a whole number from 1 to {LARGEST}" if name in SIZES else "a time above 0"
+                problems.add(table.mark(row, at[name]), f"{name}: expected {what}, got {quoted(cells[name])}")
+            values[name] = value or 1.0
+        number_format = format_of(cells["dtype"]) or cells["dtype"]
+        name = cells.get("algo", "").casefold()
         known = (meant for part, meant in _ALGORITHMS.items() if part in name)
         algorithm = next(known, "other" if name else "any")
-        groups.setdefault((row.get("device") or "", number_format), []).append(_Row(algorithm, values))
+        groups.setdefault((cells.get("device", ""), number_format), []).append(_Row(algorithm, values))
     return partial
 
 
-def _positive(where: Mark, name: str, text: str, problems: Problems) -> float:
-    """Number above 0, or 1 with the mistake reported."""
+def _positive(text: str) -> float | None:
+    """Number above 0, or None."""
     try:
         value = float(text)
     except ValueError:
-        value = 0.0
-    if 0 < value < float("inf"):
-        return value
-    problems.add(where, f"{name}: expected a number above 0, got '{text}'")
-    return 1.0
+        return None
+    return value if 0 < value < float("inf") else None

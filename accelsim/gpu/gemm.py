@@ -211,13 +211,17 @@ def clock_under_power_limit(gpu: Gpu, number_format: str, constants: Constants) 
 
 @dataclass(frozen=True, slots=True)
 class _Traffic:
-    """Bytes of each tile [P, T, 1] or product [P, 1, 1]; `compulsory` are those of a matrix-vector kernel."""
+    """Bytes of each tile [P, T, 1] or product [P, 1, 1]; `compulsory` are those of a matrix-vector kernel.
+
+    `cold` is the share of the weights that L2 does not hold at the start.
+    """
 
     dram: Floats
     l2: Floats
     compulsory: Floats
     operands: Floats
     results: Floats
+    cold: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,10 +274,11 @@ class _Model:
         total = np.where(possible, total, np.inf)
         total = total.reshape(len(gemms), -1)
         choice = np.argmin(total, axis=1)
-        least = total[np.arange(len(gemms)), choice] + (c.launch_us + c.latency_us)
+        latency = c.latency_us + c.cold_us * traffic.cold[:, 0, 0]
+        least = total[np.arange(len(gemms)), choice] + (c.launch_us + latency)
         tile, split = np.divmod(choice, len(self.splits))
 
-        vector = self._gemv(m, n, k, traffic)
+        vector = self._gemv(m, n, k, latency, traffic)
         is_vector = vector < least
         at = (np.arange(len(gemms)), tile, split)
         shape = (len(gemms), len(tiles.rows), len(self.splits))
@@ -288,7 +293,7 @@ class _Model:
             "l2": chosen(l2_time),
             "dram": np.where(is_vector, traffic.compulsory[:, 0, 0] * 0, chosen(dram_time)),
             "launch": constant,
-            "latency": np.full(len(gemms), c.latency_us),
+            "latency": latency,
             "rounds": chosen(c.round_us * work.rounds),
             "reduction": chosen(reduction),
             "store": chosen(store),
@@ -359,7 +364,7 @@ class _Model:
         )
         missing = np.maximum(1 - c.l2_share * gpu.l2_bytes * batch / operands, 0)
         again = missing * np.maximum(footprint * (outputs / (high * wide)) - operands, 0)
-        return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results)
+        return _Traffic(once + again, block_bytes * (outputs * batch), once, operands, results, cold_weights)
 
     def _gone(self, since: Floats) -> Floats:
         """Share of data that L2 no longer holds after so many bytes were used."""
@@ -367,13 +372,13 @@ class _Model:
         much = (since / (self.gpu.l2_bytes * c.residency)) ** c.residency_sharpness
         return much / (1 + much)
 
-    def _gemv(self, m: Floats, n: Floats, k: Floats, traffic: _Traffic) -> Floats:
+    def _gemv(self, m: Floats, n: Floats, k: Floats, latency: Floats, traffic: _Traffic) -> Floats:
         """Time of a matrix-vector kernel, infinite where neither M nor N is 1."""
         gpu, c = self.gpu, self.constants
         dram = traffic.compulsory / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
         l2 = (traffic.operands + traffic.results) / (gpu.l2_bytes_per_s * 1e-6)
-        fixed = c.launch_us + c.latency_us + c.gemv_us + np.ceil(k / _GEMV_SLICE) * c.gemv_slice_us
-        return np.where(np.minimum(m, n) == 1, fixed + np.maximum(dram, l2), np.inf)[:, 0, 0]
+        fixed = c.launch_us + c.gemv_us + np.ceil(k / _GEMV_SLICE) * c.gemv_slice_us
+        return np.where(np.minimum(m, n) == 1, fixed + np.maximum(dram, l2), np.inf)[:, 0, 0] + latency
 
 
 def _narrowness(row_bytes: Floats) -> Floats:

@@ -54,6 +54,8 @@ class Kernel:
         How many were compared: the whole space.
     others : tuple of (str, float)
         The next best tilings, each of another tile, and their times [us].
+    algorithm : str
+        `GEMM`, an implicit one for convolutions; or Winograd's, whose products these sizes and tiles are of.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Kernel:
     power_w: float
     tilings: int
     others: tuple[tuple[str, float], ...] = ()
+    algorithm: str = "GEMM"
 
     @property
     def tflops(self) -> float:
@@ -208,7 +211,7 @@ def _kernel(
 
 def _others(times: Times, tiles: TileSet, mode: Mode, i: int, chosen: int) -> tuple[tuple[str, float], ...]:
     """Next best tilings, the best split of each tile."""
-    fixed = mode.constants.launch_us + mode.constants.latency_us
+    fixed = float(times.parts["launch"][i] + times.parts["latency"][i])
     best = times.by_tiling_us[i].min(axis=1)
     order = [t for t in np.argsort(best, kind="stable").tolist() if t != chosen and best[t] < np.inf][:4]
     found = []

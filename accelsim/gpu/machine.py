@@ -18,6 +18,8 @@ BYTES = {
     **{"bf16": 2.0, "fp8": 1.0, "fp8_acc16": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5},
 }
 """Bytes of one operand word."""
+MEMORY_TYPES = ("HBM", "GDDR", "LPDDR")
+"""How the type of a memory begins."""
 VECTOR_FORMATS = ("fp64", "fp32", "fp16_vector")
 
 

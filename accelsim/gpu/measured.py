@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.errors import AccelsimError, Mark
+from accelsim.errors import Mark
+from accelsim.gpu.formats import format_of
+from accelsim.gpu.formats import number_format as known_format
 from accelsim.gpu.gemm import LARGEST, Gemms
 from accelsim.gpu.grids import LAUNCH, swapped_grids
-from accelsim.gpu.machine import FORMATS
+from accelsim.gpu.table import NOWHERE, Row, Table, find_table, plain_name
 from accelsim.spec.source import Problems, read_text
 from accelsim.units import listed, near_miss, quoted
 
@@ -24,46 +24,49 @@ COLUMNS = {
     "m": ("m",),
     "n": ("n",),
     "k": ("k",),
-    "batch": ("batch", "b", "batch_count"),
-    "dtype": ("dtype", "format", "precision", "gemm_dtype", "data_type"),
+    "batch": ("batch", "b", "batch_count", "batch_size"),
 }
 """Names of a column, in any case and order; others are ignored."""
-TIMES = {
-    **{"time_us_median": 1.0, "time_us": 1.0, "latency_us": 1.0, "duration_us": 1.0, "median_us": 1.0},
-    **{"time_ms": 1e3, "latency_ms": 1e3, "time_s": 1e6, "time_ns": 1e-3, "duration_ns": 1e-3},
-}
-"""Names of the column of times, the first that is there, and what makes us of it."""
-_FORMAT_NAMES = {
-    **{
-        "bfloat16": "bf16",
-        "float16": "fp16",
-        "half": "fp16",
-        "float32": "fp32",
-        "float": "fp32",
-        "tensorfloat32": "tf32",
-    },
-    **{"float64": "fp64", "double": "fp64", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "float8": "fp8", "nvfp4": "fp4"},
-}
+FORMAT_COLUMNS = ("dtype", "format", "precision", "gemm_dtype", "data_type")
+"""Columns of number formats; a row has that of the first one that names a format."""
+_UNITS = {"us": 1.0, "usec": 1.0, "ms": 1e3, "msec": 1e3, "ns": 1e-3, "nsec": 1e-3, "s": 1e6, "sec": 1e6}
+_TIME_WORDS = ("time", "latency", "duration", "runtime", "elapsed", "gpu", "kernel", "cuda", "measured")
+_STATISTICS = ("median", "med", "p50", "", "mean", "avg", "average", "min", "max")
+"""Which of several columns of times is taken: the first of these."""
 _HELD_OUT_OF_TEN = 3
 _FAR = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measured products of one device in one number format; `note` says how they were read, if not as they stand."""
+    """Measured products of one device in one number format.
+
+    Attributes
+    ----------
+    device : str
+    number_format : str
+        A name that no format is known by stands as it is written.
+    gemms : Gemms
+    time_us : float[rows]
+    note : str
+        How they were read, if not as they stand.
+    where : Mark
+        The first of them.
+    """
 
     device: str
     number_format: str
     gemms: Gemms
     time_us: NDArray[np.float64]
     note: str = ""
+    where: Mark = NOWHERE
 
     def __len__(self) -> int:
         return len(self.gemms)
 
     def rows(self, which: NDArray[np.bool_]) -> Measured:
         """Some of the rows."""
-        return Measured(self.device, self.number_format, self.gemms.rows(which), self.time_us[which], self.note)
+        return replace(self, gemms=self.gemms.rows(which), time_us=self.time_us[which])
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +102,22 @@ def split_rows(gemms: Gemms) -> Split:
     return Split(~held & ~far, held & ~far, far)
 
 
-def format_of(text: str) -> str | None:
-    """Number format of a name as frameworks write it, or the first one among several words; else None.
-
-    Examples
-    --------
-    >>> format_of("torch.bfloat16"), format_of("Results - FP16 ip, Mixed math"), format_of("complex")
-    ('bf16', 'fp16', None)
-    """
-    name = text.strip().lower().removeprefix("torch.")
-    words = (name, *name.replace("-", " ").replace(",", " ").split())
-    known = (_FORMAT_NAMES.get(word, word) for word in words)
-    return next((word for word in known if word in FORMATS), None)
-
-
-def read_measured(path: str | PathLike[str], *, number_format: str | None = None) -> list[Measured]:
+def read_measured(
+    path: str | PathLike[str], *, number_format: str | None = None, unknown_too: bool = True
+) -> list[Measured]:
     """Read measured matrix products.
 
     Parameters
     ----------
     path : str or path
-        CSV with a head line. Columns M, N, K and a time must be there; `device`, `dtype` and `batch` may be; others are
+        CSV with a head line, its cells between commas, semicolons or tabs. Columns M, N, K and a time with its unit
+        (`time_us_median`, `latency_ms`, `Time (ns)`) must be there; `device`, `dtype` and `batch` may be; others are
         ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are
         there too, and all grids cover M x K, N and K are taken the other way round, and `note` says so.
     number_format : str, optional
-        Where the table has no column of formats.
+        Of rows whose format the table does not say.
+    unknown_too : bool
+        Take those that name none which is known for this format too.
 
     Returns
     -------
@@ -137,106 +131,181 @@ def read_measured(path: str | PathLike[str], *, number_format: str | None = None
     SpecError
         With every mistake in the file and its place.
     """
-    known = None if number_format is None else format_of(number_format)
-    if number_format is not None and known is None:
-        hint = near_miss(number_format, FORMATS) or f"formats: {listed(FORMATS)}"
-        raise AccelsimError(f"{quoted(number_format)} is no number format; {hint}")
+    known = None if number_format is None else known_format(number_format)
     problems = Problems()
     text = read_text(path, problems)
-    return problems.result(_read(text, str(path), known, problems) if text is not None else None)
+    return problems.result(_read(text, str(path), known, unknown_too, problems) if text is not None else None)
 
 
-def _read(text: str, file: str, number_format: str | None, problems: Problems) -> list[Measured] | None:
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
-    if not lines:
+def _read(
+    text: str, file: str, number_format: str | None, unknown_too: bool, problems: Problems
+) -> list[Measured] | None:
+    table = find_table(text, file)
+    if table is None:
         problems.add(Mark(file, 1, 1), "the file is empty", "expected a head line with M, N, K and time_us_median")
         return None
-    table = list(csv.reader(io.StringIO("\n".join(line for _, line in lines))))
-    head = [name.strip().lower() for name in table[0]]
-    at = {key: next((head.index(name) for name in names if name in head), None) for key, names in COLUMNS.items()}
-    time = next((name for name in TIMES if name in head), None)
-    where = Mark(file, lines[0][0], 1)
-    for key in ("m", "n", "k"):
-        if at[key] is None:
-            problems.add(where, f"no column {key.upper()}", f"columns: {listed(table[0])}")
-    if time is None:
-        hint = near_miss("time_us_median", head) or f"name it time_us_median; columns: {listed(table[0])}"
-        problems.add(where, "no column of times", hint)
-    if at["dtype"] is None and number_format is None:
-        problems.add(where, "no column dtype", "add it, or say --dtype")
-    if len(problems):
+    columns = product_columns(table, problems)
+    if number_format is None and not format_columns(table):
+        problems.add(table.mark(table.head), "no column dtype", "add it, or say --dtype")
+    if columns is None or len(problems):
         return None
-    told = _swapped(table, head, at)
+    rows = list(table.rows(problems))
+    told = _swapped_grids(table, columns, rows)
     if told:
-        at["n"], at["k"] = at["k"], at["n"]
+        columns = replace(columns, sizes={**columns.sizes, "n": columns.sizes["k"], "k": columns.sizes["n"]})
     groups: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    unknown: set[str] = set()
-    for (number, _), row in zip(lines[1:], table[1:], strict=False):
-        read = _row(row, Mark(file, number, 1), head, at, str(time), number_format, unknown, problems)
-        if read is not None:
-            groups.setdefault(read[0], []).append(read[1])
+    first: dict[tuple[str, str], Mark] = {}
+    for product in products(table, columns, rows, problems):
+        other = number_format if unknown_too or not product.dtype else None
+        name = product.number_format or other or product.dtype
+        key = (product.device, name)
+        if key not in groups:
+            at = columns.formats[0] if columns.formats else None
+            groups[key], first[key] = [], table.mark(product.row, at)
+        groups[key].append((*product.sizes, product.time_us))
     if not groups and not len(problems):
-        problems.add(where, "no row below the head line", "write a row for each measured product")
+        problems.add(table.mark(table.head), "no row below the head line", "write a row for each measured product")
     if len(problems):
         return None
     note = f"{file}: N and K are taken the other way round: all {told} grids that tell them apart cover M x K"
-    return [_measured(device, name, rows, note if told else "") for (device, name), rows in groups.items()]
+    return [_measured(*key, rows, note if told else "", first[key]) for key, rows in groups.items()]
 
 
-def _swapped(table: Sequence[Sequence[str]], head: Sequence[str], at: Mapping[str, int | None]) -> int:
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Where the columns of a table of products are.
+
+    Attributes
+    ----------
+    sizes : dict of str to int
+        Of `m`, `n` and `k`, and of `batch` and `device` where they are there.
+    formats : tuple of int
+        Columns that may name the number format.
+    time : int
+    time_name : str
+    to_us : float
+        What makes us of a time.
+    """
+
+    sizes: dict[str, int]
+    formats: tuple[int, ...]
+    time: int
+    time_name: str
+    to_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One row: sizes are M, N, K and the batch; `number_format` is None where no name of one is known."""
+
+    row: Row
+    device: str
+    dtype: str
+    number_format: str | None
+    sizes: tuple[float, float, float, float]
+    time_us: float
+
+
+def product_columns(table: Table, problems: Problems) -> Columns | None:
+    """Columns of a table of products, or None with what is missing reported."""
+    head, names = table.head, [plain_name(cell) for cell in table.head.cells]
+    before, found = len(problems), {}
+    for key, known in COLUMNS.items():
+        at = next((names.index(name) for name in known if name in names), None)
+        if at is not None:
+            found[key] = at
+            if names.count(names[at]) > 1:
+                again = table.mark(head, names.index(names[at], at + 1))
+                problems.add(again, f"a second column {head.cells[at]}", "leave one of them out")
+        elif key in ("m", "n", "k"):
+            hint = f"rename one to {key.upper()}; columns: {listed(head.cells)}"
+            problems.add(table.mark(head), f"no column {key.upper()}", hint)
+    time = time_column(names)
+    if time is None:
+        unit = next((cell for cell, name in zip(head.cells, names, strict=True) if name in _TIME_WORDS), None)
+        hint = (
+            f"say the unit in the name, such as {plain_name(unit)}_us, where '{unit}' stands"
+            if unit
+            else near_miss("time_us_median", names) or f"name it time_us_median; columns: {listed(head.cells)}"
+        )
+        problems.add(table.mark(head), "no column of times", hint)
+    if time is None or len(problems) > before:
+        return None
+    return Columns(found, format_columns(table), time[0], head.cells[time[0]], time[1])
+
+
+def format_columns(table: Table) -> tuple[int, ...]:
+    """Columns that may name the number format."""
+    names = [plain_name(cell) for cell in table.head.cells]
+    return tuple(names.index(name) for name in FORMAT_COLUMNS if name in names)
+
+
+def time_column(names: Sequence[str]) -> tuple[int, float] | None:
+    """Column of times by its `plain_name`, and what makes us of it; of several the median, or as `_STATISTICS` says.
+
+    Examples
+    --------
+    >>> time_column(["m", "time_us_min", "time_us_median"]), time_column(["latency_ms"]), time_column(["time"])
+    ((2, 1.0), (0, 1000.0), None)
+    """
+    found = []
+    for at, name in enumerate(names):
+        words = name.split("_")
+        units = [word for word in words if word in _UNITS]
+        statistic = [word for word in words if word in _STATISTICS]
+        about = [word for word in words if word in _TIME_WORDS]
+        if len(units) != 1 or len(statistic) > 1 or len(words) != 1 + len(statistic) + len(about):
+            continue
+        if len(words) > 1 or units[0] in ("us", "ms", "ns"):
+            found.append((_STATISTICS.index(statistic[0] if statistic else ""), at, _UNITS[units[0]]))
+    return min(found)[1:] if found else None
+
+
+def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Problems) -> Iterator[Product]:
+    """Products of the rows of a table; a row with a mistake is reported and left out."""
+    sizes, (time, to_us) = columns.sizes, (columns.time, columns.to_us)
+    at_first = len(problems)
+    for row in rows:
+        before, found = len(problems), []
+        for key in ("m", "n", "k", "batch"):
+            at = sizes.get(key)
+            cell = "1" if at is None else row.cells[at] or ("1" if key == "batch" else "")
+            value = _number(cell)
+            if value is None or value != int(value) or not 1 <= value <= LARGEST:
+                what = f"{key.upper()}: expected a whole number from 1 to {LARGEST}, got {quoted(cell)}"
+                problems.add(table.mark(row, at), what, _decimal_point(cell))
+            found.append(value or 1.0)
+        cell = row.cells[time]
+        measured = _number(cell)
+        if measured is None or measured <= 0:
+            what = f"{columns.time_name}: expected a time above 0, got {quoted(cell)}"
+            problems.add(table.mark(row, time), what, _decimal_point(cell))
+        if table.ends(row, len(problems) - at_first, problems):
+            return
+        if len(problems) > before or measured is None:
+            continue
+        m, n, k, batch = found
+        device = row.cells[sizes["device"]] if "device" in sizes else ""
+        written = [row.cells[at] for at in columns.formats]
+        dtype = written[0] if written else ""
+        yield Product(row, device, dtype, _first_format(written), (m, n, k, batch), measured * to_us)
+
+
+def _first_format(written: Sequence[str]) -> str | None:
+    return next((name for text in written if (name := format_of(text)) is not None), None)
+
+
+def _swapped_grids(table: Table, columns: Columns, rows: Sequence[Row]) -> int:
     """Grids that say that N and K stand the other way round; 0 without any."""
-    if not all(name in head for name in LAUNCH):
+    names = [plain_name(cell) for cell in table.head.cells]
+    if not all(name in names for name in LAUNCH):
         return 0
-    columns = {name: head.index(name) for name in LAUNCH}
-    columns |= {name.upper(): column for name in ("m", "n", "k") if (column := at[name]) is not None}
-    whole = (row for row in table[1:] if len(row) >= len(head))
-    return swapped_grids({name: row[column] for name, column in columns.items()} for row in whole)
+    at = {name: names.index(name) for name in LAUNCH} | {name.upper(): columns.sizes[name] for name in ("m", "n", "k")}
+    return swapped_grids({name: row.cells[column] for name, column in at.items()} for row in rows)
 
 
-def _row(
-    row: Sequence[str],
-    where: Mark,
-    head: Sequence[str],
-    at: Mapping[str, int | None],
-    time: str,
-    number_format: str | None,
-    unknown: set[str],
-    problems: Problems,
-) -> tuple[tuple[str, str], tuple[float, ...]] | None:
-    """Read one row, or report what is wrong with it; each unknown number format once."""
-    if len(row) < len(head):
-        problems.add(where, f"expected {len(head)} cells, got {len(row)}")
-        return None
-    before = len(problems)
-    sizes = []
-    for key in ("m", "n", "k", "batch"):
-        column = at[key]
-        cell = "1" if column is None else row[column].strip() or "1"
-        value = _number(cell)
-        if value is None or value != int(value) or not 1 <= value <= LARGEST:
-            problems.add(
-                _cell(where, row, column), f"{key.upper()}: expected a whole number from 1, got {quoted(cell)}"
-            )
-        sizes.append(value or 1.0)
-    column = head.index(time)
-    measured = _number(row[column])
-    if measured is None or measured <= 0:
-        problems.add(_cell(where, row, column), f"{time}: expected a time above 0, got {quoted(row[column])}")
-    column = at["dtype"]
-    name = number_format if column is None else format_of(row[column])
-    if name is None and column is not None and row[column] not in unknown:
-        unknown.add(row[column])
-        hint = near_miss(row[column], FORMATS) or f"formats: {listed(FORMATS)}"
-        problems.add(_cell(where, row, column), f"{quoted(row[column])} is no number format", hint)
-    if len(problems) > before or measured is None or name is None:
-        return None
-    device = "" if at["device"] is None else row[at["device"]].strip()
-    return (device, name), (*sizes, measured * TIMES[time])
-
-
-def _cell(where: Mark, row: Sequence[str], column: int | None) -> Mark:
-    """Place of a cell of a row, as long as no cell before it is quoted."""
-    return Mark(where.file, where.line, 1 + sum(len(cell) + 1 for cell in row[: column or 0]))
+def _decimal_point(cell: str) -> str:
+    return "write a point for decimals, and nothing between thousands" if "," in cell else ""
 
 
 def _number(text: str) -> float | None:
@@ -247,6 +316,6 @@ def _number(text: str) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _measured(device: str, number_format: str, rows: Sequence[tuple[float, ...]], note: str) -> Measured:
+def _measured(device: str, number_format: str, rows: Sequence[tuple[float, ...]], note: str, where: Mark) -> Measured:
     m, n, k, batch, time_us = (np.array(values, dtype=np.float64) for values in zip(*rows, strict=True))
-    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us, note)
+    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us, note, where)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
 from accelsim.errors import Mark
-from accelsim.gpu.gemm import LARGEST
-from accelsim.gpu.measured import TIMES
+from accelsim.gpu.measured import product_columns, products, time_column
+from accelsim.gpu.table import NOWHERE, Row, Table, find_table, plain_name
 from accelsim.spec.source import Problems, read_text
-from accelsim.units import listed
+from accelsim.units import quoted
 
 _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
 _BYTES = {"byte": 1.0, "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
-_TIME_METRICS = ("gpu__time_duration.sum", "gpu__time_duration.avg", "duration")
-_DRAM_METRICS = ("dram__bytes.sum", "dram__bytes_read.sum", "dram__bytes_write.sum")
+_TIME_METRICS = ("gpu_time_duration_sum", "gpu_time_duration_avg", "duration")
+_DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum")
+"""Metrics by `plain_name`: `gpu__time_duration.sum` and so on."""
 _SHAPE = re.compile(r"(?i)(?:\bm\s*=\s*(\d+)\W+n\s*=\s*(\d+)\W+k\s*=\s*(\d+)|\b(\d+)x(\d+)x(\d+)\b)")
 
 
@@ -36,17 +35,24 @@ class ProfiledKernel:
     time_us : float
         Median of a run where the export has it, else the average.
     runs : int
-    shape : (int, int, int) or None
-        M, N and K, where the table or the name of the range says them.
+    shape : tuple of int or None
+        M, N, K, and the batch, where the table or the name of the range says them.
     dram_bytes : float or None
+    device, number_format : str
+        As a table of products says them, or empty.
+    where : Mark
+        Row of the profile.
     """
 
     name: str
     range: str
     time_us: float
     runs: int
-    shape: tuple[int, int, int] | None = None
+    shape: tuple[int, ...] | None = None
     dram_bytes: float | None = None
+    device: str = ""
+    number_format: str = ""
+    where: Mark = NOWHERE
 
 
 def read_profile(path: str | PathLike[str]) -> list[ProfiledKernel]:
@@ -82,96 +88,133 @@ def shape_in(text: str) -> tuple[int, int, int] | None:
 
 
 def _read(text: str, file: str, problems: Problems) -> list[ProfiledKernel] | None:
-    lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
-    for at, (number, line) in enumerate(lines):
-        head = [cell.strip() for cell in next(csv.reader([line]))]
-        low = [cell.lower() for cell in head]
-        read = _reader(low)
-        if read is None:
-            continue
-        rows = []
-        for (where, _), cells in zip(
-            lines[at + 1 :], csv.reader(io.StringIO("\n".join(line for _, line in lines[at + 1 :]))), strict=False
-        ):
-            if len(cells) == len(head):
-                rows.append((Mark(file, where, 1), dict(zip(low, (cell.strip() for cell in cells), strict=True))))
-        found = read(low, rows, problems)
-        if not found and not len(problems):
-            problems.add(Mark(file, number, 1), "no kernels below the head line")
-        return found
-    hint = "expected an export of Nsight Systems or Nsight Compute, or a table with M, N, K and time_us"
-    problems.add(Mark(file, 1, 1), "no head line of a profile", hint)
-    return None
-
-
-_Rows = Sequence[tuple[Mark, Mapping[str, str]]]
-
-
-def _reader(head: Sequence[str]) -> Callable[[Sequence[str], _Rows, Problems], list[ProfiledKernel]] | None:
-    """Reader for a head line, or None."""
-    if "kernel name" in head and "metric name" in head:
-        return _compute_long
-    if "kernel name" in head and any(name in head for name in _TIME_METRICS):
-        return _compute_wide
-    if "nvtx range" in head and "kernel name" in head:
-        return _systems
-    if "name" in head and any(cell.startswith(("avg", "average")) for cell in head):
-        return _systems
-    if all(name in head for name in ("m", "n", "k")) and any(name in head for name in TIMES):
-        return _plain
-    return None
-
-
-def _systems(head: Sequence[str], rows: _Rows, problems: Problems) -> list[ProfiledKernel]:
-    """Sums of Nsight Systems, by kernel or by NVTX range and kernel."""
-    time = next((cell for name in ("med", "avg", "average") for cell in head if cell.startswith(name)), "")
-    count = next((cell for cell in ("kern inst", "instances", "num calls") if cell in head), "")
-    unit = re.search(r"\((\w+)\)", time)
-    factor = _UNITS.get(unit[1] if unit else "ns", 1e-3)
-    found = []
-    for where, row in rows:
-        value = _number(where, row, time, problems)
-        runs = _number(where, row, count, problems) if count else 1.0
-        within = row.get("nvtx range", "").lstrip(":")
-        name = row.get("kernel name") or row.get("name", "")
-        if value is not None and runs is not None:
-            found.append(ProfiledKernel(name, within, value * factor, int(runs), shape_in(within)))
+    table = find_table(text, file, _is_head)
+    if table is None:
+        hint = "expected an export of Nsight Systems or Nsight Compute, or a table with M, N, K and time_us"
+        problems.add(Mark(file, 1, 1), "no head line of a profile", hint)
+        return None
+    names = [plain_name(cell) for cell in table.head.cells]
+    read = _reader(names)
+    if read is None:
+        found = _plain(table, problems)
+    else:
+        rows = (
+            _Row(table, row, dict(zip(names, row.cells, strict=False))) for row in table.rows(problems, strict=False)
+        )
+        found = read(names, rows, problems)
+    if not found and not len(problems):
+        problems.add(table.mark(table.head), "no kernels below the head line")
     return found
 
 
-def _compute_long(head: Sequence[str], rows: _Rows, problems: Problems) -> list[ProfiledKernel]:
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of an export, its cells by `plain_name`."""
+
+    table: Table
+    row: Row
+    cells: Mapping[str, str]
+
+    @property
+    def where(self) -> Mark:
+        """Place of the row."""
+        return self.table.mark(self.row)
+
+    def number(self, name: str, problems: Problems) -> float | None:
+        """Number in a cell, or None with the mistake reported."""
+        try:
+            value = float(self.cells[name].replace(",", ""))
+        except ValueError:
+            value = math.inf
+        if math.isfinite(value):
+            return value
+        column = list(self.cells).index(name)
+        written = self.table.head.cells[column]
+        where = self.table.mark(self.row, column)
+        problems.add(where, f"{written}: expected a number, got {quoted(self.cells[name])}")
+        return None
+
+
+def _reader(head: Sequence[str]) -> Callable[[Sequence[str], Iterable[_Row], Problems], list[ProfiledKernel]] | None:
+    """Reader for a head line of Nsight by `plain_name`, or None."""
+    if "kernel_name" in head and {"metric_name", "metric_value"} <= set(head):
+        return _compute_long
+    if "kernel_name" in head and any(name in head for name in _TIME_METRICS):
+        return _compute_wide
+    if {"kernel_name", "name"} & set(head) and _time_of_systems(head) and not _has_sizes(head):
+        return _systems
+    return None
+
+
+def _is_head(names: Sequence[str]) -> bool:
+    """Whether a line is the head of a profile: of an export, or of a table with M, N, K and a time."""
+    return _reader(names) is not None or (_has_sizes(names) and time_column(names) is not None)
+
+
+def _has_sizes(names: Sequence[str]) -> bool:
+    return {"m", "n", "k"} <= set(names)
+
+
+def _time_of_systems(head: Sequence[str]) -> str:
+    """Column of the time of a run in Nsight Systems: the median where it is there; or nothing."""
+    found = (cell for name in ("med", "avg", "average") for cell in head if cell.split("_")[0] == name)
+    return next(found, "")
+
+
+def _systems(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> list[ProfiledKernel]:
+    """Sums of Nsight Systems, by kernel or by NVTX range and kernel."""
+    time = _time_of_systems(head)
+    count = next((cell for cell in ("kern_inst", "instances", "num_calls") if cell in head), "")
+    factor = _UNITS.get(time.split("_")[-1], 1e-3)
+    found = []
+    for row in rows:
+        value = row.number(time, problems)
+        runs = row.number(count, problems) if count else 1.0
+        within = row.cells.get("nvtx_range", "").lstrip(":")
+        name = row.cells.get("kernel_name") or row.cells.get("name", "")
+        if value is not None and runs is not None:
+            kernel = ProfiledKernel(name, within, value * factor, int(runs), shape_in(within))
+            found.append(replace(kernel, where=row.where))
+    return found
+
+
+def _compute_long(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> list[ProfiledKernel]:
     """Nsight Compute with a row for each metric of each run."""
     found: dict[str, ProfiledKernel] = {}
-    for where, row in rows:
-        metric, unit = row["metric name"].lower(), row.get("metric unit", "").lower()
+    for row in rows:
+        metric, unit = plain_name(row.cells["metric_name"]), row.cells.get("metric_unit", "").lower()
         if metric not in (*_TIME_METRICS, *_DRAM_METRICS):
             continue
-        value = _number(where, row, "metric value", problems)
+        value = row.number("metric_value", problems)
         if value is None:
             continue
-        key = row.get("id", "")
-        within = _nvtx(row)
-        kernel = found.get(key) or ProfiledKernel(row["kernel name"], within, 0.0, 1, shape_in(within))
+        key = row.cells.get("id", "")
+        within = _nvtx(row.cells)
+        kernel = found.get(key) or _untimed(row, within)
         found[key] = _with_metric(kernel, metric, unit, value)
     return [kernel for kernel in found.values() if kernel.time_us > 0]
 
 
-def _compute_wide(head: Sequence[str], rows: _Rows, problems: Problems) -> list[ProfiledKernel]:
+def _compute_wide(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> list[ProfiledKernel]:
     """Nsight Compute with a column for each metric; the first row below the head may hold the units."""
     units: Mapping[str, str] = {}
     found = []
-    for where, row in rows:
-        if not row.get("id") and not row["kernel name"]:
-            units = row
+    for row in rows:
+        if not row.cells.get("id") and not row.cells["kernel_name"]:
+            units = row.cells
             continue
-        within = _nvtx(row)
-        kernel = ProfiledKernel(row["kernel name"], within, 0.0, 1, shape_in(within))
+        within = _nvtx(row.cells)
+        kernel = _untimed(row, within)
         for metric in (*_TIME_METRICS, *_DRAM_METRICS):
-            if row.get(metric):
-                value = _number(where, row, metric, problems)
+            if row.cells.get(metric):
+                value = row.number(metric, problems)
                 kernel = kernel if value is None else _with_metric(kernel, metric, units.get(metric, "").lower(), value)
         found.append(kernel)
     return [kernel for kernel in found if kernel.time_us > 0]
+
+
+def _untimed(row: _Row, within: str) -> ProfiledKernel:
+    return replace(ProfiledKernel(row.cells["kernel_name"], within, 0.0, 1, shape_in(within)), where=row.where)
 
 
 def _with_metric(kernel: ProfiledKernel, metric: str, unit: str, value: float) -> ProfiledKernel:
@@ -189,36 +232,23 @@ def _nvtx(row: Mapping[str, str]) -> str:
     return next((cell for cell in reversed(cells) if cell), "").split("/")[-1].strip('":')
 
 
-def _plain(head: Sequence[str], rows: _Rows, problems: Problems) -> list[ProfiledKernel]:
-    """A table of matrix products."""
-    time = next(name for name in TIMES if name in head)
+def _plain(table: Table, problems: Problems) -> list[ProfiledKernel]:
+    """Read a table of matrix products."""
+    columns = product_columns(table, problems)
+    if columns is None:
+        return []
+    names = [plain_name(cell) for cell in table.head.cells]
     found = []
     seen: dict[str, int] = {}
-    for where, row in rows:
-        sizes = [_number(where, row, name, problems) for name in ("m", "n", "k")]
-        value = _number(where, row, time, problems)
-        for name, size in zip("MNK", sizes, strict=True):
-            if size is not None and not (1 <= size <= LARGEST and size == int(size)):
-                problems.add(where, f"{name}: expected a whole number from 1 to {LARGEST}, got '{row[name.lower()]}'")
-        if value is not None and value <= 0:
-            problems.add(where, f"{time}: expected a time above 0, got '{row[time]}'")
-        if value is None or any(size is None for size in sizes) or len(problems):
-            continue
-        m, n, k = (int(size or 0) for size in sizes)
-        label = next((row[name] for name in ("layer", "range", "name", "kernel") if row.get(name)), f"{m}x{n}x{k}")
+    for product in products(table, columns, list(table.rows(problems)), problems):
+        cells = dict(zip(names, product.row.cells, strict=False))
+        m, n, k, batch = shape = tuple(int(size) for size in product.sizes)
+        sizes = f"{m}x{n}x{k}" + (f"x{batch}" if batch > 1 else "")
+        label = next((cells[name] for name in ("layer", "range", "name", "kernel") if cells.get(name)), sizes)
         seen[label] = seen.get(label, 0) + 1
         label += f" ({seen[label]})" if seen[label] > 1 else ""
-        found.append(ProfiledKernel(row.get("kernel", ""), label, value * TIMES[time], 1, (m, n, k)))
+        number_format = product.number_format or product.dtype
+        where = table.mark(product.row)
+        kernel = ProfiledKernel(cells.get("kernel", ""), label, product.time_us, 1, shape)
+        found.append(replace(kernel, device=product.device, number_format=number_format, where=where))
     return found
-
-
-def _number(where: Mark, row: Mapping[str, str], name: str, problems: Problems) -> float | None:
-    text = row.get(name, "").replace(",", "")
-    try:
-        value = float(text)
-        if math.isfinite(value):
-            return value
-        raise ValueError
-    except ValueError:
-        problems.add(where, f"{name}: expected a number, got '{row.get(name, '')}'", f"columns: {listed(row)}")
-        return None

@@ -8,7 +8,7 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any
 
-from accelsim.gpu.machine import FORMATS, Gpu, MigProfile
+from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.spec.forms import Form
@@ -17,6 +17,7 @@ from accelsim.units import Rate, listed, near_miss, quoted
 
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})")
+_MEMORY_TYPE = re.compile(rf"({'|'.join(MEMORY_TYPES)})[A-Za-z0-9]{{0,8}}")
 _POWER = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)\s*W")
 _ABOVE_0 = r"^(?!0*(\.0*)?$)[0-9]{1,12}(\.[0-9]{0,9})?$"
 GENERATIONS = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
@@ -39,6 +40,15 @@ def _power_w(node: Node, problems: Problems) -> float | None:
         problems.add(node, f"expected a power, got {describe(node)}", "write it like '700 W'")
         return None
     return float(match[1])
+
+
+@formed(forms.pattern(_MEMORY_TYPE))
+def _memory_type(node: Node, problems: Problems) -> str | None:
+    """Read a type of memory."""
+    if isinstance(node, ScalarNode) and _MEMORY_TYPE.fullmatch(node.text):
+        return node.text
+    problems.add(node, f"expected a type of memory, got {describe(node)}", f"it begins with {listed(MEMORY_TYPES)}")
+    return None
 
 
 @formed(forms.pattern(_CAPABILITY))
@@ -70,7 +80,7 @@ _TEXTS = fields.mapping_of(fields.text)
 _CLOCK: Keys = {"boost": Key(fields.frequency_hz, required=True), "tensor": Key(fields.frequency_hz, required=True)}
 _MEMORY: Keys = {
     "size": Key(fields.positive_size_bits, required=True),
-    "type": Key(fields.text, required=True),
+    "type": Key(_memory_type, required=True),
     "bandwidth": Key(fields.rate, required=True),
 }
 _L2: Keys = {"size": Key(fields.positive_size_bits, required=True), "bandwidth": Key(fields.rate, required=True)}
@@ -146,7 +156,9 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     mig = _profiles(top)
     for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
         _check_formats(top, key)
-    if len(problems) > before or not top.readable:
+    there = [values[key] for key in _GPU if key not in (*parts, "mig") and _GPU[key].required]
+    there += [value for part in parts.values() for value in (part.values() or [None])]
+    if len(problems) > before or not top.readable or None in there:
         return None
     _check_whole(top, values, parts, mig)
     if len(problems) > before:
@@ -223,7 +235,7 @@ def _check_whole(
     if values["nvlink"]:
         _per_second(top, values["nvlink"], "nvlink", "")
     for name in values["peak_tflops"]:
-        if name not in values["operations_per_sm_cycle"]:
+        if name not in _names(top.entries["operations_per_sm_cycle"]):
             top.problems.add(top.entries["peak_tflops"], f"'{name}' has no operations_per_sm_cycle", "add it there")
     if parts["sm"]["smem_per_block"] > parts["sm"]["smem"]:
         top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
@@ -233,6 +245,11 @@ def _check_whole(
                 f"profile {name} has more than the GPU: {profile.sms} SMs, {profile.memory_eighths} eighths of memory"
             )
             top.problems.add(top.entries["mig"], what)
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    """Names in a mapping, of values that could not be worked out too."""
+    return tuple(node.entries) if isinstance(node, MapNode) else ()
 
 
 def _per_second(top: Fields, rate: Rate, key: str, inner: str) -> None:

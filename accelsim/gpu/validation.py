@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 
 import numpy as np
 
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
-from accelsim.gpu.catalogue import find_gpu, load_gpu
+from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu
 from accelsim.gpu.common_fit import constants_of, family, fit_common
 from accelsim.gpu.errors import LARGE_FLOP, Errors, errors_of
 from accelsim.gpu.fit import Floats
+from accelsim.gpu.formats import no_format
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, read_measured, split_rows
 from accelsim.gpu.tiling import compute_class
+from accelsim.units import quoted
 
 KINDS = ("async", "mma")
 """Kinds of kernels whose common constants are fitted."""
+_OVER_PEAK = 1.3
+"""How far boards run above the boost clock of their data sheet, and more."""
+_FAR_OFF = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,22 @@ class GemmValidation:
     large_step_rows: int
     large_step_correlation: float
 
+    @property
+    def doubts(self) -> list[str]:
+        """What says that the table is not of this GPU and format, or its times not in the unit of their column."""
+        found, times = [], self.measured.time_us
+        peak_us = self.measured.gemms.flops / self.gpu.flops(self.measured.number_format) * 1e6
+        faster = int((times * _OVER_PEAK < peak_us).sum())
+        if faster:
+            peak = f"{self.gpu.flops(self.measured.number_format) * 1e-12:.3g} TFLOPS"
+            found.append(f"{faster} rows are above {_OVER_PEAK:g} times the peak of the data sheet, {peak}")
+        ratio = float(np.median(times / self.predicted_us))
+        if ratio > _FAR_OFF:
+            found.append(f"half of the rows take over {ratio:.3g} times the predicted time")
+        if ratio < 1 / _FAR_OFF:
+            found.append(f"half of the rows take less than {ratio:.2g} of the predicted time")
+        return found
+
 
 def validate_gemm(
     paths: Sequence[str | PathLike[str]],
@@ -77,12 +98,13 @@ def validate_gemm(
     paths : sequence of path
         CSV files as `read_measured` takes them.
     gpu : str, optional
-        The GPU that was measured; by default what the column `device` says.
+        The GPU that was measured; by default what the column `device` says. Rows of others that are known are left
+        out, if there are any of this one or of devices that are not known.
     mig : str, optional
     calibration : str or path, optional
         `shipped`, or a file; without one the model is uncalibrated.
     number_format : str, optional
-        Where the tables have no column of formats.
+        Of rows whose format the tables do not say, or not by a name that is known.
     leave_out : bool
         Predict each GPU also with constants that are fitted to the other families of GPUs in the tables.
 
@@ -95,35 +117,80 @@ def validate_gemm(
 
     Raises
     ------
-    AccelsimError
-        If nothing can be compared.
+    SpecError
+        With every mistake in a table and its place, or why nothing can be compared.
     """
     tables = [table for path in paths for table in read_measured(path, number_format=number_format)]
-    known: list[tuple[Gpu, Measured]] = []
-    skipped = []
-    for table in tables:
-        machine = load_gpu(gpu, mig) if gpu else find_gpu(table.device)
-        if machine is None:
-            skipped.append(
-                f"{table.device or 'rows without a device'}: {len(table)} rows: which GPU is that? say --gpu NAME"
-            )
-        elif table.number_format not in machine.operations_per_sm_cycle:
-            skipped.append(f"{machine.name}: {len(table)} rows: does not compute in {table.number_format}")
-        else:
-            known.append((machine, table))
-    if not known:
-        raise AccelsimError("nothing to compare: " + "; ".join(skipped))
+    known, skipped = _of_known_gpus(tables, gpu, mig)
     found = []
     for machine, table in known:
-        found.append(_validated(machine, table, mode_of(machine, table.number_format, calibration)))
+        try:
+            mode = mode_of(machine, table.number_format, calibration)
+        except SpecError:
+            raise
+        except AccelsimError as error:
+            skipped.append(Problem(table.where, f"{_rows(table)}: {error}"))
+            continue
+        found.append(_validated(machine, table, mode))
         if leave_out:
             left = _without_family(machine, table.number_format, known)
             if left is None:
                 kind = compute_class(machine, table.number_format)
-                skipped.append(f"{machine.name}: no other family of GPUs with {kind} kernels")
+                skipped.append(Problem(table.where, f"{machine.name}: no other family of GPUs with {kind} kernels"))
             else:
                 found.append(_validated(machine, table, left, "family left out"))
-    return found, skipped
+    if not found:
+        raise SpecError(skipped)
+    return found, [str(problem) for problem in skipped]
+
+
+def _of_known_gpus(
+    tables: Sequence[Measured], gpu: str | None, mig: str | None
+) -> tuple[list[tuple[Gpu, Measured]], list[Problem]]:
+    """Tables whose GPU and number format are known, and why others are not compared.
+
+    With a GPU that the user names, those of other GPUs are left out, unless no other table is there.
+    """
+    named = load_gpu(gpu, mig) if gpu else None
+    some_may_be = named is not None and any(_may_be(named, table) for table in tables)
+    known, skipped = [], []
+    for table in tables:
+        told = find_gpu(table.device)
+        machine = named or told
+        rows = _rows(table)
+        if machine is None:
+            skipped.append(_unknown(table))
+        elif some_may_be and not _may_be(machine, table):
+            hint = "leave --gpu out to compare each GPU with itself"
+            skipped.append(Problem(table.where, f"{rows} of {quoted(table.device)}, not of {machine.name}", hint))
+        elif table.number_format not in machine.operations_per_sm_cycle:
+            skipped.append(Problem(table.where, f"{rows} of {no_format(machine, table.number_format)}"))
+        else:
+            notes = [table.note] if table.note else []
+            if not _may_be(machine, table):
+                notes.append(f"{table.where}: {table.device} is predicted as {machine.name}, as --gpu says")
+            known.append((machine, replace(table, note="; ".join(notes))))
+    if not known:
+        raise SpecError(skipped)
+    return known, skipped
+
+
+def _unknown(table: Measured) -> Problem:
+    """Say that nobody knows which GPU was measured."""
+    if not table.device:
+        return Problem(table.where, f"{_rows(table)} of no device", "say --gpu NAME, or add a column device")
+    hint = f"say --gpu NAME; {gpu_hint(table.device)}"
+    return Problem(table.where, f"{_rows(table)}: no GPU {quoted(table.device)} ships", hint)
+
+
+def _rows(table: Measured) -> str:
+    return f"{len(table)} row{'s' if len(table) > 1 else ''}"
+
+
+def _may_be(gpu: Gpu, table: Measured) -> bool:
+    """Whether a table's device is this GPU or a slice of it, or none that is known."""
+    told = find_gpu(table.device)
+    return told is None or told.name == gpu.name.partition(":")[0]
 
 
 def _validated(gpu: Gpu, measured: Measured, mode: Mode, name: str | None = None) -> GemmValidation:

@@ -7,17 +7,22 @@ m x m outputs of a channel with (m + r - 1)^2 multiplications, where sliding the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.gpu.calibration import Mode
 from accelsim.gpu.constants import Constants
+from accelsim.gpu.energy import board_power_w
 from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import Gemms, clock_under_power_limit, time_gemms
+from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import PASSES
 from accelsim.gpu.machine import BYTES, Gpu
+from accelsim.workload import Einsum
 
 WINDOW = 3
 """Rows and columns of the windows that libraries have these kernels for."""
@@ -122,13 +127,12 @@ def winograd_us(
     """
     width = BYTES[number_format]
     n, c, h, w, k, p, q = (sizes[name] for name in "NCHWKPQ")
-    tiles, places = _tiles(sizes, training_pass, way), way.inputs**2
+    tiles = _tiles(sizes, training_pass, way)
     products = time_gemms(gpu, winograd_gemms(sizes, training_pass, way), number_format, constants)
     rate = gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency
     plain = n * c * h * w + n * k * p * q + k * c * WINDOW**2
     if not way.fused:
-        changed = tiles * (c + k) * places + k * c * places
-        return products.time_us + (plain + changed) * width / rate + 3 * (constants.launch_us + constants.latency_us)
+        return products.time_us + transforms(gpu, sizes, training_pass, number_format, constants, way)[1]
     into, out = (k, c) if training_pass == PASSES[1] else (c, k)
     additions = tiles * (into * np.ceil(out / _BLOCK) * _INPUT_ADDITIONS + out * _OUTPUT_ADDITIONS)
     busy = products.parts["tensor"] + additions / (gpu.flops("fp32") * 0.5e-6)
@@ -136,6 +140,116 @@ def winograd_us(
     busy = busy * (1 + slow * busy / (busy + constants.throttle_us))
     fixed = products.parts["launch"] + products.parts["latency"] + products.parts["rounds"]
     return fixed + np.maximum(busy, plain * width / rate)
+
+
+def transforms(
+    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: Constants, way: Winograd
+) -> tuple[Floats, Floats]:
+    """Bytes that the kernels before and after the products move, and their time [us]."""
+    n, c, h, w, k, p, q = (sizes[name] for name in "NCHWKPQ")
+    tiles, places = _tiles(sizes, training_pass, way), way.inputs**2
+    plain = n * c * h * w + n * k * p * q + k * c * WINDOW**2
+    moved = (plain + tiles * (c + k) * places + k * c * places) * BYTES[number_format]
+    rate = gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency
+    return moved, moved / rate + 3 * (constants.launch_us + constants.latency_us)
+
+
+def layer_sizes(einsum: Einsum) -> dict[str, Floats] | None:
+    """Sizes of a layer by the names of `accelsim.gpu.convolutions.SIZES`; None unless it is a convolution for Winograd.
+
+    Its windows are 3 x 3 and move by 1, and it has no groups.
+
+    Examples
+    --------
+    >>> from accelsim.workload import load_workload
+    >>> found = layer_sizes(load_workload("conv").layers[0])
+    >>> {name: int(size[0]) for name, size in found.items()}
+    {'N': 1, 'C': 256, 'H': 58, 'W': 58, 'K': 256, 'R': 3, 'S': 3, 'P': 56, 'Q': 56}
+    >>> layer_sizes(load_workload("gemm").layers[0]) is None
+    True
+    """
+    operands = [tensor for tensor in einsum.tensors if not tensor.output]
+    weights = next((tensor for tensor in operands if tensor.role == "Weights"), None)
+    inputs = next((tensor for tensor in operands if tensor.role != "Weights"), None)
+    if weights is None or inputs is None or len(operands) != 2:
+        return None
+    windows = [rank for rank in inputs.ranks if len(rank) > 1]
+    if len(windows) != 2 or any(len(rank) != 2 or {step for _, step in rank} != {1} for rank in windows):
+        return None
+    filters = [next((d for d, _ in rank if d in weights.dims), "") for rank in windows]
+    outputs = [next((d for d, _ in rank if d in einsum.output.dims), "") for rank in windows]
+    size = einsum.dims
+    inner = {*filters, *outputs}
+    if len(inner) != 4 or "" in inner or any(size[d] != WINDOW for d in filters):
+        return None
+    where = {d: (d in inputs.dims, d in weights.dims, d in einsum.output.dims) for d in size if d not in inner}
+    kinds = {"N": (True, False, True), "C": (True, True, False), "K": (False, True, True)}
+    if not set(where.values()) <= set(kinds.values()):
+        return None
+    found = {name: math.prod(size[d] for d, kind in where.items() if kind == wanted) for name, wanted in kinds.items()}
+    r, s, p, q = (size[d] for d in (*filters, *outputs))
+    values = {**found, "H": p + r - 1, "W": q + s - 1, "R": r, "S": s, "P": p, "Q": q}
+    return {name: np.array([float(values[name])]) for name in ("N", "C", "H", "W", "K", "R", "S", "P", "Q")}
+
+
+def with_winograd(
+    gpu: Gpu, einsum: Einsum, kernel: Kernel, mode: Mode, *, training_pass: str = "forward", l2: str = "rotating"
+) -> Kernel:
+    """Return the faster of a layer's implicit GEMM and F(4 x 4, 3 x 3); the other is among its `others`.
+
+    The fused F(2 x 2, 3 x 3) is not compared: `winograd_us` has no more than a lower bound for it. Of a kernel that is
+    returned for Winograd, sizes and tiling are those of the products of transformed tensors; operations are those of
+    the sliding window, so that its rate may be above the peak.
+
+    Examples
+    --------
+    >>> from accelsim.gpu.calibration import mode_of
+    >>> from accelsim.gpu.catalogue import load_gpu
+    >>> from accelsim.gpu.kernel import best_kernels
+    >>> from accelsim.gpu.layers import gemms_of, product_of
+    >>> from accelsim.workload import load_workload
+    >>> v100, conv = load_gpu("v100"), load_workload("conv").layers[0]
+    >>> mode = mode_of(v100, "fp32")
+    >>> (gemm,) = best_kernels(v100, ["conv"], gemms_of([product_of(conv)]), "fp32", mode)
+    >>> found = with_winograd(v100, conv, gemm, mode)
+    >>> found.algorithm, found.batch, found.flops == gemm.flops, found.time_us < 0.7 * gemm.time_us
+    ('Winograd F(4x4, 3x3)', 36, True, True)
+    """
+    sizes = layer_sizes(einsum)
+    if sizes is None:
+        return kernel
+    way, number_format, constants = WAYS[1], kernel.number_format, mode.constants
+    gemms = winograd_gemms(sizes, training_pass, way)
+    (products,) = best_kernels(gpu, [kernel.name], gemms, number_format, mode, l2=l2)
+    moved, added = (float(x[0]) for x in transforms(gpu, sizes, training_pass, number_format, constants, way))
+    time_us, dram = products.time_us + added, products.dram_bytes + moved
+    name = f"Winograd F({way.outputs}x{way.outputs}, {WINDOW}x{WINDOW})"
+    if time_us >= kernel.time_us:
+        others = (*kernel.others, (name, time_us))
+        return replace(kernel, others=tuple(sorted(others, key=lambda other: other[1])))
+    padded = products.flops / products.tile_efficiency
+    power = float(
+        board_power_w(gpu, number_format, constants, np.array(padded), np.array(dram), np.array(time_us)),
+    )
+    next_best = [(f"{tile} of Winograd", other + added) for tile, other in products.others]
+    next_best.append((f"{kernel.tile} of the implicit GEMM", kernel.time_us))
+    low, high = mode.interval
+    return replace(
+        products,
+        algorithm=name,
+        parts_us={**products.parts_us, "transforms": added},
+        bottleneck="transforms" if added > products.time_us else products.bottleneck,
+        time_us=time_us,
+        low_us=time_us * low,
+        high_us=time_us * high,
+        flops=kernel.flops,
+        dram_bytes=dram,
+        least_bytes=kernel.least_bytes,
+        energy_j=power * time_us * 1e-6,
+        power_w=power,
+        tilings=products.tilings + kernel.tilings,
+        others=tuple(sorted(next_best, key=lambda other: other[1])),
+    )
 
 
 def _tiles(sizes: Mapping[str, Floats], training_pass: str, way: Winograd) -> Floats:

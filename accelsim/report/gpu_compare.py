@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from accelsim.errors import Problem
 from accelsim.gpu.compare import Compared
 from accelsim.gpu.profile import ProfiledKernel
 from accelsim.report.gpu_kernels import kernel_row
@@ -28,7 +29,12 @@ def compared_row(case: Compared) -> dict[str, Any]:
 
 
 def print_compared(
-    console: Console, gpu: str, mode: str, found: Sequence[Compared], unmatched: Sequence[ProfiledKernel]
+    console: Console,
+    gpu: str,
+    mode: str,
+    found: Sequence[Compared],
+    unmatched: Sequence[ProfiledKernel],
+    left_out: Sequence[Problem],
 ) -> None:
     """Print measured and predicted times, DRAM bytes, and the share of the roofline that was reached."""
     console.print(f"{gpu}; {mode}\n")
@@ -57,3 +63,7 @@ def print_compared(
         for other in unmatched:
             where = f" in {other.range}" if other.range else ""
             console.print(f"{format_si(other.time_us * 1e-6, 's'):>10} x {other.runs:<5} {other.name[:44]}{where}")
+    if left_out:
+        console.print("\nNot compared")
+        for problem in left_out:
+            console.print(f"  {problem}")

@@ -22,6 +22,7 @@ _WHAT = {
     "rounds": "start and end of each round of blocks (added)",
     "reduction": "partial sums are added up (added)",
     "store": "results leave (added)",
+    "transforms": "tensors are transformed by kernels before and after (added)",
 }
 
 
@@ -40,6 +41,7 @@ def print_kernel(console: Console, kernel: Kernel) -> None:
         ("mode", kernel.mode),
         ("time", f"{_us(kernel.time_us)}  ({_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels)"),
         ("rate", f"{kernel.tflops:.4g} TFLOPS, {format_si(kernel.flops, 'FLOP')}"),
+        *([("algorithm", f"{kernel.algorithm}: M, N, K of its products")] if kernel.algorithm != "GEMM" else []),
         ("kernel", _tiling(kernel)),
         ("efficiency", f"tiles {percent(kernel.tile_efficiency)}, waves {percent(kernel.wave_efficiency)}"),
         ("traffic", f"DRAM {format_si(kernel.dram_bytes, 'B')}, L2 {format_si(kernel.l2_bytes, 'B')}"),
@@ -73,11 +75,13 @@ def print_kernels(console: Console, name: str, kernels: Sequence[Kernel], repeat
     for kernel, repeat in zip(kernels, repeats, strict=True):
         sizes = f"{kernel.m}x{kernel.n}x{kernel.k}" + (f" x{kernel.batch}" if kernel.batch > 1 else "")
         tile = kernel.tile + _how(kernel, "/")
-        label = kernel.name + (f" x{repeat}" if repeat > 1 else "")
+        label = kernel.name + (f" x{repeat}" if repeat > 1 else "") + ("" if kernel.algorithm == "GEMM" else " W")
         made.add_row(
             label, sizes, tile, f"{kernel.waves:.2f}", _us(kernel.time_us), f"{kernel.tflops:.3g}", kernel.bottleneck
         )
     print_table(console, made)
+    if any(kernel.algorithm != "GEMM" for kernel in kernels):
+        console.print("W: by Winograd; sizes of its products, TFLOPS of the sliding window")
     total = totals(kernels, repeats)
     console.print(
         f"\ntotal {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "

@@ -22,6 +22,8 @@ def print_gemm_validations(console: Console, found: Sequence[GemmValidation], sk
         title(console, f"{case.gpu.name}, {case.measured.number_format}: {case.mode}", case.about)
         if case.measured.note:
             console.print(case.measured.note)
+        for doubt in case.doubts:
+            console.print(f"{doubt}: is it this GPU and number format, and the unit of the times?")
         print_errors(console, case.errors)
         if not math.isnan(case.inside):
             console.print(f"{case.inside:.0%} of the held-out rows lie in the predicted interval")

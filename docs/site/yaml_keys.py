@@ -6,6 +6,7 @@ from typing import Any
 
 PAGE = "docs/reference_yaml"
 _ROLES = ("Weights", "Inputs", "Outputs")
+_TITLES = {"gpu": "GPU"}
 _HEAD = ["| key | type | unit | default | meaning |", "|---|---|---|---|---|"]
 
 
@@ -20,7 +21,7 @@ def _part(kind: str) -> str:
     tables: dict[str, list[str]] = {}
     for place, row in _rows(kind):
         tables.setdefault(place, []).append(row)
-    lines = [f"## {kind.replace('_', ' ').capitalize()}"]
+    lines = [f"## {_TITLES.get(kind, kind.replace('_', ' ').capitalize())}"]
     for place, rows in tables.items():
         lines += ["", f"### `{place}`" if place else "### The file", "", *_HEAD, *rows]
     return "\n".join(lines) + "\n"
