@@ -317,7 +317,7 @@ def compiled():
     return {(kernel.__name__, at) for kernel in kernels if "search" in kernel.__module__ for at in kernel.signatures}
 
 machine, layer = load_architecture("systolic"), load_workload("depthwise").layers[0]
-get_ready(encode(machine, layer))
+get_ready(encode(machine, layer), counts=True)
 ready = compiled()
 assert len(ready) > 4
 census(machine, layer, samples=10, seconds=1)

@@ -121,7 +121,7 @@ def census(
     tail = clock.attempt("drawing mappings in strata", lambda: _tail(sample.sampler, tail_samples, seed, cores))
     share = len(sample) / sample.drawn
     if seconds is not None:
-        clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded))
+        clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded, counts=True))
     search = partial(_search, architecture, einsum, constraints, clock, cores)
     few = None
     if not fully_used:

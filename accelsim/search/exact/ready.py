@@ -11,11 +11,12 @@ from accelsim.model.encode import Encoded, encode
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.solve import Solver
 
-_DONE: set[bool] = set()
-"""For which kinds of map space, without and with remainders, this process has its kernels."""
+PLAIN, REMAINDERS, COUNTS = "plain", "remainders", "counts"
+_DONE: set[str] = set()
+"""Of which kinds of search this process has the kernels."""
 
 
-def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None:
+def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset(), *, counts: bool = False) -> None:
     """Solve tiny problems on the machine, once a process: no search then pays for compiling or loading its kernels.
 
     Parameters
@@ -24,19 +25,22 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None
         The machine and the layer of the search; the tiny problems have its dimensions, one of them of bound 2.
     imperfect
         Dimensions that may leave remainders; the kernels of these are others.
+    counts
+        Whether mappings are to be counted too.
     """
     einsum = encoded.einsum
     longest = max(einsum.dims, key=einsum.dims.__getitem__)
     tiny = {dim: min(bound, 2) if dim == longest else 1 for dim, bound in einsum.dims.items()}
-    for dims in {frozenset[str](), imperfect}:
-        if bool(dims) in _DONE:
-            continue
-        space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)), imperfect=dims)
+    wanted = {PLAIN} | ({REMAINDERS} if imperfect else set()) | ({COUNTS} if counts else set())
+    for kind in sorted(wanted - _DONE):
+        loose = imperfect if kind == REMAINDERS else frozenset()
+        space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)), imperfect=loose)
         with suppress(NoValidMapping):
-            Solver(space, cycles=True).search()
-            if not dims:
+            if kind == COUNTS:
                 counter = Counter(space)
                 if counter.by_state:
                     counter.count_within([1e30])
                 counter.count_settled(0, None)
-        _DONE.add(bool(dims))
+            else:
+                Solver(space, cycles=True).search()
+        _DONE.add(kind)
