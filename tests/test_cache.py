@@ -224,6 +224,16 @@ def test_network__maps_equal_layers_once_and_a_hit_gives_the_same_bytes(run, tmp
     assert searched == ["a", "b", "a", "b", "c"]
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
+def test_network__found_in_the_cache_needs_no_compiler_and_prints_the_same_bytes(run, tmp_path, more):
+    path = tmp_path / "net.yaml"
+    path.write_text(NETWORK)
+    _, cold, _ = run("map", "eyeriss", path, *more)
+    code = "import sys; from accelsim.cli import main; main(sys.argv[1:]); sys.exit('numba' in sys.modules)"
+    warm = subprocess.run([sys.executable, "-c", code, "map", "eyeriss", path, *more], capture_output=True, check=True)
+    assert warm.stdout.decode() == cold
+
+
 def test_cache_command__shows_and_clears(run, tmp_path):
     run("map", "eyeriss", "conv1d", "--quiet")
     folder = os.environ["ACCELSIM_CACHE"]

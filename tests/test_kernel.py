@@ -37,3 +37,17 @@ def test_kernel__equals_the_executed_nest(case):
                 counted = [int(array[lv, t]) for array in (detail.tile, detail.reads, detail.fills, detail.updates)]
                 assert counted == [count.tile, count.reads, count.fills, count.updates], (level, tensor)
     assert (status[0] == VALID) == (not walked.fails), (status, walked.fails)
+
+
+@settings(max_examples=min(CASES, 100))
+@given(cases())
+def test_kernel__run_as_plain_python_gives_the_same_bits(case):
+    machine, einsum, mapping = case
+    encoded = encode(machine, einsum)
+    found = []
+    for kernel in (evaluate_many.plain(), evaluate_many.compiled()):
+        detail, batch = make_detail(encoded), encode_mappings(encoded, [mapping])
+        status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
+        kernel(encoded.constants, batch, detail, True, status, energy, cycles)
+        found.append([array.tobytes() for array in (status, energy, cycles, *detail)])
+    assert found[0] == found[1]

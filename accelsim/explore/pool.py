@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -177,6 +178,7 @@ def _serve(pipe: Connection, plan: Plan) -> None:
     """Do the jobs that come through a pipe until it closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that hands out the jobs
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
             items = pipe.recv()
@@ -188,3 +190,11 @@ def _serve(pipe: Connection, plan: Plan) -> None:
             answer = error if isinstance(error, AccelsimError) else RuntimeError(f"{type(error).__name__}: {error}")
         with suppress(BrokenPipeError):
             pipe.send(answer)
+
+
+def _end_with_parent() -> None:
+    """End at once when the process that hands out the jobs is gone, and not after the job that is running."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -110,7 +110,7 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     s = make_detail(encoded)
     batch = encode_mappings(encoded, [mapping])
     status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
-    evaluate_many(encoded.constants, batch, s, True, status, energy, cycles)
+    evaluate_many.once(encoded.constants, batch, s, True, status, energy, cycles)
     first = first_nodes(encoded.architecture.levels)
     at_level, on_network = [], []
     for index, level in enumerate(encoded.architecture.levels):

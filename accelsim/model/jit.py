@@ -1,17 +1,22 @@
-"""How functions are compiled; the one module that imports Numba."""
+"""How functions are compiled; the one module that imports Numba, when the first of them is called."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, update_wrapper
 from pathlib import Path
+from threading import RLock
+from types import FunctionType
 from typing import Any
-
-from numba import njit
 
 _OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}
 """No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
 _NO_WAY_IN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
+_FEW = 500
+"""Calls that Python runs before Numba is loaded for them: one takes 0.2 to 0.8 ms, loading 0.5 s."""
+_LOCK = RLock()
 
 _KERNELS = (
     "model/kernel.py",
@@ -31,6 +36,7 @@ _KERNELS = (
 )
 
 
+@cache
 def _forget_stale() -> None:
     """Remove machine code on disk that is older than any kernel: Numba looks at one file, not at what it calls."""
     package = Path(__file__).resolve().parents[1]
@@ -42,24 +48,73 @@ def _forget_stale() -> None:
                     index.unlink()
 
 
-_forget_stale()
+class Kernel:
+    """A function of arrays that is compiled when it is first called, and may be run as plain Python instead.
+
+    Parameters
+    ----------
+    function : callable
+    options : dict
+        For `numba.njit`.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self._function, self._options = function, options
+        self._compiled: Any = None
+        self._plain: Any = None
+        self._calls = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it compiled."""
+        return (self._compiled or self.compiled())(*arguments)
+
+    def once(self, *arguments: Any) -> Any:
+        """Call it for one small input: as plain Python where that takes less than loading Numba."""
+        self._calls += 1
+        if "numba" in sys.modules or self._calls > _FEW:
+            return self(*arguments)
+        return (self._plain or self.plain())(*arguments)
+
+    def compiled(self) -> Any:
+        """Numba's dispatcher, whose machine code is on disk or made when it is called."""
+        with _LOCK:
+            if self._compiled is None:
+                from numba import njit
+
+                _forget_stale()
+                self._compiled = njit(**self._options)(self._linked(Kernel.compiled))
+        return self._compiled
+
+    def plain(self) -> Any:
+        """The function with plain ones below it."""
+        with _LOCK:
+            if self._plain is None:
+                self._plain = self._linked(Kernel.plain)
+        return self._plain
+
+    def _linked(self, form: Callable[[Kernel], Any]) -> FunctionType:
+        """The function with other kernels that it calls in one form."""
+        code, names = self._function.__code__, self._function.__globals__
+        below = {name: form(names[name]) for name in code.co_names if isinstance(names.get(name), Kernel)}
+        return FunctionType(code, {**names, **below}, code.co_name, self._function.__defaults__)
 
 
-def jit(function: Any) -> Any:
+def jit(function: Callable[..., Any]) -> Kernel:
     """Compile a function of arrays when it is first called, and keep the machine code on disk."""
-    return njit(**_OPTIONS)(function)
+    return Kernel(function, _OPTIONS)
 
 
-def internal(function: Any) -> Any:
+def internal(function: Callable[..., Any]) -> Kernel:
     """Compile a function that compiled ones alone call: the ways in from Python and C take longer than itself."""
-    return njit(**_OPTIONS, **_NO_WAY_IN)(function)
+    return Kernel(function, _OPTIONS | _NO_WAY_IN)
 
 
-def inline(function: Any) -> Any:
+def inline(function: Callable[..., Any]) -> Kernel:
     """Compile as `internal`; the optimizer puts it into each of its callers, as passing the constants on costs more."""
-    return njit(**_OPTIONS, **_NO_WAY_IN, forceinline=True)(function)
+    return Kernel(function, _OPTIONS | _NO_WAY_IN | {"forceinline": True})
 
 
-def merge(function: Any) -> Any:
+def merge(function: Callable[..., Any]) -> Kernel:
     """Merge a function into its one caller before anything is compiled, which saves compiling it by itself."""
-    return njit(**_OPTIONS, inline="always")(function)
+    return Kernel(function, _OPTIONS | {"inline": "always"})
