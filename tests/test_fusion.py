@@ -18,7 +18,7 @@ from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.edges import Edge
 from accelsim.energy import EnergyEntry, EnergyTable
 from accelsim.errors import AccelsimError
-from accelsim.fusion.chain import Chain, make_chain
+from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.part import PartLimits, encode_part, held_by, map_part, part_space, without_held
 from accelsim.fusion.paths import find_lines, named_line
 from accelsim.fusion.price import CYCLES, ENERGY, Price
@@ -32,7 +32,7 @@ from accelsim.search.exact.mapper import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum, Workload
-from tests.test_fusion_tiling import conv, fused, gemm, soft_max
+from tests.test_fusion_tiling import add, conv, fused, gemm, soft_max
 
 
 def machine(size: int = 60, *, bypass: str = "", units: int = 2) -> Architecture:
@@ -65,6 +65,16 @@ ROWS = make_chain(
     ["Inputs"],
 )
 ATTENTION = make_chain([gemm("scores", 4, 3, 2), soft_max("soft_max", 4, 3), gemm("context", 4, 2, 3)], ["Inputs"] * 2)
+
+RESIDUAL = make_chain(
+    [
+        conv("first", {"C": 2, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1}),
+        conv("depthwise", {"C": 2, "P": 4, "Q": 1, "R": 3, "S": 1}, depthwise=True),
+        add("sum", {"C": 2, "P": 4}),
+    ],
+    ["Inputs"] * 2,
+    Shortcut("Inputs", 2, "Residual"),
+)
 
 
 def walked_cost(
@@ -159,7 +169,13 @@ def brute(tiny: Architecture, chain: Chain, price: Price) -> float:
 
 @pytest.mark.parametrize(
     ("chain", "size", "bypass", "price"),
-    [(ROWS, 22, "", ENERGY), (ROWS, 17, "Weights", CYCLES), (ATTENTION, 30, "", ENERGY), (ATTENTION, 14, "", CYCLES)],
+    [
+        (ROWS, 22, "", ENERGY),
+        (ROWS, 17, "Weights", CYCLES),
+        (ATTENTION, 30, "", ENERGY),
+        (ATTENTION, 14, "", CYCLES),
+        (RESIDUAL, 22, "", ENERGY),
+    ],
 )
 def test_fuse_chain__is_the_best_of_all_fused_tilings(chain: Chain, size: int, bypass: str, price: Price) -> None:
     tiny = machine(size, bypass=bypass)
@@ -172,6 +188,48 @@ def test_fuse_chain__is_the_best_of_all_fused_tilings(chain: Chain, size: int, b
     assert bound == pytest.approx(least, rel=1e-12)
     assert fused_limits(tiny, chain, solutions)[0] <= least
     assert fuse_chain(tiny, chain, solutions, below=least) == (None, pytest.approx(least))
+
+
+def residual(*, repeat: int = 1) -> Workload:
+    """A layer, and a block whose sum reads its output once more."""
+    layers = conv("before", {"C": 3, "K": 2, "P": 4, "Q": 1, "R": 1, "S": 1}), *RESIDUAL.layers
+    edges = [Edge(a.name, b.name, "Inputs") for a, b in itertools.pairwise(layers)]
+    several = tuple(replace(each, repeat=repeat) for each in layers)
+    return Workload("block", several, (*edges, Edge("before", "sum", "Residual")))
+
+
+def test_fuse__a_residual_sum_finds_what_the_block_has_read() -> None:
+    """In a buffer that holds all, the block moves its input, its weights (4 and 6 words) and its output once.
+
+    Were the sum's other operand read from the memory, 8 words more would come from there. The layer before the block is
+    by itself: what it writes is read twice.
+    """
+    tiny, network = machine(200), residual()
+    found = fuse(tiny, network, workers=1)
+    (segment,) = found.fused
+    assert [layer.name for layer in segment.layers] == ["first", "depthwise", "sum"]
+    assert segment.fused is not None
+    assert segment.fused.tiling.shortcut
+    assert segment.fused.outer_words == 8 + 4 + 6 + 8
+    assert segment.fused.shortcut.live >= 2
+    alone, _ = fuse_chain(tiny, make_chain(RESIDUAL.layers, ["Inputs"] * 2), Solutions(tiny, ENERGY))
+    assert alone is not None
+    assert alone.outer_words == 8 + 4 + 6 + 8 + 8
+    assert alone.energy_pj > segment.fused.energy_pj
+
+
+def test_find_lines__a_sum_reads_again_what_the_first_layer_reads() -> None:
+    """In each of three runs; not where the layer before the block runs once for all of them, nor through a window."""
+    (before, block) = find_lines(residual(repeat=3)).lines
+    assert (before.shortcut, block.shortcut, block.repeat) == (None, Shortcut("Inputs", 2, "Residual"), 3)
+    assert block.chain(0, 2).shortcut is None
+    assert block.chain(1).shortcut is None
+    network = residual(repeat=3)
+    shared = replace(network, layers=(replace(network.layers[0], repeat=6), *network.layers[1:]))
+    assert all(line.shortcut is None for line in find_lines(shared).lines)
+    wide = conv("first", {"C": 2, "K": 2, "P": 4, "Q": 1, "R": 3, "S": 1})
+    windowed = replace(residual(), layers=(residual().layers[0], wide, *RESIDUAL.layers[1:]))
+    assert all(line.shortcut is None for line in find_lines(windowed).lines)
 
 
 def whole(chain: Sequence[Einsum]) -> Workload:

@@ -176,6 +176,43 @@ def test_verify__what_fuse_wrote_holds(network, tmp_path, capsys, more):
     assert "could not be checked" not in text  # small enough to be executed point by point
 
 
+BLOCK = """
+workload:
+  name: block
+  layers:
+    - {name: before, gemm: {M: 6, N: 4, K: 2}}
+    - {name: up, from: before, gemm: {M: 6, N: 8, K: 4}}
+    - {name: down, from: up, gemm: {M: 6, N: 4, K: 8}}
+    - name: sum
+      from: {Inputs: down, Residual: before}
+      einsum:
+        dims: {M: 6, N: 4}
+        tensors: {Inputs: [M, N], Residual: [M, N], Outputs: [M, N]}
+        output: Outputs
+"""
+
+
+def test_fuse__a_residual_sum_is_printed_kept_and_verified(tmp_path, capsys):
+    """Tokens of 4 words between the first layer and the sum: they come from the memory once."""
+    path, folder = tmp_path / "block.yaml", tmp_path / "out"
+    path.write_text(BLOCK)
+    arguments = ["fuse", "two_level", str(path), "--set", "buffer=256 B"]
+    assert main([*arguments, "-o", str(folder)]) == 0
+    assert "> Inputs of up stays in BUF as Residual of sum: " in capsys.readouterr().out
+    found = json.loads((folder / "fusion.json").read_text())["fusion"]
+    (fused,) = (each["fused"] for each in found["segments"] if each["fused"])
+    assert [fused["shortcut"][key] for key in ("tensor", "layer", "again")] == ["Inputs", "sum", "Residual"]
+    assert main(["verify", str(folder)]) == 0
+    assert "could not be checked" not in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["fusion"], err) == (found, "")
+    fused["shortcut"] = None
+    document = json.loads((folder / "fusion.json").read_text()) | {"fusion": found}
+    (folder / "fusion.json").write_text(json.dumps(document))
+    assert main(["verify", str(folder)]) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

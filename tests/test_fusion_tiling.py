@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from accelsim import load_workload
 from accelsim.architecture import Level
 from accelsim.errors import AccelsimError
-from accelsim.fusion.chain import Chain, make_chain
+from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.oracle import execute_fused
-from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, rooms, runs, tilings_of
+from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, keeps_shortcut, rooms, runs, shortcut_room, tilings_of
 from accelsim.workload import Einsum, Tensor
 
 BUFFER = Level("BUF", "SRAM", size_words=10**6)
@@ -88,10 +88,35 @@ def gemm_chains(draw: st.DrawFn) -> Chain:
     return make_chain(layers, ["Inputs"] * (len(layers) - 1))
 
 
+def add(name: str, dims: dict[str, int]) -> Einsum:
+    """A sum of two tensors, word by word."""
+    ranks = tuple(((dim, 1),) for dim in dims)
+    tensors = Tensor("Inputs", ranks), Tensor("Residual", ranks), Tensor("Outputs", ranks, "Outputs", output=True)
+    return Einsum(name, dims, tensors)
+
+
+@st.composite
+def residual_chains(draw: st.DrawFn) -> Chain:
+    """Convolutions between what the first one, of 1 x 1, reads and the sum that reads it again; a layer after."""
+    p, q, channels, inside = (draw(st.integers(1, most)) for most in (6, 4, 2, 2))
+    rows, columns = draw(st.integers(1, 3 if p > 1 else 1)), draw(st.sampled_from([1, 3 if q > 1 else 1]))
+    middle = {"C": inside, "P": p, "Q": q, "R": rows, "S": columns}
+    layers = [
+        conv("reduce", {"C": channels, "K": inside, "P": p, "Q": q, "R": 1, "S": 1}),
+        conv("middle", middle, depthwise=True),
+        conv("expand", {"C": inside, "K": channels, "P": p, "Q": q, "R": 1, "S": 1}),
+        add("sum", {"K": channels, "P": p, "Q": q}),
+    ]
+    if draw(st.booleans()):
+        last = draw(st.sampled_from([1, 3 if p > 1 else 1]))
+        layers.append(conv("last", {"C": channels, "K": 1, "P": p, "Q": q, "R": last, "S": 1}))
+    return make_chain(layers, ["Inputs"] * (len(layers) - 1), Shortcut("Inputs", 3, "Residual"))
+
+
 @st.composite
 def fused(draw: st.DrawFn) -> tuple[Chain, FusedTiling]:
     """A chain and one of its fused tilings."""
-    chain = draw(st.one_of(conv_chains(), gemm_chains()))
+    chain = draw(st.one_of(conv_chains(), gemm_chains(), residual_chains()))
     loops = []
     for dim in chain.dims:
         tile = draw(st.sampled_from([n for n in range(1, dim.bound + 1) if dim.bound % n == 0]))
@@ -150,6 +175,10 @@ def test_fused_tiling__parts_are_what_execution_runs(both: tuple[Chain, FusedTil
     for room, live, between in zip(rooms(chain, tiling), walked.live, walked.between, strict=True):
         assert live <= room.live
         assert between <= room.between
+    kept, room = walked.shortcut, shortcut_room(chain, tiling)
+    assert kept.missing == 0
+    assert kept.live <= room.live
+    assert kept.between <= room.between
 
 
 def test_rooms__are_needed_to_the_word() -> None:
@@ -195,3 +224,62 @@ def test_fused_dims__leave_whole_rows_alone() -> None:
     assert [dim.name for dim in make_chain([scores, last], ["Inputs"]).dims] == ["M", "N"]
     whole = replace(last, whole=frozenset("N"))
     assert [dim.name for dim in make_chain([scores, whole], ["Inputs"]).dims] == ["M"]
+
+
+BLOCK = make_chain(
+    [
+        conv("reduce", {"C": 2, "K": 1, "P": 8, "Q": 4, "R": 1, "S": 1}),
+        conv("middle", {"C": 1, "P": 8, "Q": 4, "R": 3, "S": 3}, depthwise=True),
+        conv("expand", {"C": 1, "K": 2, "P": 8, "Q": 4, "R": 1, "S": 1}),
+        add("sum", {"K": 2, "P": 8, "Q": 4}),
+    ],
+    ["Inputs"] * 3,
+    Shortcut("Inputs", 3, "Residual"),
+)
+
+
+def test_shortcut__is_fetched_once_where_the_halo_is_retained() -> None:
+    """Two channels of 8 x 4 words, in steps of 2 rows with all columns and a halo of 2 rows: each word comes once.
+
+    The 3 x 3 layer asks for one row more than the sum in each direction: until the sum has run there are its 2 rows and
+    the next one, 2 x 3 x 4 words, and from step to step the next one alone.
+    """
+    rows = (FusedLoop("P", 4, 2),)
+    retained = FusedTiling("BUF", rows, (frozenset("P"), frozenset(), frozenset()), (frozenset(),) * 4, shortcut=True)
+    assert keeps_shortcut(BLOCK, retained, BUFFER)
+    walked = execute_fused(BLOCK, retained).shortcut
+    assert (walked.fetched, walked.missing) == (2 * 8 * 4, 0)
+    assert (walked.live, walked.between) == (2 * 3 * 4, 2 * 4)
+    room = shortcut_room(BLOCK, retained)
+    assert (room.live, room.between) == (2 * 3 * 4, 2 * 4)
+    again = replace(retained, retain=(frozenset(),) * 3)
+    assert execute_fused(BLOCK, again).shortcut.fetched == 2 * (3 + 4 + 4 + 3) * 4
+
+
+def test_shortcut__parts_find_it_and_leave_its_words_alone() -> None:
+    """All at once: 64 words of it beside each part but those of the layers that read it."""
+    tiling = FusedTiling("BUF", (), (frozenset(),) * 3, (frozenset(),) * 4, shortcut=True)
+    with_it = runs(BLOCK, tiling, BUFFER)
+    without = runs(BLOCK, replace(tiling, shortcut=False), BUFFER)
+    assert [sorted(run.part.arriving) for run in with_it] == [["Inputs"], [], [], []]
+    assert [sorted(run.part.present) for run in with_it] == [[], [], [], ["Residual"]]
+    assert [a.reserved - b.reserved for a, b in zip(with_it, without, strict=True)] == [0, 64, 64, 0]
+
+
+def test_shortcut__is_not_kept_where_what_is_read_again_lies_elsewhere() -> None:
+    """A sum of the transposed input: a row of it is no row of what the first layer reads."""
+    square = {"P": 4, "Q": 4}
+    turned = Einsum(
+        "sum",
+        {"K": 2, **square},
+        (
+            Tensor("Inputs", tuple(((dim, 1),) for dim in "KPQ")),
+            Tensor("Residual", tuple(((dim, 1),) for dim in "KQP")),
+            Tensor("Outputs", tuple(((dim, 1),) for dim in "KPQ"), "Outputs", output=True),
+        ),
+    )
+    first = conv("first", {"C": 2, "K": 2, **square, "R": 1, "S": 1})
+    chain = make_chain([first, turned], ["Inputs"], Shortcut("Inputs", 1, "Residual"))
+    loops = (FusedLoop("P", 2, 2),)
+    assert not any(tiling.shortcut for tiling in tilings_of(chain, BUFFER, loops))
+    assert any(tiling.shortcut for tiling in tilings_of(chain, BUFFER, ()))

@@ -9,6 +9,8 @@ from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_atte
 
 import accelsim.importers.onnx_shapes
 from accelsim.errors import AccelsimError
+from accelsim.fusion.chain import Shortcut
+from accelsim.fusion.paths import find_lines
 from accelsim.workload import load_workload
 
 
@@ -151,6 +153,11 @@ def test_sizes__are_asked_for_by_the_names_of_the_model(run, tmp_path):
     assert load_workload(tmp_path / "net.yaml").layers[0].tensors[0].bits == 8
     again = load_workload(path, {"batch": "2", "seq": "8", "bits": "8"})
     assert load_workload(tmp_path / "net.yaml").layers == again.layers
+    norm = next(layer for layer in again.layers if layer.name == "layernormalization_21")
+    assert (norm.dims, norm.whole) == ({"M": 16, "N": 768}, {"N"})  # tokens by tokens, each as a whole
+    line = next(line for line in find_lines(again).lines if line.layers[-1].name == "layernormalization_28")
+    assert [layer.name for layer in line.layers[:3]] == ["matmul_22", "matmul_25", "add_27"]
+    assert line.shortcut == Shortcut("Inputs", 2, "Inputs1")
     assert run("check", tmp_path / "net.yaml")[0] == 0
 
 

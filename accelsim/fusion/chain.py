@@ -70,6 +70,25 @@ class FusedDim:
 
 
 @dataclass(frozen=True, slots=True)
+class Shortcut:
+    """What the first layer of a chain reads and a later one reads again: the other operand of a residual sum.
+
+    Attributes
+    ----------
+    tensor : str
+        Input of the first layer.
+    layer : int
+        Place of the later layer in the chain.
+    again : str
+        Its input that is the same tensor.
+    """
+
+    tensor: str
+    layer: int
+    again: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chain:
     """Layers of which each reads what the one before writes, made by `make_chain`.
 
@@ -80,6 +99,7 @@ class Chain:
     links: tuple[Link, ...]
     dims: tuple[FusedDim, ...]
     needed: tuple[Mapping[str, int], ...]
+    shortcut: Shortcut | None = None
 
     @property
     def name(self) -> str:
@@ -128,7 +148,7 @@ def output_extent(einsum: Einsum, rank: tuple[tuple[str, int], ...]) -> int:
     return 1 + sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank)
 
 
-def make_chain(layers: Sequence[Einsum], tensors: Sequence[str]) -> Chain:
+def make_chain(layers: Sequence[Einsum], tensors: Sequence[str], shortcut: Shortcut | None = None) -> Chain:
     """Join layers to a chain.
 
     Parameters
@@ -137,6 +157,8 @@ def make_chain(layers: Sequence[Einsum], tensors: Sequence[str]) -> Chain:
         In the order in which they run.
     tensors : sequence of str
         Of each layer but the first, the input that the layer before it writes.
+    shortcut : Shortcut, optional
+        An input of the first layer that a later one reads again, both word by word (see `word_by_word`).
 
     Raises
     ------
@@ -160,7 +182,27 @@ def make_chain(layers: Sequence[Einsum], tensors: Sequence[str]) -> Chain:
     links, needed = _needed(layers, links)
     last = layers[-1]
     dims = [_trace(layers, links, rank[0]) for rank in last.output.ranks if len(rank) == 1]
-    return Chain(tuple(layers), tuple(links), tuple(dim for dim in dims if dim is not None), tuple(needed))
+    fused = tuple(dim for dim in dims if dim is not None)
+    return Chain(tuple(layers), tuple(links), fused, tuple(needed), shortcut)
+
+
+def word_by_word(einsum: Einsum, tensor: str) -> tuple[tuple[str, int], ...] | None:
+    """Dimension and bound of each rank of a tensor, ranks of one word left out; None if a window or a stride moves it.
+
+    Examples
+    --------
+    >>> from accelsim import load_workload
+    >>> block = {layer.name: layer for layer in load_workload("resnet50").layers}
+    >>> word_by_word(block["conv3_reduce"], "Inputs"), word_by_word(block["conv3_3x3"], "Inputs")
+    ((('C', 512), ('P', 28), ('Q', 28)), None)
+    """
+    found = []
+    for rank in next(t for t in einsum.tensors if t.name == tensor).ranks:
+        terms = [(dim, factor) for dim, factor in rank if einsum.dims[dim] > 1]
+        if len(terms) > 1 or any(factor > 1 for _, factor in terms):
+            return None
+        found += [(dim, einsum.dims[dim]) for dim, _ in terms]
+    return tuple(found)
 
 
 def _needed(layers: Sequence[Einsum], links: Sequence[Link]) -> tuple[list[Link], list[dict[str, int]]]:
@@ -212,11 +254,15 @@ class Demand:
         Of each intermediate the words of its longest tile along the dimension, padding included.
     halos : tuple of int
         Of each intermediate the words that two tiles share at most.
+    asked : tuple of tuple of (int, int)
+        For each step what is demanded of each layer, from one point to before another, whether it is there or not;
+        what it runs are the last of these.
     """
 
     runs: tuple[tuple[int, ...], ...]
     tiles: tuple[int, ...]
     halos: tuple[int, ...]
+    asked: tuple[tuple[tuple[int, int], ...], ...]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -244,13 +290,14 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
     links = len(dim.ranks)
     done, before = [0] * links, [-math.inf] * links
     tiles, halos = [0] * links, [0] * links
-    runs = []
+    runs, asked = [], []
     for first in range(0, dim.bound, tile):
         low, high = first, first + tile
-        lengths = [tile]
+        lengths, spans = [tile], [(low, high)]
         for at in range(links - 1, -1, -1):
             if high <= low:
                 lengths.append(0)
+                spans.append((low, low))
                 continue
             rank = dim.ranks[at]
             low, high = dim.steps[at] * low, dim.steps[at] * (high - 1) + dim.windows[at] + 1
@@ -258,8 +305,10 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
             halos[at] = max(halos[at], int(max(0, before[at] - low)))
             before[at] = high
             low, high = max(0, low - rank.before), min(rank.extent, high - rank.before)
+            spans.append((low, high))
             if retained[at]:
                 low, done[at] = max(low, done[at]), max(done[at], high)
             lengths.append(max(0, high - low))
         runs.append(tuple(reversed(lengths)))
-    return Demand(tuple(runs), tuple(tiles), tuple(halos))
+        asked.append(tuple(reversed(spans)))
+    return Demand(tuple(runs), tuple(tiles), tuple(halos), tuple(asked))

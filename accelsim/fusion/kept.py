@@ -46,7 +46,10 @@ def answer_key(architecture: Architecture, lines: Sequence[Line], goal: Objectiv
             "kind": "fusion",
             "code": hash_of_code(_CODE),
             "machine": machine_content(architecture),
-            "lines": [[[*map(_layer, line.layers)], line.tensors, line.repeat, line.alike] for line in lines],
+            "lines": [
+                [[*map(_layer, line.layers)], line.tensors, line.repeat, line.alike, repr(line.shortcut)]
+                for line in lines
+            ],
             "objective": [goal.name, goal.energy, goal.cycles],
             "longest": longest,
         }

@@ -206,9 +206,10 @@ def _cheapest(walk: Walk, lines: Sequence[Line], price: Price, *, fused: bool = 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
     """Equal segments of several lines as one that counts them all."""
-    found: dict[tuple[tuple[str, ...], bool], Segment] = {}
+    found: dict[object, Segment] = {}
     for each in segments:
-        key = tuple(layer.name for layer in each.layers), each.fused is not None
+        shortcut = each.fused.chain.shortcut if each.fused else None
+        key = tuple(layer.name for layer in each.layers), each.fused is not None, shortcut
         known = found.get(key)
         if known is not None:
             counts = Counter(dict(known.alike))

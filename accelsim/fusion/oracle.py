@@ -11,13 +11,27 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accelsim.fusion.chain import Chain, Link
+from accelsim.fusion.chain import Chain, Link, Shortcut
 from accelsim.fusion.tiling import FusedTiling
 from accelsim.workload import Einsum, Tensor
 
 Point = tuple[int, ...]
 Step = tuple[int, ...]
 """Indices of the fused loops, outermost first."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """The first layer's input while it is kept for a later layer.
+
+    `fetched` words in all, most words there until that layer has run in a step (`live`) and at other times (`between`),
+    and words that it asked for and that were not there.
+    """
+
+    fetched: int = 0
+    live: int = 0
+    between: int = 0
+    missing: int = 0
 
 
 @dataclass(slots=True)
@@ -36,6 +50,8 @@ class FusedCounts:
         Of each intermediate the most words in the fusing level while its producer or consumer runs, and at other times.
     missing : int
         Words that were demanded and neither there nor computed.
+    shortcut : Kept
+        Of what a shortcut keeps.
     """
 
     macs: list[int]
@@ -44,6 +60,7 @@ class FusedCounts:
     live: list[int]
     between: list[int]
     missing: int = 0
+    shortcut: Kept = field(default_factory=Kept)
     runs: Counter[tuple[int, Point]] = field(default_factory=Counter)
 
 
@@ -92,7 +109,40 @@ def execute_fused(chain: Chain, tiling: FusedTiling) -> FusedCounts:
                 most = counts.live if between in (at - 1, at) else counts.between
                 most[between] = max(most[between], len(words))
     counts.missing = _missing(chain, demanded, there, places, steps)
+    if tiling.shortcut and chain.shortcut is not None:
+        counts.shortcut = _keep(chain, chain.shortcut, tiling, places, steps)
+        counts.fetched[0][chain.shortcut.tensor] = counts.shortcut.fetched
     return counts
+
+
+def _keep(
+    chain: Chain,
+    shortcut: Shortcut,
+    tiling: FusedTiling,
+    places: Sequence[Mapping[Step, Sequence[Mapping[str, int]]]],
+    steps: Sequence[Step],
+) -> Kept:
+    """Fetch what the first layer reads in each step, and hold what the other reader asks for then and later.
+
+    A word stays from one step to another if the outermost loop that has stepped is one along which the halo of the
+    first intermediate is retained. What is fetched anew before it is read again need not stay.
+    """
+    first, second = chain.layers[0], chain.layers[shortcut.layer]
+    new = [_box(first, _named(first, shortcut.tensor), places[0][step]) for step in steps]
+    asked = [_box(second, _named(second, shortcut.again), places[shortcut.layer][step]) for step in steps]
+    found = Kept(fetched=sum(map(len, new)))
+    known: set[Point] = set()
+    for now in range(len(steps)):
+        stayed = set[Point]().union(*(new[at] for at in range(now) if _stays(tiling, 0, steps[at], steps[now])))
+        found.missing += len(asked[now] - new[now] - stayed)
+        known |= new[now]
+        later, fetched = set[Point](), set[Point]()
+        for at in range(now + 1, len(steps)):
+            fetched |= new[at]
+            later |= asked[at] - fetched
+        found.live = max(found.live, len(new[now] | (known & (asked[now] | later))))
+        found.between = max(found.between, len(known & later))
+    return found
 
 
 def _named(einsum: Einsum, name: str) -> Tensor:
@@ -126,10 +176,15 @@ def _stayed(
     for other, words in before.items():
         if other == step:
             continue
-        outermost = next(at for at, (a, b) in enumerate(zip(other, step, strict=True)) if a != b)
-        if tiling.loops[outermost].dim in tiling.retain[link]:
+        if _stays(tiling, link, other, step):
             found |= words & box
     return frozenset(found)
+
+
+def _stays(tiling: FusedTiling, link: int, one: Step, other: Step) -> bool:
+    """Whether words of an intermediate stay from one step to another."""
+    outermost = next(at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+    return tiling.loops[outermost].dim in tiling.retain[link]
 
 
 def _producing(producer: Einsum, link: Link, consumer: Einsum, words: Iterable[Point]) -> list[dict[str, int]]:
@@ -154,12 +209,16 @@ def _in_level(
     layer: int,
     link: int,
 ) -> set[Point]:
-    """Words of an intermediate that lie in the fusing level while a layer runs in a step."""
+    """Words of an intermediate that lie in the fusing level while a layer runs in a step.
+
+    Those that are computed again before they are read need not stay.
+    """
     had = number + 1 if layer >= link else number  # its producer has run in this step, or runs
     known = set[Point]().union(*(demanded[step] for step in steps[:had]))
-    wanted = set[Point]().union(*(there[step] for step in steps[had:]))
-    if layer < link:
-        wanted |= there[steps[number]]
+    wanted, computed = set[Point](), set[Point]()
+    for step in steps[had:]:
+        wanted |= there[step] - computed
+        computed |= demanded[step] - there[step]
     words = known & wanted
     return words | demanded[steps[number]] if layer in (link, link + 1) else words
 

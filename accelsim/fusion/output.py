@@ -79,6 +79,7 @@ def chain_json(found: ChainResult) -> dict[str, Any]:
             for layer, names in zip(found.chain.layers, tiling.resident, strict=True)
             if names
         ],
+        "shortcut": _shortcut(found),
         "energy_pj": found.energy_pj,
         "cycles": found.cycles,
         "outer_words": found.outer_words,
@@ -98,4 +99,18 @@ def chain_json(found: ChainResult) -> dict[str, Any]:
             }
             for part in found.parts
         ],
+    }
+
+
+def _shortcut(found: ChainResult) -> dict[str, Any] | None:
+    """What the first layer reads and keeps for a later one."""
+    shortcut = found.chain.shortcut
+    if shortcut is None or not found.tiling.shortcut:
+        return None
+    return {
+        "tensor": shortcut.tensor,
+        "layer": found.chain.layers[shortcut.layer].name,
+        "again": shortcut.again,
+        "words": found.shortcut.live,
+        "halo_words": found.shortcut.between,
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from accelsim.edges import Edge
 from accelsim.errors import AccelsimError
-from accelsim.fusion.chain import Chain, make_chain, make_link
+from accelsim.fusion.chain import Chain, Shortcut, make_chain, make_link, word_by_word
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, Workload
 
@@ -30,16 +30,21 @@ class Line:
         How many such lines the network has, those in `alike` included.
     alike : tuple
         Names of the layers of equal lines, and how many of these there are.
+    shortcut : Shortcut or None
+        What the first layer reads and a later one reads again.
     """
 
     layers: tuple[Einsum, ...]
     tensors: tuple[str, ...]
     repeat: int
     alike: tuple[tuple[tuple[str, ...], int], ...] = ()
+    shortcut: Shortcut | None = None
 
     def chain(self, first: int = 0, end: int | None = None) -> Chain:
         """Layers from one to before another as a chain."""
-        return make_chain(self.layers[first:end], self.tensors[first : None if end is None else end - 1])
+        last = len(self.layers) if end is None else end
+        inside = first == 0 and self.shortcut is not None and self.shortcut.layer < last
+        return make_chain(self.layers[first:end], self.tensors[first : last - 1], self.shortcut if inside else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,7 @@ def find_lines(workload: Workload) -> Lines:
             consumer = edge.consumer, run
             if consumer not in {taker for taker, _ in follows.values()}:
                 follows[edge.producer, first + run] = consumer, edge.tensor
-    lines = _join(workload.layers, follows)
+    lines = _join(workload, follows)
     return Lines(lines, tuple(apart), not workload.edges and bool(edges))
 
 
@@ -105,11 +110,11 @@ def put_together(lines: Sequence[Line]) -> tuple[Line, ...]:
     found: dict[object, Line] = {}
     for line in lines:
         shapes = tuple((tuple(e.dims.items()), e.tensors, e.whole) for e in line.layers)
-        first = found.setdefault((shapes, line.tensors), line)
+        first = found.setdefault((shapes, line.tensors, line.shortcut), line)
         if first is not line:
             names = tuple(layer.name for layer in line.layers)
             more = replace(first, repeat=first.repeat + line.repeat, alike=(*first.alike, (names, line.repeat)))
-            found[shapes, line.tensors] = more
+            found[shapes, line.tensors, line.shortcut] = more
     return tuple(found.values())
 
 
@@ -147,24 +152,59 @@ def _usable(edges: Sequence[Edge], layers: dict[str, Einsum]) -> tuple[set[Edge]
     return usable, apart
 
 
-def _join(layers: Sequence[Einsum], follows: dict[_Run, tuple[_Run, str]]) -> tuple[Line, ...]:
+def find_shortcut(workload: Workload, names: Sequence[str]) -> Shortcut | None:
+    """What the first of some layers reads and another of them reads again, word by word: the first one that does.
+
+    Each run of both reads the run of the producer that has its number, so all three run equally often.
+
+    Examples
+    --------
+    >>> from accelsim import load_workload
+    >>> find_shortcut(load_workload("llama"), ["attention_scores", "attention_context"]) is None
+    True
+    """
+    layers = {layer.name: layer for layer in workload.layers}
+    sources = Counter((edge.consumer, edge.tensor) for edge in workload.edges)
+    whole = [edge for edge in workload.edges if sources[edge.consumer, edge.tensor] == 1]
+    for first in (edge for edge in whole if edge.consumer == names[0]):
+        again = {edge.consumer: edge for edge in whole if edge.producer == first.producer}
+        for at, name in enumerate(names[1:], 1):
+            both = [first, again[name]] if name in again else []
+            runs = {layers[each].repeat for each in (first.producer, names[0], name)}
+            if both and len(runs) == 1 and all(_reads_words(layers, edge) for edge in both):
+                return Shortcut(first.tensor, at, both[1].tensor)
+    return None
+
+
+def _reads_words(layers: dict[str, Einsum], edge: Edge) -> bool:
+    """Whether a layer reads what another one writes as it is, without a window."""
+    producer, consumer = layers[edge.producer], layers[edge.consumer]
+    joined = not isinstance(make_link(producer, consumer, edge.tensor), str)
+    return joined and word_by_word(consumer, edge.tensor) is not None
+
+
+def _join(workload: Workload, follows: dict[_Run, tuple[_Run, str]]) -> tuple[Line, ...]:
     """Lines of runs, equal ones counted, in the order of their first layers."""
-    by_name = {layer.name: layer for layer in layers}
+    by_name = {layer.name: layer for layer in workload.layers}
     inner = {taker for taker, _ in follows.values()}
-    counts: Counter[tuple[tuple[str, ...], tuple[str, ...]]] = Counter()
-    for layer in layers:
+    counts: Counter[tuple[tuple[str, ...], tuple[str, ...], Shortcut | None]] = Counter()
+    for layer in workload.layers:
         for run in range(layer.repeat):
             at: _Run = (layer.name, run)
             if at in inner:
                 continue
-            names, tensors = [layer.name], []
+            names, numbers, tensors = [layer.name], [run], []
             while at in follows:
                 at, tensor = follows[at]
                 names.append(at[0])
+                numbers.append(at[1])
                 tensors.append(tensor)
-            counts[tuple(names), tuple(tensors)] += 1
+            shortcut = find_shortcut(workload, names)
+            same = shortcut is not None and numbers[shortcut.layer] == run
+            counts[tuple(names), tuple(tensors), shortcut if same else None] += 1
     return tuple(
-        Line(tuple(by_name[name] for name in names), tensors, repeat) for (names, tensors), repeat in counts.items()
+        Line(tuple(by_name[name] for name in names), tensors, repeat, shortcut=shortcut)
+        for (names, tensors, shortcut), repeat in counts.items()
     )
 
 
@@ -199,4 +239,5 @@ def named_line(workload: Workload, names: Sequence[str]) -> Line:
         if isinstance(link, str):
             raise AccelsimError(f"{first} and {second} cannot be fused: {link}")
         tensors.append(tensor)
-    return Line(tuple(layers[name] for name in names), tuple(tensors), 1)
+    shortcut = find_shortcut(workload, names)
+    return Line(tuple(layers[name] for name in names), tuple(tensors), 1, shortcut=shortcut)

@@ -11,7 +11,16 @@ from accelsim.fusion.chain import Chain
 from accelsim.fusion.part import evaluate_part, held_by, without_held
 from accelsim.fusion.price import Price
 from accelsim.fusion.search import ChainResult, FusedPart
-from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, fusing_levels, rooms, runs
+from accelsim.fusion.tiling import (
+    FusedLoop,
+    FusedTiling,
+    Run,
+    fusing_levels,
+    keeps_shortcut,
+    rooms,
+    runs,
+    shortcut_room,
+)
 from accelsim.output import read_mapping_json
 from accelsim.search.result import Certificate
 
@@ -39,7 +48,7 @@ def read_tiling(chain: Chain, recorded: Mapping[str, Any]) -> FusedTiling:
     resident = tuple(held.get(layer.name, frozenset[str]()) for layer in chain.layers)
     if len(retain) != len(chain.links) or not frozenset[str]().union(*retain) <= {loop.dim for loop in loops}:
         raise ValueError(f"halos of {chain.name} are retained along what is no fused loop")
-    return FusedTiling(str(recorded["level"]), loops, retain, resident)
+    return FusedTiling(str(recorded["level"]), loops, retain, resident, recorded["shortcut"] is not None)
 
 
 def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, Any]) -> ChainResult:
@@ -57,6 +66,10 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
     names = [level.name for level in architecture.levels]
     at = names.index(tiling.level)
     level = architecture.levels[at]
+    if tiling.shortcut and not keeps_shortcut(chain, tiling, level):
+        raise ValueError(
+            f"{tiling.level} cannot keep what the first layer of {chain.name} reads until it is read again"
+        )
     capacity = (level.size_words or 0) // level.multiple_buffering
     wanted = {_run_key(chain, run): run for run in runs(chain, tiling, level)}
     if len(recorded["parts"]) != len(wanted):
@@ -78,6 +91,7 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
         tiling=tiling,
         parts=tuple(parts),
         rooms=tuple(rooms(chain, tiling)),
+        shortcut=shortcut_room(chain, tiling),
         price=Price(float(recorded["price"]["energy"]), float(recorded["price"]["cycles"])),
         energy_pj=math.fsum(part.count * part.result.energy_pj for part in parts),
         cycles=sum(part.count * part.result.cycles for part in parts),

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from accelsim.architecture import Architecture
-from accelsim.fusion.chain import Chain, Link
+from accelsim.fusion.chain import Chain, Link, Shortcut
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.price import NOTHING, Price, Value
-from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs
+from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs, shortcut_room
 from accelsim.result import Result
 from accelsim.search.result import Certificate
 from accelsim.workload import Einsum, Tensor
@@ -42,6 +42,8 @@ class ChainResult:
         In the order of the layers.
     rooms : tuple of Room
         Words that each intermediate takes in the fusing level.
+    shortcut : Room
+        Words that the first layer's input takes there until it is read again; none where it is not kept.
     price : Price
         What a pJ and a cycle cost where this is the cheapest way.
     energy_pj, cycles, outer_words, macs : float, int, int, int
@@ -58,6 +60,7 @@ class ChainResult:
     tiling: FusedTiling
     parts: tuple[FusedPart, ...]
     rooms: tuple[Room, ...]
+    shortcut: Room
     price: Price
     energy_pj: float
     cycles: int
@@ -88,7 +91,7 @@ class Solutions:
     impossible: dict[_PartKey, int] = field(default_factory=dict)
     limits: dict[tuple[tuple[str, ...], tuple[Tensor, ...], Held], PartLimits] = field(default_factory=dict)
     least: dict[_PartKey, tuple[float, int]] = field(default_factory=dict)
-    candidates: dict[tuple[str, tuple[Link, ...]], list[_Candidate]] = field(default_factory=dict)
+    candidates: dict[tuple[str, tuple[Link, ...], Shortcut | None], list[_Candidate]] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
 
@@ -138,7 +141,7 @@ class Solutions:
 
     def fused_tilings(self, chain: Chain) -> list[_Candidate]:
         """Fused tilings of a chain that leave room; kept where the same chain is looked at for several prices."""
-        key = chain.name, chain.links
+        key = chain.name, chain.links, chain.shortcut
         if key in self.candidates:
             return self.candidates[key]
         found = list(_candidates(self.architecture, chain))
@@ -239,7 +242,8 @@ def fuse_chain(
 def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions) -> Value:
     """Value that no fused tiling of a chain falls below, whatever its level; infinite if no level can keep a tensor.
 
-    The parts of a layer together execute what is demanded of it at least once, and touch each of its words.
+    The parts of a layer together execute what is demanded of it at least once, and touch each of its words; what is
+    read again may be there.
     """
     names = [level.name for level in architecture.levels]
     levels = fusing_levels(architecture, chain)
@@ -248,10 +252,13 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
         first, second = 0.0, 0.0
         for layer, einsum in enumerate(chain.layers):
             bounds = chain.needed[layer]
-            part = Part(layer, tuple(bounds.values()))
-            held = held_by(chain, part, names.index(name))
-            value = solutions.limit((tuple(bounds.items()), einsum.tensors, held), einsum, held)
-            first, second = first + value[0], second + value[1]
+            again = [chain.shortcut.again] if chain.shortcut is not None and chain.shortcut.layer == layer else []
+            values = []
+            for present in (frozenset[str](), frozenset(again)):
+                held = held_by(chain, Part(layer, tuple(bounds.values()), present=present), names.index(name))
+                values.append(solutions.limit((tuple(bounds.items()), einsum.tensors, held), einsum, held))
+            first += min(value[0] for value in values)
+            second += min(value[1] for value in values)
         least = min(least, (first, second))
     return least
 
@@ -332,6 +339,7 @@ def _result(
         tiling=each.tiling,
         parts=tuple(parts),
         rooms=tuple(rooms(chain, each.tiling)),
+        shortcut=shortcut_room(chain, each.tiling),
         price=solutions.price,
         energy_pj=energy_pj,
         cycles=cycles,

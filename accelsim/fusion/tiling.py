@@ -9,10 +9,10 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from accelsim.architecture import Architecture, Level
-from accelsim.fusion.chain import Chain, Demand, FusedDim, demand
+from accelsim.fusion.chain import Chain, Demand, FusedDim, demand, word_by_word
 from accelsim.mapspace.factors import divisors
 from accelsim.workload import Einsum, Tensor
 
@@ -43,12 +43,15 @@ class FusedTiling:
         For each intermediate the dimensions along which the halo stays; along others it is computed again.
     resident : tuple of frozenset of str
         For each layer the other tensors that stay in the fusing level for as long as their tile is the same.
+    shortcut : bool
+        The first layer's input stays in the fusing level until the layer that reads it again has run.
     """
 
     level: str
     loops: tuple[FusedLoop, ...]
     retain: tuple[frozenset[str], ...]
     resident: tuple[frozenset[str], ...]
+    shortcut: bool = False
 
     @property
     def steps(self) -> int:
@@ -67,7 +70,8 @@ class Part:
     bounds : tuple of int
         Bounds of the dimensions of the layer.
     arriving, present : frozenset of str
-        Resident tensors that are fetched in this step, and those that are there from an earlier one.
+        Resident tensors that are fetched in this step, and those that are there from an earlier one; the input that a
+        shortcut keeps arrives in the first layer and is present where it is read again.
     """
 
     layer: int
@@ -97,12 +101,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Words of an intermediate in the fusing level.
+    """Words of an intermediate, or of what a shortcut keeps, in the fusing level.
 
     Attributes
     ----------
     live : int
-        While its producer or consumer runs: the tile, and all halos that stay.
+        While its producer or consumer runs, or from the first reader of a shortcut to the last: the tile, and all halos
+        that stay.
     between : int
         At other times: the halos that stay.
     """
@@ -165,7 +170,35 @@ def tilings_of(chain: Chain, level: Level, loops: tuple[FusedLoop, ...]) -> Iter
         retain = tuple(frozenset(d for link, d in kept if link == i) for i in range(len(chain.links)))
         for held in _subsets(stay):
             resident = tuple(frozenset(t for i, t in held if i == layer) for layer in range(len(chain.layers)))
-            yield FusedTiling(level.name, loops, retain, resident)
+            tiling = FusedTiling(level.name, loops, retain, resident)
+            if keeps_shortcut(chain, tiling, level):
+                yield replace(tiling, shortcut=True)
+            yield tiling
+
+
+def keeps_shortcut(chain: Chain, tiling: FusedTiling, level: Level) -> bool:
+    """Whether a level can keep the first layer's input until it is read again, at the same words.
+
+    Both layers read it word by word, every fused loop moves it for both along the same rank, and in each step the
+    second asks for no word that is not in the tile that the first intermediate has.
+    """
+    if chain.shortcut is None:
+        return False
+    at = chain.shortcut.layer
+    tensors = _tensor(chain.layers[0], chain.shortcut.tensor), _tensor(chain.layers[at], chain.shortcut.again)
+    first, second = (word_by_word(chain.layers[i], t.name) for i, t in zip((0, at), tensors, strict=True))
+    if first is None or second is None or any(tensor.role in level.bypass for tensor in tensors):
+        return False
+    asked, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
+    for loop in tiling.loops:
+        dim = dims[loop.dim]
+        if (dim.dims[0], dim.dims[at]) not in {(a, b) for (a, _), (b, _) in zip(first, second, strict=True)}:
+            return False
+        for spans, lengths in zip(asked[loop.dim].asked, asked[loop.dim].runs, strict=True):
+            (low, high), end = spans[0], spans[at][1]
+            if lengths[at] and not low <= end - lengths[at] < end <= high:
+                return False
+    return True
 
 
 def least_room(architecture: Architecture, chain: Chain, level: str) -> list[FusedTiling]:
@@ -176,14 +209,15 @@ def least_room(architecture: Architecture, chain: Chain, level: str) -> list[Fus
     """
     found: dict[object, list[tuple[tuple[int, ...], FusedTiling]]] = {}
     for tiling in tilings(architecture, chain, level):
-        room = tuple(words for each in rooms(chain, tiling) for words in (each.live, each.between))
+        several = [*rooms(chain, tiling), shortcut_room(chain, tiling)]
+        room = tuple(words for each in several for words in (each.live, each.between))
         arrivals = tuple(
             (layer, name, frozenset(tiling.loops[len(tiling.loops) - _still(chain, layer, tensor, tiling.loops) :]))
             for layer, names in enumerate(tiling.resident)
             for name in sorted(names)
             for tensor in (_tensor(chain.layers[layer], name),)
         )
-        others = found.setdefault((frozenset(tiling.loops), tiling.retain, arrivals), [])
+        others = found.setdefault((frozenset(tiling.loops), tiling.retain, arrivals, tiling.shortcut), [])
         if any(all(a <= b for a, b in zip(other, room, strict=True)) for other, _ in others):
             continue
         others[:] = [each for each in others if not all(a <= b for a, b in zip(room, each[0], strict=True))]
@@ -235,22 +269,57 @@ def rooms(chain: Chain, tiling: FusedTiling) -> list[Room]:
     asked, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
     found = []
     for at, link in enumerate(chain.links):
-        fixed = math.prod(
-            rank.box for rank in link.ranks if not any(dims[loop.dim].ranks[at] == rank for loop in tiling.loops)
-        )
-        live, between = 1, 0
-        for loop in reversed(tiling.loops):  # inside a halo along this loop, all that the loops further in go through
-            tile = asked[loop.dim].tiles[at]
-            halo = asked[loop.dim].halos[at] if loop.dim in tiling.retain[at] else 0
-            inside = math.prod(dims[inner.dim].ranks[at].box for inner in _inside(tiling.loops, loop))
-            live = halo * inside + (tile - halo) * live
-            between = halo * inside + (tile - halo) * between
-        found.append(Room(fixed * live, fixed * between))
+        moved = [dims[loop.dim].ranks[at] for loop in tiling.loops]
+        halos = [asked[d.dim].halos[at] if d.dim in tiling.retain[at] else 0 for d in tiling.loops]
+        sides = [
+            (asked[loop.dim].tiles[at], halo, rank.box)
+            for loop, halo, rank in zip(tiling.loops, halos, moved, strict=True)
+        ]
+        found.append(_nested(math.prod(rank.box for rank in link.ranks if rank not in moved), sides))
     return found
 
 
-def _inside(loops: Sequence[FusedLoop], loop: FusedLoop) -> Sequence[FusedLoop]:
-    return loops[loops.index(loop) + 1 :]
+def shortcut_room(chain: Chain, tiling: FusedTiling) -> Room:
+    """Words that the first layer's input takes where it is kept until it is read again."""
+    if not tiling.shortcut or chain.shortcut is None:
+        return Room(0, 0)
+    asked, dims = demands(chain, tiling), {dim.name: dim for dim in chain.dims}
+    moving = [dims[loop.dim].dims[0] for loop in tiling.loops]
+    sides = []
+    for loop, dim in zip(tiling.loops, moving, strict=True):
+        tile, halo = _kept_tile(asked[loop.dim], chain.shortcut.layer)
+        sides.append((tile, halo if loop.dim in tiling.retain[0] else 0, chain.needed[0][dim]))
+    ranks = word_by_word(chain.layers[0], chain.shortcut.tensor) or ()
+    return _nested(math.prod(chain.needed[0][dim] for dim, _ in ranks if dim not in moving), sides)
+
+
+def _kept_tile(asked: Demand, again: int) -> tuple[int, int]:
+    """Words along a fused loop that lie there at most until a layer has read them again, and after that."""
+    end = max(spans[0][1] for spans in asked.asked)
+    wanted, lows = end, []  # the first word that a step or a later one reads again
+    for spans, lengths in zip(reversed(asked.asked), reversed(asked.runs), strict=True):
+        wanted = min(wanted, spans[again][1] - lengths[again] if lengths[again] else end)
+        lows.append(wanted)
+    tile = halo = fetched = 0
+    for low, spans, lengths in zip(reversed(lows), asked.asked, asked.runs, strict=True):
+        halo = max(halo, fetched - low)
+        if lengths[0]:
+            low, fetched = min(low, spans[0][1] - lengths[0]), max(fetched, spans[0][1])
+        tile = max(tile, fetched - low)
+    return tile, halo
+
+
+def _nested(fixed: int, sides: Sequence[tuple[int, int, int]]) -> Room:
+    """Room of a tensor, from tile, halo that stays and whole extent along each loop, outermost first.
+
+    Inside a halo along a loop lies all that the loops further in go through.
+    """
+    live, between, inside = 1, 0, 1
+    for tile, halo, whole in reversed(sides):
+        live = halo * inside + (tile - halo) * live
+        between = halo * inside + (tile - halo) * between
+        inside *= whole
+    return Room(fixed * live, fixed * between)
 
 
 def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
@@ -274,7 +343,9 @@ def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
             if not all(bounds.values()):
                 continue
             arriving = frozenset(name for name, inner in still[layer].items() if all(firsts[len(firsts) - inner :]))
-            counts[Part(layer, tuple(bounds.values()), arriving, tiling.resident[layer] - arriving)] += count
+            read, again = _kept_names(chain, tiling, layer)
+            present = (tiling.resident[layer] - arriving) | again
+            counts[Part(layer, tuple(bounds.values()), arriving | read, present)] += count
     taken = _taken(chain, tiling, counts, level)
     found = []
     for part, count in counts.items():
@@ -286,13 +357,29 @@ def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
     return found
 
 
+def _kept_names(chain: Chain, tiling: FusedTiling, layer: int) -> tuple[frozenset[str], frozenset[str]]:
+    """What a layer fetches for a shortcut, and what it finds there because of it."""
+    none = frozenset[str]()
+    if not tiling.shortcut or chain.shortcut is None:
+        return none, none
+    return (
+        frozenset({chain.shortcut.tensor}) if layer == 0 else none,
+        frozenset({chain.shortcut.again}) if layer == chain.shortcut.layer else none,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """Storage words in the fusing level of each intermediate, and of the resident tensors of each layer."""
+    """Storage words in the fusing level of each intermediate, of a shortcut, and of the resident tensors of each layer.
+
+    `last` is the layer that reads what the shortcut keeps for the last time.
+    """
 
     live: tuple[int, ...]
     between: tuple[int, ...]
     resident: tuple[Mapping[str, int], ...]
+    shortcut: Room
+    last: int
 
 
 def _taken(chain: Chain, tiling: FusedTiling, parts: Mapping[Part, int], level: Level) -> _Taken:
@@ -303,16 +390,21 @@ def _taken(chain: Chain, tiling: FusedTiling, parts: Mapping[Part, int], level: 
         for name in tiling.resident[part.layer]:
             words = _own_words(chain, part, name, level)
             resident[part.layer][name] = max(resident[part.layer][name], words)
+    kept, shortcut = shortcut_room(chain, tiling), chain.shortcut
+    wide = storage_words(_tensor(chain.layers[0], shortcut.tensor), level) if shortcut else 1
     return _Taken(
         tuple(room.live * each[at] for at, room in enumerate(found)),
         tuple(room.between * each[at] for at, room in enumerate(found)),
         tuple(resident),
+        Room(kept.live * wide, kept.between * wide),
+        shortcut.layer if shortcut else 0,
     )
 
 
 def _beside(layer: int, taken: _Taken) -> int:
     """Storage words that are held while a layer runs: its intermediates, halos of the others, all resident tensors."""
     words = sum(sum(tensors.values()) for tensors in taken.resident)
+    words += taken.shortcut.live if layer <= taken.last else taken.shortcut.between
     for at, (live, between) in enumerate(zip(taken.live, taken.between, strict=True)):
         words += live if at in (layer - 1, layer) else between
     return words

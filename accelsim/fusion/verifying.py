@@ -14,13 +14,14 @@ from accelsim.fusion.chain import Chain, make_chain
 from accelsim.fusion.network import FusionResult, fuse
 from accelsim.fusion.oracle import execute_fused
 from accelsim.fusion.output import chain_json, totals_json
+from accelsim.fusion.paths import find_shortcut
 from accelsim.fusion.recorded import read_chain
 from accelsim.fusion.search import ChainResult
 from accelsim.fusion.walk import Totals, sum_totals
 from accelsim.model.evaluate import evaluate
 from accelsim.output import certificate_json, read_mapping_json, result_json
 from accelsim.verifying import TOLERANCE, Check, alike, check_certificate, count_values
-from accelsim.workload import Einsum, Workload
+from accelsim.workload import Workload
 
 LARGEST_WALK = 20_000
 """Multiply-accumulates of a chain whose fused tiling is executed point by point."""
@@ -56,12 +57,11 @@ def verify_fusion(
         For each segment, and for the network; all holds if none disagrees.
     """
     recorded = document["fusion"]
-    layers = {layer.name: layer for layer in workload.layers}
     found: list[Named] = []
     for segment in recorded["segments"]:
         name = f"{' + '.join(segment['layers'])} on {architecture.name}"
         try:
-            checks = [*_check_segment(architecture, layers, segment)]
+            checks = [*_check_segment(architecture, workload, segment)]
         except (ValueError, AccelsimError) as error:
             checks = [Check("mappings", "valid", str(error), False)]
         found.append((name, checks))
@@ -83,10 +83,9 @@ def verify_fusion(
     return [*found, (f"{workload.name} on {architecture.name}", whole)]
 
 
-def _check_segment(
-    architecture: Architecture, layers: Mapping[str, Einsum], recorded: Mapping[str, Any]
-) -> Iterator[Check]:
+def _check_segment(architecture: Architecture, workload: Workload, recorded: Mapping[str, Any]) -> Iterator[Check]:
     """Evaluate what a segment consists of, and add it up."""
+    layers = {layer.name: layer for layer in workload.layers}
     own = [layers[name] for name in recorded["layers"]]
     if recorded["fused"] is None:
         body = recorded["mapping"]
@@ -98,7 +97,8 @@ def _check_segment(
         totals = Totals(result.energy_pj, result.cycles, result.outer_words, result.macs)
     else:
         fused = recorded["fused"]
-        chain = make_chain(own, [each["tensor"] for each in fused["intermediates"]])
+        tensors = [each["tensor"] for each in fused["intermediates"]]
+        chain = make_chain(own, tensors, find_shortcut(workload, recorded["layers"]))
         found = read_chain(architecture, chain, fused)
         many = f"{len(found.parts):,} part{'' if len(found.parts) == 1 else 's'}"
         yield Check("parts that the tiling asks for", many, many, True, "each mapping valid in the room that it has")
@@ -118,8 +118,8 @@ def _walk(chain: Chain, found: ChainResult) -> Check:
     ran = Counter[int]()
     for part in found.parts:
         ran[part.part.layer] += part.count * part.result.macs
-    rooms = [(room.live, room.between) for room in found.rooms]
-    live = [*zip(counts.live, counts.between, strict=True)]
+    rooms = [(room.live, room.between) for room in (*found.rooms, found.shortcut)]
+    live = [*zip(counts.live, counts.between, strict=True), (counts.shortcut.live, counts.shortcut.between)]
     same = counts.macs == [ran[at] for at in range(len(chain.layers))] and not counts.missing
     same &= all(a <= c and b <= d for (a, b), (c, d) in zip(live, rooms, strict=True))
     return Check("fused loops executed", "MACs and room as recorded", "the same" if same else "different", same,

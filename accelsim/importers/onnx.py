@@ -43,8 +43,10 @@ _ELEMENTWISE = (
     *("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean", "Where", "Mod", "And", "Or", "Xor"),
     *("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "BitShift"),
 )
+_LAYER_NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 _ONE_PASS = (
-    *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "GroupNormalization"),
+    *_LAYER_NORMS,
+    "GroupNormalization",
     *("InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN", "BatchNormalization"),
     *("Softmax", "LogSoftmax", "RotaryEmbedding", "CumSum"),
 )
@@ -366,19 +368,27 @@ def _elementwise(work: _Import, node: Any) -> None:
 
 
 def _together(work: _Import, node: Any) -> frozenset[int]:
-    """Axes along which a node needs all words at once: of a soft-max its own, of most others all but the first."""
+    """Axes along which a node needs all words at once.
+
+    Of a soft-max its own, of the norm of a layer those from its own to the last, of most others all but the first.
+    """
     axes = len(work.shapes.get(node.output[0]))
     if node.op_type == "BatchNormalization":
         return frozenset()
+    own = work.shapes.attributes(node).get("axis", -1) % axes
     if node.op_type in ("Softmax", "LogSoftmax"):
-        return frozenset({work.shapes.attributes(node).get("axis", -1) % axes})
-    return frozenset(range(1, axes))
+        return frozenset({own})
+    return frozenset(range(own if node.op_type in _LAYER_NORMS else 1, axes))
 
 
 def _each_word(work: _Import, node: Any, operands: Sequence[str], together: frozenset[int] = frozenset()) -> None:
     """Add a layer that reads a word of each operand for each word of its output; `together`: axes needed at once."""
     shape = work.shapes.get(node.output[0])
     dims = dict(zip("NCPQ", shape, strict=True)) if len(shape) == 4 else {"M": math.prod(shape)}
+    last = len(shape) - 1
+    if last in (1, 2):  # rows, such as tokens, and their words, as products of matrices have them
+        dims = {"M": math.prod(shape[:-1]), "N": shape[-1]}
+        together = frozenset(int(axis == last) for axis in together)
     names = ["Inputs"] if len(operands) == 1 else [f"Inputs{i}" for i in range(1, len(operands) + 1)]
     tensors = {name: list(dims) for name in [*names, "Outputs"]}
     whole = [dim for axis, dim in enumerate(dims) if axis in together] if len(dims) > 1 else list(dims)

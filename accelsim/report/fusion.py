@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult, FusedPart
 from accelsim.fusion.tiling import Room
@@ -155,6 +156,8 @@ def nest_lines(found: ChainResult) -> list[str]:
         for part in mine:
             number += 1
             lines.append(f"{indent}  {number:2}  {_part_line(part, moved)}")
+        if at == 0 and tiling.shortcut and chain.shortcut is not None:
+            lines.append(f"{indent}> {_shortcut(found, chain.shortcut, level.word_bits)}")
         if at < len(chain.links):
             words = -(-einsum.output.bits // level.word_bits)
             lines += [
@@ -176,6 +179,15 @@ def _part_line(part: FusedPart, moved: Sequence[str]) -> str:
     fetched = f", fetches {listed(sorted(part.part.arriving))}" if part.part.arriving else ""
     cost = f"{energy(result.energy_pj)}, {count(result.cycles)} cycles ({result.bottleneck})"
     return f"{part.count} x {tile or 'whole'}{fetched}: {cost}"
+
+
+def _shortcut(found: ChainResult, shortcut: Shortcut, word_bits: int) -> str:
+    """What the first layer reads and leaves there for a later one."""
+    chain = found.chain
+    tensor = next(t for t in chain.layers[0].tensors if t.name == shortcut.tensor)
+    bits = found.shortcut.live * -(-tensor.bits // word_bits) * word_bits
+    names = f"{shortcut.tensor} of {chain.layers[0].name}", f"{shortcut.again} of {chain.layers[shortcut.layer].name}"
+    return f"{names[0]} stays in {found.tiling.level} as {names[1]}: {format_bits(bits)}"
 
 
 def _intermediate(found: ChainResult, at: int, room: Room, word_bits: int) -> list[str]:
