@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from time import monotonic
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ from accelsim.fusion.price import CYCLES, ENERGY, Price
 from accelsim.fusion.product import Found, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels, runs, tilings
+from accelsim.limits import layer_limits
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.oracle import execute
 from accelsim.result import Result
@@ -270,6 +272,22 @@ def test_fuse__stopped_at_once_is_unfused_with_a_bound(objective: str) -> None:
     assert found.stop == "timeout"
     assert found.totals == found.unfused
     assert found.certificate.bound <= sure.certificate.value < found.certificate.value
+
+
+def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers by themselves have no complete front by then, so their limits are the bound; no part gets one either."""
+    eyeriss, network = load_architecture("eyeriss"), load_workload("mobilenet_v2")
+    monkeypatch.setattr("accelsim.fusion.walk._LEAST_SECONDS", 1e-6)
+    found = fuse(eyeriss, network, objective="edp", chain=["b5_expand", "b5_depthwise"], seconds=1e-6, workers=1)
+    assert (found.stop, found.chains, found.solved) == ("timeout", 0, 0)
+    assert found.totals == found.unfused
+    limits = [layer_limits(eyeriss, layer) for segment in found.segments for layer in segment.layers]
+    energy_pj, cycles = sum(each.energy_pj for each in limits), sum(each.cycles for each in limits)
+    assert 0 < found.certificate.bound <= energy_pj * cycles < found.certificate.value
+    part = next(run.part for run in runs(ROWS, next(tilings(machine(), ROWS, "BUF")), machine().levels[1]))
+    for price in (None, ENERGY):
+        with pytest.raises(TimeoutError):
+            map_part(machine(), part.einsum(ROWS), held_by(ROWS, part, 1), 60, price, monotonic() + 1e-6)
 
 
 def test_fuse__of_a_machine_without_a_buffer_for_outputs() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from time import monotonic
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from accelsim.model.encode import Bools, Encoded, Ints, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.result import Result
-from accelsim.search.strategy import Objective
+from accelsim.search.strategy import Budget, Objective
 from accelsim.workload import Einsum
 
 
@@ -142,15 +143,30 @@ def _intermediates(held: Held, kept: frozenset[str], einsum: Einsum) -> frozense
 
 
 def map_part(
-    architecture: Architecture, einsum: Einsum, held: Held, capacity: int, price: Price | None
+    architecture: Architecture,
+    einsum: Einsum,
+    held: Held,
+    capacity: int,
+    price: Price | None,
+    deadline: float | None = None,
 ) -> PartResult | None:
     """Find the mapping of a part that costs least, and prove that it does; None if no mapping is valid.
 
-    `price`: of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
+    Parameters
+    ----------
+    price : Price or None
+        Of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
+    deadline : float, optional
+        When to stop, by `time.monotonic`.
+
+    Raises
+    ------
+    TimeoutError
+        If the deadline passes before the answer is proved.
     """
     space = part_space(encode_part(architecture, einsum, held, capacity), held)
     try:
-        results, nodes = _front(space) if price is None else _best(space, price)
+        results, nodes = _front(space, deadline) if price is None else _best(space, price, deadline)
     except NoValidMapping:
         return None
     name = architecture.levels[held.level].name
@@ -158,24 +174,34 @@ def map_part(
     return PartResult(results, nodes, capacity, tuple(used))
 
 
-def _best(space: MapSpace, price: Price) -> tuple[tuple[Result, ...], int]:
+def _best(space: MapSpace, price: Price, deadline: float | None) -> tuple[tuple[Result, ...], int]:
     from accelsim.search.exact.mapper import map_exactly
 
     goal = Objective("energy", 1.0, 0.0) if price.energy else Objective("cycles", 0.0, 1.0)
-    search = map_exactly([space], goal, budget=None, workers=1, on_progress=None, explain=False)
+    search = map_exactly([space], goal, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
     proof = search.certificate
-    if proof is None or not proof.proved:  # Ctrl-C ends a search with what it has
-        raise KeyboardInterrupt
+    if proof is None or not proof.proved:  # a search that is stopped ends with what it has
+        raise TimeoutError if search.stop == "timeout" else KeyboardInterrupt
     return (search.best,), proof.nodes
 
 
-def _front(space: MapSpace) -> tuple[tuple[Result, ...], int]:
+def _front(space: MapSpace, deadline: float | None) -> tuple[tuple[Result, ...], int]:
     from accelsim.search.exact.mapper import front_of
 
-    found = front_of(space, budget=None, workers=1, on_progress=None, explain=False)
+    found = front_of(space, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
     if found.stop != "exhausted":
-        raise KeyboardInterrupt
+        raise TimeoutError if found.stop == "timeout" else KeyboardInterrupt
     return found.points, found.nodes
+
+
+def _budget(deadline: float | None) -> Budget | None:
+    """Time that is left."""
+    if deadline is None:
+        return None
+    left = deadline - monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return Budget(seconds=left)
 
 
 def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int, mapping: Mapping) -> Result:

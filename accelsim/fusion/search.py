@@ -125,13 +125,13 @@ class Solutions:
                 least = max(least, (self.price.of(each.best(self.price)[0])[0], least[1]))
         return least
 
-    def solve(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> None:
-        """Map a part, with all of the fusing level at first: the answer often does for less."""
+    def solve(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held, deadline: float | None) -> None:
+        """Map a part, with all of the fusing level at first: the answer often does for less; see `map_part`."""
         level = self.architecture.levels[held.level]
         whole = (level.size_words or 0) // level.multiple_buffering
         several = self.found.setdefault(key, [])
         room = capacity if several else whole
-        answer = map_part(self.architecture, einsum, held, room, None if self.fronts else self.price)
+        answer = map_part(self.architecture, einsum, held, room, None if self.fronts else self.price, deadline)
         self.solved += 1
         if answer is None:
             self.impossible[key] = max(room, self.impossible.get(key, -1))
@@ -225,7 +225,12 @@ def fuse_chain(
         if unknown:
             _, key, room, einsum, held = max(unknown, key=_work)
             part = Einsum(einsum.name, dict(key[0]), einsum.tensors)
-            solutions.solve(key, room, part, held)
+            try:
+                solutions.solve(key, room, part, held, deadline)
+            except TimeoutError:
+                heapq.heappush(heap, (now, number))
+                stop = "timeout"
+                break
             now = _bound(chain, each, solutions)
             if now < NOTHING:
                 heapq.heappush(heap, (now, number))

@@ -12,6 +12,7 @@ from accelsim.cache import MapOptions, ResultCache, content_key, map_with_cache,
 from accelsim.fusion.paths import Line
 from accelsim.fusion.price import NOTHING, Price, Value
 from accelsim.fusion.search import ChainResult, Solutions, fuse_chain, fused_limits
+from accelsim.limits import layer_limits
 from accelsim.model.evaluate import evaluate
 from accelsim.result import Result
 from accelsim.search.strategy import Budget
@@ -19,6 +20,8 @@ from accelsim.workload import Einsum
 
 _LEAST_SECONDS = 0.1
 """Time that each layer gets, however late it is."""
+_ROUNDED = 1 - 1e-11
+"""What a sum of energies may lose by rounding."""
 OnProgress = Callable[[str], None]
 """Takes what is being done, in words."""
 
@@ -85,18 +88,20 @@ def sum_totals(several: Sequence[tuple[int, Totals]]) -> Totals:
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """Mappings of a layer by itself, for the prices that are asked for, and what none costs less than."""
+    """Mappings of a layer by itself, for the prices that are asked for.
+
+    `least`: energy [pJ] and cycles that none falls below, where it is not proved that these are the best.
+    """
 
     results: tuple[Result, ...]
-    bound: float | None
+    least: tuple[float, float] | None
 
     def way(self, einsum: Einsum, price: Price) -> _Way:
         """The layer as a row of its own."""
         result = price.best(self.results)
         value = price.of(result)
-        return _Way(
-            value, value[0] if self.bound is None else self.bound, Segment((einsum,), 1, (result,), result, None)
-        )
+        bound = value[0] if self.least is None else price.value(*self.least)[0]
+        return _Way(value, bound, Segment((einsum,), 1, (result,), result, None))
 
 
 _Row = tuple[int, int]
@@ -171,21 +176,23 @@ class Walk:
             row = max(unsolved, key=lambda row: row[1] - row[0])
             rest = _shortest(many, {r: w.value for r, w in ways.items() if r != row}, row)
             room = _sum(sure[r][0] for r in _shortest(many, sure)) - _sum(ways[r].value[0] for r in rest)
-            ways[row] = self._whole(line, row, room)
+            ways[row] = self._whole(line, row, room, ways[row].bound)
         bounds = {row: (way.bound, 0.0) for row, way in ways.items()}
         bound = _sum(bounds[row][0] for row in _shortest(many, bounds))
         return tuple(way.segment for row in path if (way := ways[row]).segment is not None), bound
 
-    def _whole(self, line: Line, row: _Row, below: float) -> _Way:
-        """A row fused as a whole, if that takes less than `below`."""
+    def _whole(self, line: Line, row: _Row, below: float, least: float) -> _Way:
+        """A row fused as a whole, if that takes less than `below`; it takes `least` at least."""
         layers = line.layers[row[0] : row[1]]
+        alone = tuple(self.solutions.price.best(self.alone(layer).results) for layer in layers)
+        if self.is_late():
+            return _Way(NOTHING, least, Segment(layers, 1, alone, None, None))
         chain, price = line.chain(*row), self.solutions.price
         if self.on_progress is not None:
             self.on_progress(f"fusing {chain.name}")
         self.looked.add(chain.name)
         found, bound = fuse_chain(self.architecture, chain, self.solutions, below=below, deadline=self.deadline)
         self.is_late()
-        alone = tuple(price.best(self.alone(layer).results) for layer in layers)
         if found is None:
             return _Way(NOTHING, bound, Segment(layers, 1, alone, None, None))
         value = price.value(found.energy_pj, found.cycles)
@@ -199,7 +206,7 @@ class Walk:
         if equal.name != einsum.name:
             known = self.mapped[equal.name]
             nests = (rename(result.mapping, equal, einsum) for result in known.results)
-            found = _Alone(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.bound)
+            found = _Alone(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.least)
         else:
             if self.on_progress is not None:
                 self.on_progress(f"mapping {einsum.name}")
@@ -208,25 +215,31 @@ class Walk:
         return found
 
     def _best(self, einsum: Einsum) -> _Alone:
+        energy = self.solutions.price.energy > 0
         search = map_with_cache(
             self.architecture,
             einsum,
-            MapOptions("energy" if self.solutions.price.energy else "cycles"),
+            MapOptions("energy" if energy else "cycles"),
             self.cache,
             budget=self._budget(),
             workers=self.workers,
         )
         proof = search.certificate
-        return _Alone((search.best,), None if proof is None or proof.proved else proof.bound)
+        if proof is None or proof.proved:
+            return _Alone((search.best,), None)
+        return _Alone((search.best,), (proof.bound, 0.0) if energy else (0.0, proof.bound))
 
     def _front(self, einsum: Einsum) -> _Alone:
-        """Front of energy and cycles of a layer; it is looked for until it is complete, however late it is."""
+        """Front of energy and cycles of a layer, or what of it is found in time."""
         from accelsim.search.exact.mapper import map_front
 
-        found = map_front(self.architecture, einsum, workers=self.workers)
-        if found.stop != "exhausted":
+        found = map_front(self.architecture, einsum, budget=self._budget(), workers=self.workers)
+        if found.stop == "interrupted":
             raise KeyboardInterrupt
-        return _Alone(found.points, None)
+        if found.stop == "exhausted":
+            return _Alone(found.points, None)
+        limits = layer_limits(self.architecture, einsum)
+        return _Alone(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
 
     def _budget(self) -> Budget | None:
         """Time that is left for one layer, if it is limited."""
