@@ -297,3 +297,13 @@ def test_budget_of_mappings__is_refused():
         map_einsum(
             load_architecture("eyeriss"), load_workload("gemm").layers[0], method="exact", budget=Budget(mappings=5)
         )
+
+
+def test_front__stopped_before_its_bounds_are_there_has_one_mapping_and_its_values() -> None:
+    """Tables of bounds for cycles take longer than the time that there is; one mapping is found all the same."""
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    found = map_front(machine, layer, ("energy", "cycles", "capacity:GLB"), budget=Budget(seconds=1e-3), workers=1)
+    (point,), (values,) = found.points, found.values
+    assert found.stop == "timeout"
+    assert point.valid
+    assert values == (point.energy_pj, point.cycles, next(e.used_words for e in point.levels if e.level == "GLB"))

@@ -416,21 +416,13 @@ def front_of(
     watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
-    solver = Solver(space, cycles=True, workers=workers)
-    seeds, floor = None, [0.0, 0.0]
-    for power in ((1.0, 0.0), EDP, FASTEST):
-        start = seeds if power == FASTEST else None  # see `_seek`
-        seeded = solver.search(power=power, level=level, deadline=watch.deadline, seeds=start, on_poll=watch.tell)
-        seeds = seeded.found if seeds is None else solver.join(seeds, seeded.found, kinds, level)
-        if seeded.stop != "exhausted" or not seeded.found.many[0]:
-            break
-        if power != EDP:
-            floor[power == FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
-    stopped = seeded.stop if seeded.stop != "exhausted" else ""
-    outcome = solver.search(
-        kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
-        deadline=watch.deadline, on_poll=watch.tell,
-    )  # fmt: skip
+    try:
+        solver = Solver(space, cycles=True, workers=workers, deadline=watch.deadline)
+    except TimeoutError:  # one mapping is found all the same
+        lean = Solver(space, cycles=False, workers=workers)
+        outcome, stopped = lean.search(power=(1.0, 0.0), level=level, deadline=watch.deadline), "timeout"
+    else:
+        outcome, stopped = _front(solver, kinds, level, watch)
     found = outcome.found
     _refuse_mismatch(outcome)
     if not found.many[0]:
@@ -447,3 +439,21 @@ def front_of(
         table_bytes=outcome.table_bytes,
         seconds=time.monotonic() - watch.started,
     )
+
+
+def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch) -> tuple[Outcome, str]:
+    """Search a front from its ends and its least EDP; also says what stopped that, if anything did."""
+    seeds, floor = None, [0.0, 0.0]
+    for power in ((1.0, 0.0), EDP, FASTEST):
+        start = seeds if power == FASTEST else None  # see `_seek`
+        seeded = solver.search(power=power, level=level, deadline=watch.deadline, seeds=start, on_poll=watch.tell)
+        seeds = seeded.found if seeds is None else solver.join(seeds, seeded.found, kinds, level)
+        if seeded.stop != "exhausted" or not seeded.found.many[0]:
+            break
+        if power != EDP:
+            floor[power == FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
+    outcome = solver.search(
+        kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
+        deadline=watch.deadline, on_poll=watch.tell,
+    )  # fmt: skip
+    return outcome, seeded.stop if seeded.stop != "exhausted" else ""
