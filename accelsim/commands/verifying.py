@@ -69,8 +69,13 @@ def _verify_fusion(
 ) -> list[tuple[str, list[Check]]]:
     from accelsim.commands.fusing import fusing_progress
     from accelsim.fusion.verifying import verify_fusion
+    from accelsim.search.strategy import Objective
 
     with fusing_progress() as on_progress:
+        try:
+            Objective.parse(document["fusion"]["objective"])
+        except (KeyError, TypeError, AttributeError, AccelsimError) as error:
+            raise AccelsimError(f"{arguments.result}: not what `accelsim fuse` writes: {_said(error)}") from None
         try:
             return verify_fusion(
                 document,
@@ -81,7 +86,7 @@ def _verify_fusion(
                 on_progress=on_progress,
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise AccelsimError(f"{arguments.result}: not what `accelsim fuse` writes: {error!r}") from None
+            raise AccelsimError(f"{arguments.result}: not what `accelsim fuse` writes: {_said(error)}") from None
 
 
 def _verify_layer(inputs: Inputs, entry: Mapping[str, Any], name: str, arguments: argparse.Namespace) -> list[Check]:
@@ -105,7 +110,12 @@ def _verify_layer(inputs: Inputs, entry: Mapping[str, Any], name: str, arguments
                 on_progress=on_progress,
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise AccelsimError(f"{arguments.result}: not what `accelsim map` writes: {error!r}") from None
+            raise AccelsimError(f"{arguments.result}: not what `accelsim map` writes: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    """What keeps a document from being read, in words."""
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -128,7 +138,7 @@ def _read_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
         paths = find_files(given)
         architecture, workload = read_machine(paths, overrides)
     except (KeyError, TypeError, AttributeError) as error:
-        raise AccelsimError(f"{path}: not what `accelsim map` writes: {error!r}") from None
+        raise AccelsimError(f"{path}: not what `accelsim map` writes: {_said(error)}") from None
     return Inputs(given, paths, overrides, architecture, workload, None)
 
 

@@ -86,6 +86,9 @@ def verify_fusion(
 def _check_segment(architecture: Architecture, workload: Workload, recorded: Mapping[str, Any]) -> Iterator[Check]:
     """Evaluate what a segment consists of, and add it up."""
     layers = {layer.name: layer for layer in workload.layers}
+    unknown = [name for name in recorded["layers"] if name not in layers]
+    if unknown:
+        raise ValueError(f"{workload.name} has no layer '{unknown[0]}'")
     own = [layers[name] for name in recorded["layers"]]
     if recorded["fused"] is None:
         body = recorded["mapping"]

@@ -5,14 +5,18 @@ const [NUMBER, STATUS, PLACES, COSTS] = [0, 1, 2, 3];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const by_id = (id) => document.getElementById(id);
 const index_of = (name) => data.costs.findIndex((cost) => cost.name === name);
+const drawn = (design) => design[STATUS] === "front" || design[STATUS] === "mapped";
+const narrow = () => innerWidth < 600;
+const tools = () => ({ responsive: true, displaylogo: false, ...(narrow() ? { displayModeBar: false } : {}) });
 
 function layout(more) {
   const ink = dark.matches ? "#dddddd" : "#333333";
   const line = dark.matches ? "#444444" : "#dddddd";
-  const axis = { gridcolor: line, zerolinecolor: line, linecolor: ink };
+  const axis = { gridcolor: line, zerolinecolor: line, linecolor: ink, exponentformat: "SI" };
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 13 },
-    margin: { l: 70, r: 20, t: 20, b: 60 }, legend: { orientation: "h", y: 1.08 },
+    margin: { l: 70, r: 20, t: 30, b: 60 }, legend: { orientation: "h", y: 1.1 },
+    modebar: { bgcolor: "rgba(0,0,0,0)" },
     ...more, xaxis: { ...axis, ...more.xaxis }, yaxis: { ...axis, ...more.yaxis },
   };
 }
@@ -65,16 +69,22 @@ function scatter() {
   const type = by_id("log-axes").checked ? "log" : "linear";
   Plotly.react("scatter-plot", traces, layout({
     xaxis: { title: { text: data.costs[x].label }, type }, yaxis: { title: { text: data.costs[y].label }, type },
-  }), { responsive: true, displaylogo: false });
+  }), tools());
 }
 
 function ends(at) {
-  const own = data.designs.map((d) => d[COSTS][at]).filter((value) => value !== null);
+  const own = data.designs.filter(drawn).map((d) => d[COSTS][at]);
   return [Math.min(...own), Math.max(...own)];
 }
 
+// A number of three digits, with a power of ten where it is long.
+function short(value) {
+  const power = Math.floor(Math.log10(Math.abs(value) || 1));
+  return power < -3 || power > 5 ? `${(value / 10 ** power).toFixed(2)}·10<sup>${power}</sup>` : String(Number(value.toPrecision(3)));
+}
+
 function parallel() {
-  const own = chosen().filter((d) => d[STATUS] === "front" || d[STATUS] === "mapped");
+  const own = chosen().filter(drawn);
   const costs = data.objectives.map(index_of);
   const limits = costs.map(ends);
   const along = (value, [low, high]) => {
@@ -95,18 +105,21 @@ function parallel() {
     return { type: "scatter", mode: "lines", name, x, y, text, hoverinfo: "text", line: { color, width } };
   });
   const annotations = [];
-  const note = (x, y, text) => annotations.push({ x, y, text, showarrow: false, xanchor: "left", xshift: 4, font: { size: 11 } });
+  const note = (x, y, text) => annotations.push({
+    x, y, text, showarrow: false, xanchor: "left", xshift: 4, font: { size: narrow() ? 9 : 11 }, borderpad: 0,
+    bgcolor: dark.matches ? "rgba(20,20,20,0.75)" : "rgba(255,255,255,0.75)",
+  });
   data.parameters.forEach((p, i) => p.values.forEach((text, at) => {
-    const every = Math.ceil(p.values.length / 8);
+    const every = Math.ceil(p.values.length / (narrow() ? 2 : 8));
     if (at % every === 0 || at === p.values.length - 1) note(i, at / (p.values.length - 1), text);
   }));
   costs.forEach((at, i) => limits[i].forEach((value, top) => {
-    note(data.parameters.length + i, limits[i][0] < limits[i][1] ? top : 0.5, String(Number((value * data.costs[at].scale).toPrecision(3))));
+    note(data.parameters.length + i, limits[i][0] < limits[i][1] ? top : 0.5, short(value * data.costs[at].scale));
   }));
   Plotly.react("parallel-plot", traces, layout({
     annotations, xaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [-0.1, names.length - 0.4] },
-    yaxis: { showticklabels: false, showgrid: false, zeroline: false, range: [-0.05, 1.05] }, margin: { l: 20, r: 20, t: 20, b: 60 },
-  }), { responsive: true, displaylogo: false });
+    yaxis: { showticklabels: false, showgrid: false, zeroline: false, range: [-0.05, 1.05] }, margin: { l: 20, r: 20, t: 30, b: 60 },
+  }), tools());
 }
 
 function sort_by(head) {
