@@ -63,8 +63,29 @@ def test_product_of__keeps_every_multiply_add(name):
 
 def test_product_of__refuses_what_is_no_product():
     copy = (Tensor("A", ((("M", 1),),)), Tensor("Z", ((("M", 1),),), output=True))
-    with pytest.raises(AccelsimError, match="copy: 1 operands; a kernel of matrix products has two"):
+    with pytest.raises(AccelsimError, match="copy: one operand; a kernel of matrix products has two"):
         product_of(Einsum("copy", {"M": 2}, copy))
+
+
+def test_map__on_a_gpu_leaves_out_what_is_no_product_and_says_so(capsys, tmp_path):
+    """A sum of two tensors is no batch of products of one word each."""
+    path = tmp_path / "net.yaml"
+    tensors = "tensors: {A: [M, N], B: [M, N], Outputs: [M, N]}, output: Outputs"
+    path.write_text(f"""
+workload:
+  name: net
+  layers:
+    - {{name: one, gemm: {{M: 64, N: 64, K: 64}}}}
+    - {{name: sum, einsum: {{dims: {{M: 64, N: 64}}, {tensors}}}}}
+""")
+    assert cli.main(["map", "a100", str(path), "--json"]) == 0
+    out, err = capsys.readouterr()
+    said = "sum: goes through both operands word by word; that is no matrix product"
+    assert err == f"left out of the total: {said}\n"
+    found = json.loads(out)
+    assert ([row["name"] for row in found["kernels"]], found["left_out"]) == (["one"], [said])
+    assert cli.main(["map", "a100", str(path), "--layer", "sum"]) == 2
+    assert capsys.readouterr().err == f"{said}\n"
 
 
 def test_map__on_a_gpu_shows_one_layer_or_all(capsys, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from accelsim.commands.printing import DONE, print_json, print_report, print_written
@@ -11,6 +12,8 @@ from accelsim.errors import AccelsimError
 if TYPE_CHECKING:
     from rich.console import Console
 
+_MOST_LINES = 5
+"""Layers that are named as left out."""
 _FOREIGN = (
     "constraints",
     "objective",
@@ -67,7 +70,19 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     workload = read_workload(arguments, arguments.workload)
     layer = find_layer(workload, arguments.layer, arguments.workload)
     layers = [layer] if layer else list(workload.layers)
-    products = [product_of(einsum, arguments.training_pass) for einsum in layers]
+    products, left_out = [], []
+    for einsum in list(layers):
+        try:
+            products.append(product_of(einsum, arguments.training_pass))
+        except AccelsimError as error:
+            left_out.append(str(error))
+            layers.remove(einsum)
+    if not products:
+        raise AccelsimError(left_out[0])
+    if left_out and not arguments.quiet:
+        sys.stderr.write("".join(f"left out of the total: {line}\n" for line in left_out[:_MOST_LINES]))
+        more = len(left_out) - _MOST_LINES
+        sys.stderr.write(f"and {more} more layers\n" if more > 0 else "")
     number_format = arguments.dtype or _format_of_bits({product.bits for product in products})
     mode = mode_of(gpu, number_format, arguments.calibration)
     names = [einsum.name for einsum in layers]
@@ -80,6 +95,8 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     repeats = [einsum.repeat for einsum in layers]
     rows = [kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
+    if left_out:
+        document["left_out"] = left_out
     if len(kernels) > 1:
         document["total"] = dict(totals(kernels, repeats))
     if arguments.output:

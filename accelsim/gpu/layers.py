@@ -57,7 +57,8 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
     """
     operands = [tensor for tensor in einsum.tensors if not tensor.output]
     if len(operands) != 2:
-        raise AccelsimError(f"{einsum.name}: {len(operands)} operands; a kernel of matrix products has two")
+        many = "one operand" if len(operands) == 1 else f"{len(operands)} operands"
+        raise AccelsimError(f"{einsum.name}: {many}; a kernel of matrix products has two")
     weights = next((tensor for tensor in operands if tensor.role == "Weights"), operands[1])
     inputs = operands[0] if weights is operands[1] else operands[1]
     output = einsum.output
@@ -76,6 +77,8 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
         count(False, True, True),
         count(True, True, False),
     )
+    if batch > m * n * k == 1:
+        raise AccelsimError(f"{einsum.name}: goes through both operands word by word; that is no matrix product")
     unique = min(1.0, inputs.words(size) / (m * k * batch))
     bits = max(tensor.bits for tensor in operands)
     if training_pass == "forward":
