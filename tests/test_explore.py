@@ -349,6 +349,26 @@ def test_pool__replaces_workers_that_die(folder):
     assert tables(folder / "pool") == tables(folder / "alone")
 
 
+ORPHAN = """
+import multiprocessing, time
+from accelsim.explore.pool import _end_with_parent
+worker = multiprocessing.get_context("spawn").Process(target=_end_with_parent)
+worker.start()
+print(worker.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_worker__ends_when_the_process_that_hands_out_jobs_is_killed():
+    """What a worker writes goes where its parent's output goes: that is at its end once both have ended."""
+    parent = subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    time.sleep(0.5)
+    os.kill(pid, 0)  # it is there
+    parent.kill()
+    assert parent.communicate(timeout=60) == ("", None)
+
+
 def test_cluster__asks_others_for_a_result_that_a_hanging_worker_holds(folder, monkeypatch):
     pytest.importorskip("distributed")
     asked = []
