@@ -36,6 +36,7 @@ from accelsim.model.encode import (
     encode_mappings,
 )
 from accelsim.model.jit import jit
+from accelsim.model.kernel import VALID, evaluate_one
 from accelsim.workload import Einsum
 
 Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
@@ -349,7 +350,7 @@ def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, 
     least = Fraction(constraints.min_utilization)
     ideal = Fraction(einsum.macs * architecture.compute.cycles_per_mac, architecture.macs)
     slow = cycles > math.floor(ideal / least) if least else np.zeros(shape, np.bool_)
-    m, k = np.nonzero((status == kernel.VALID) & ~slow)
+    m, k = np.nonzero((status == VALID) & ~slow)
     time, x, y = space.loops[:, tiling[m]]
     batch = Batch(time, order[m], x, y, space.keeps[k])
     return Truth(encoded, space.size, batch, energy[m, k], cycles[m, k], outer[m, k], used[m, k])
@@ -405,7 +406,7 @@ def _evaluate(
     for m in range(len(tiling)):
         n = tiling[m]
         for k in range(len(keeps)):
-            status[m, k], energy[m, k], cycles[m, k] = kernel.evaluate_one(
+            status[m, k], energy[m, k], cycles[m, k] = evaluate_one(
                 c, loops[0, n], order[m], loops[1, n], loops[2, n], keeps[k], s, False
             )
             outer[m, k] = s.level[0, READ] + s.level[0, WRITTEN]
