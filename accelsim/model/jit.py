@@ -31,6 +31,8 @@ _KERNELS = (
     "search/exact/remainders_kernel.py",
     "search/exact/node_kernel.py",
     "search/exact/halves_kernel.py",
+    "search/exact/estimate_kernel.py",
+    "search/exact/settle_kernel.py",
     "search/exact/branch_kernel.py",
     "population/listing_kernel.py",
 )

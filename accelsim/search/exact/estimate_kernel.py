@@ -1,0 +1,182 @@
+"""What any completion of a node of the search costs at least, from what is known and the cost-to-go tables; compiled.
+
+Axis letters as in node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.model.detail import PARTS_APART, USED, Detail
+from accelsim.model.encode import PE, Constants, Floats
+from accelsim.model.jit import inline, internal
+from accelsim.search.exact.found_kernel import (
+    BEST,
+    CAPACITY,
+    CYCLES,
+    ENERGY,
+    FRONT,
+    SURE,
+    WORDS,
+    Found,
+    Goal,
+    all_dominated,
+    dominated,
+    value_of,
+)
+from accelsim.search.exact.node import Guide, Path
+from accelsim.search.exact.node_kernel import (
+    known_port_cycles,
+    least_array_cycles,
+    least_port_cycles,
+    most_instances,
+)
+from accelsim.search.exact.shapes import Shapes
+
+AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.int64(0)
+"""The two kinds of table, one set of statuses, of energy; functions would compile anew for each plain integer."""
+
+
+@internal
+def bound_of(
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    goal: Goal,
+    found: Found,
+    path: Path,
+    s: Detail,
+    level: int,
+    inside: int,
+    shape: int,
+    pieces: int,
+) -> float:
+    """Least value that any completion of the node can have; infinite if none can be of use.
+
+    The table is that of `level`, outside its network or (`inside`) at its tile.
+    """
+    base = g.inside[level] if inside else g.around[level]
+    spreads, total = g.spreads[level], shapes.box.shape[1]
+    least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
+    best, most = np.inf, float(g.most_cycles[0])
+    if least_words(c, g, path, level) > g.most_words[0]:
+        return best
+    steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
+    settled = path.energy[level] - counted_off(c, g, path, s, level, OF_ENERGY)
+    front, enough = goal.kind[0] == FRONT, np.inf
+    if not front:
+        enough = goal.limit[0] * (1.0 + SURE)
+        if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
+            enough = min(enough, found.value[found.many[0] - 1])
+    for b in range(spreads):
+        cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
+        if c.array[PE] >= 0 and not goal.energy_only[0]:
+            cycles = least_array_cycles(c, shapes, path, s, level, inside, g.edges[level, b], cycles)
+        cycles = max(float(least_cycles), cycles)
+        if cycles > most:
+            continue
+        first = base + b * total + shape
+        energy = settled + mixed(g, path, g.values, level, inside, first, pieces)
+        if not energy < np.inf:
+            continue
+        energy = max(energy, path.energy[level])
+        if front:
+            energy, cycles = max(energy, goal.floor[0]), max(cycles, goal.floor[1])
+            path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
+            path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
+        value = _value_or_beaten(goal, found, path, energy, cycles)
+        k, tables = 0, 0 if goal.energy_only[0] else g.mixed.shape[0]
+        while k < tables and value < best and value <= enough:  # else what ports need makes no difference
+            least = mixed(g, path, g.mixed[k], level, inside, first, pieces) - counted_off(c, g, path, s, level, k + 1)
+            price = 0.0
+            for p in range(g.ports.shape[0]):
+                if g.price[k, p] > 0.0:
+                    least += g.price[k, p] * known_port_cycles(c, g, path, s, level, p)
+                    price += g.price[k, p] * most_instances(g, s, level, g.ports[p, 0])
+            if g.with_energy[k]:
+                least += path.energy[level]
+                value = max(value, _value_at_price(goal, found, path, energy, cycles, least, price, most))
+            else:
+                cycles = max(cycles, np.ceil(least / price * (1.0 - SURE)))
+                value = _value_or_beaten(goal, found, path, energy, cycles) if cycles <= most else np.inf
+            k += 1
+        best = min(best, value)
+    return float(best)
+
+
+@inline
+def _value_or_beaten(goal: Goal, found: Found, path: Path, energy: float, cycles: float) -> float:
+    """Value of energy and cycles; in a front infinite, if a mapping found is as good."""
+    if goal.kind[0] != FRONT:
+        return float(value_of(goal, energy, cycles))
+    path.column[ENERGY], path.column[CYCLES] = energy, cycles
+    return float(np.inf) if dominated(goal, found, path.column) else energy * cycles
+
+
+@internal
+def _value_at_price(
+    goal: Goal, found: Found, path: Path, energy: float, cycles: float, total: float, price: float, most: float
+) -> float:
+    """Least value of completions whose energy is at least `energy` and `total - price * cycles`; docs/exact.md.
+
+    Parameters
+    ----------
+    energy, cycles : float
+        What all completions have at least.
+    most : float
+        Cycles that are allowed.
+    """
+    total *= 1.0 - SURE
+    above = total - price * cycles
+    if above <= energy:
+        return 0.0
+    if goal.kind[0] == FRONT:
+        return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
+    end = min((total - energy) / price, most)
+    return float(min(value_of(goal, above, cycles), value_of(goal, max(energy, total - price * end), end)))
+
+
+@inline
+def counted_off(c: Constants, g: Guide, path: Path, s: Detail, level: int, cost: int) -> float:
+    """What is counted too much for reads of an output without an older value: of energy (0), or as `Guide.mixed`."""
+    parent = path.parent[level, c.output[0]]
+    found = float(s.level[parent, PARTS_APART]) * g.elided[cost, parent]
+    return float(found + float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level])
+
+
+@inline
+def mixed(g: Guide, path: Path, values: Floats, level: int, inside: int, first: int, pieces: int) -> float:
+    """Cost to go of a node, mixed from entries of a table; `first`: where its class of spread and its shape are."""
+    total = 0.0
+    step = g.spreads[level] * g.fits.shape[1]
+    for way in range(path.context.shape[1]):
+        weight = path.weight[level, way]
+        if weight > 0.0:
+            at = first + path.context[level, way] * g.statuses[inside, level] * step
+            for k in range(pieces):
+                total += weight * path.mix_weight[k] * values[at + path.mix[k] * step]
+    return total
+
+
+@inline
+def least_words(c: Constants, g: Guide, path: Path, level: int) -> int:
+    """Storage words at the outermost level that any completion of the node has at least."""
+    words = path.read[level, 0] + path.written[level, 0]
+    for t in range(c.whole.shape[0]):
+        if path.parent[level, t] == 0:
+            words += g.needed[t] * min(c.word_parts[0, t, 0], c.word_parts[0, t, 1])
+    return int(words)
+
+
+@inline
+def passes(goal: Goal, found: Found, bound: float) -> bool:
+    """Whether a node is looked at; one that is left for a later round lowers `open`."""
+    if goal.kind[0] == FRONT or bound == np.inf:
+        return bool(bound < np.inf)
+    room = found.value.shape[0]
+    if goal.kind[0] == BEST and found.many[0] == room and bound >= found.value[room - 1] * (1.0 - SURE):
+        return False
+    if bound > goal.limit[0] * (1.0 + SURE):
+        found.open[0] = min(found.open[0], bound)
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""What becomes of a complete mapping; compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelsim.model.detail import PARTIAL, READS, TILE, USED, Detail
+from accelsim.model.encode import Batch, Bools, Constants
+from accelsim.model.jit import internal
+from accelsim.model.kernel import VALID, evaluate_many, fit
+from accelsim.search.exact.found_kernel import (
+    CAPACITY,
+    COUNT,
+    CYCLES,
+    ENERGY,
+    HALF,
+    WORDS,
+    Found,
+    Goal,
+    enter,
+)
+from accelsim.search.exact.halves_kernel import Halves, Notes, count_whole
+from accelsim.search.exact.node import Guide, Path
+from accelsim.search.exact.remainders_kernel import cost_remainders
+from accelsim.search.exact.shapes import Shapes
+
+NOT_ANYWAY: np.bool_ = np.bool_(False)
+
+
+@internal
+def settle(
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    goal: Goal,
+    found: Found,
+    path: Path,
+    s: Detail,
+    full: Detail,
+    halves: Halves,
+    notes: Notes,
+    ragged: Bools | None,
+) -> None:
+    """Evaluate a complete mapping and enter it if it is wanted."""
+    m, levels = path.mapping, c.fanout.shape[0]
+    found.tally[1] += 1
+    if ragged is not None:
+        left_over = _leaves_remainders(c, m)
+        if left_over:
+            _settle_remainders(c, shapes, g, goal, found, path, s, full)
+            return
+    evaluate_many(c, m, full, NOT_ANYWAY, path.status, path.pj, path.cycles)
+    energy, cycles = path.pj[0], path.cycles[0]
+    if path.status[0] != VALID or cycles > g.most_cycles[0]:
+        return
+    without_leak = energy
+    for lv in range(levels):
+        without_leak -= c.leak[lv] * float(cycles) * float(full.level[lv, USED])
+    parts = path.energy[levels] + notes.shift[0] - g.start[0] + g.macs[0] * c.mac[0]
+    if abs(without_leak - parts) > 1e-9 * abs(energy) and ragged is None:
+        found.tally[3] += 1
+    if goal.kind[0] == HALF:
+        count_whole(path, halves, notes, energy, path.ways[levels])
+        return
+    words, held = 0, 0
+    for t in range(c.whole.shape[0]):
+        words += (full.at[0, t, READS] + full.at[0, t, READS + 1] + full.at[0, t, READS + 2]) * c.word_parts[
+            0, t, full.at[0, t, PARTIAL]
+        ]
+        for lv in range(c.nodes[goal.level[0], 0], c.nodes[goal.level[0], 1]):
+            if m.keep[0, lv, t]:
+                held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
+    if words > g.most_words[0]:
+        return
+    if goal.kind[0] == COUNT:
+        found.tally[2] += path.ways[levels]
+        return
+    path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
+    path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
+    enter(goal, found, m, path.column, path.ways[levels])
+
+
+@internal
+def words_settled(c: Constants, path: Path, level: int) -> bool:
+    """Whether the words at the outermost level are settled by the tiles of a level and all around."""
+    settled = True
+    for t in range(c.whole.shape[0]):
+        settled &= path.parent[level, t] > 0
+    return bool(settled)
+
+
+@internal
+def _settle_remainders(
+    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
+) -> None:
+    """Enter a complete mapping that leaves remainders, by what it costs at least, if its tiles fit."""
+    m = path.mapping
+    if fit(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, False) != VALID:
+        return
+    energy, cycles = cost_remainders(c, shapes, path, s)
+    if cycles > g.most_cycles[0]:
+        return
+    path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
+    path.column[WORDS], path.column[CAPACITY] = 0.0, 0.0
+    enter(goal, found, m, path.column, path.ways[c.fanout.shape[0]])
+
+
+@internal
+def _leaves_remainders(c: Constants, m: Batch) -> bool:
+    for d in range(c.bounds.shape[0]):
+        product = 1
+        for lv in range(c.fanout.shape[0]):
+            product *= m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
+        if product != c.bounds[d]:
+            return True
+    return False
