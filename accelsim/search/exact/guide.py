@@ -63,6 +63,7 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
     for level, chosen in enumerate(options):
         codes = chosen.place @ grid.shapes.spread_stride
         option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
+    needed = _needed_words(space)
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     fits = [spreading.fits for spreading in bounds.networks[:-1]]
     first = [0, 0]
@@ -104,11 +105,11 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
         window=np.array([structure.window], np.int64),
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
-        start=np.array([_certain_energy(grid)]),
+        start=np.array([_certain_energy(grid, needed)]),
         elided=bounds.elided[None],
         copy_costs=bounds.copy_costs[None],
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
-        needed=_needed_words(space),
+        needed=needed,
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
         most_words=np.array([SAFE], np.int64),
@@ -202,15 +203,34 @@ def _by_spread(stride: Ints, options: Options) -> Options:
     return pick_options(options, np.argsort(options.place @ stride, kind="stable"))
 
 
-def _certain_energy(grid: Grid) -> float:
-    """Energy of the multiply-accumulates, and of leakage in the fewest instance-cycles that there can be."""
+def _certain_energy(grid: Grid, needed: Ints) -> float:
+    """Energy of the multiply-accumulates, and of leakage in the fewest instance-cycles that there can be [pJ].
+
+    Parameters
+    ----------
+    needed : int64[T]
+        Words of each tensor that must be moved at the outermost level.
+    """
     encoded = grid.space.encoded
     c, macs = encoded.constants, float(encoded.einsum.macs)
+    steps = macs * float(c.mac_cycles[0])
+    cycles = max(steps / encoded.architecture.macs, _least_outer_cycles(grid.space, needed))
     inside, leak = 1.0, 0.0
     for level in range(len(c.fanout) - 1, -1, -1):
         inside *= float(np.max(grid.options[level].spread, initial=1))
-        leak += float(c.leak[level]) * macs * float(c.mac_cycles[0]) / inside
+        leak += float(c.leak[level]) * max(steps / inside, cycles)  # of one instance at least
     return macs * float(c.mac[0]) + leak * (1 - 1e-12)
+
+
+def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
+    """Cycles that the ports of the outermost level take at least: each needed word is read or written once."""
+    c, output = space.encoded.constants, int(space.encoded.constants.output[0])
+    words = needed * c.word_parts[0].min(axis=1)
+    written = max(0, int(words[output]) - int(c.already[0]))
+    read = int(words.sum() - words[output])
+    rates = c.bandwidth[0]
+    ports = zip((read + written, read, written), rates.tolist(), strict=True)
+    return max((moved * part / rate for moved, (rate, part) in ports if rate > 0), default=0.0)
 
 
 def _status_codes(bounds: Bounds) -> Ints:
