@@ -182,7 +182,7 @@ def test_folds__are_scale_sims(dataflow):
     rng = random.Random(3)
     for _ in range(60):
         bounds = {dim: rng.randint(1, 30) for dim in "MNK"}
-        case = ScaleSimCase("", rng.randint(1, 9), rng.randint(1, 9), dataflow, bounds, {})
+        case = ScaleSimCase("", "", rng.randint(1, 9), rng.randint(1, 9), dataflow, bounds, {})
         down, along, stream = (bounds[dim] for dim in DATAFLOWS[dataflow])
         folds = -(-down // case.rows) * -(-along // case.columns)
         preload = 0 if dataflow == "os" else case.rows
