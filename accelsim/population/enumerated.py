@@ -124,6 +124,7 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     reached, leaves, stop = Counter(outer).count_settled(words, deadline)
     inside = count_inside(nest)
     mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
+    mappings = max(mappings, 1)  # the one that was found, if there was no time to count
     _, worst = largest(space, [start, *starts], ENERGY, most_words=words)
     complete = [clock.note(each) for each in (few.stop, best.stop, stop)]
     result = evaluate_encoded(space.encoded, start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from accelsim.search.exact.solve import NO_END, Solver, make_found, make_goal
 
 PIECES = 8
 """Parts of a count, which the workers take in turn."""
+BY_STATE = 0.8
+"""Share of the time after which a count by states is given up: some mappings can still be listed then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,10 @@ class Counter(Solver):
             As in `Outcome`.
         """
         if self.by_state:
-            counted = self.count_within([limit * (1.0 + SURE)], deadline)
-            if counted.stop != "memory":
+            now = time.monotonic()
+            middle = None if deadline is None else now + BY_STATE * (deadline - now)
+            counted = self.count_within([limit * (1.0 + SURE)], middle)
+            if counted.stop in ("exhausted", "interrupted"):
                 return counted.mappings[0], counted.stop
         outcome = self.search(kind=WITHIN, limit=limit, deadline=deadline)
         return int(outcome.found.tally[2]), outcome.stop

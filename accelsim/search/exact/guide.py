@@ -52,7 +52,7 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
     options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
     option_ways = [np.ones(len(found.x), np.int64) for found in options]
     if alike:
-        merged = [merge_alike(space, level, found) for level, found in enumerate(options)]
+        merged = [merge_alike(space, grid.shapes, level, found) for level, found in enumerate(options)]
         options, option_ways = [found for found, _ in merged], [ways for _, ways in merged]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop

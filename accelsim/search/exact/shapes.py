@@ -262,8 +262,7 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
             f"{len(x) * len(y):.2g} ways to spread over the fanout of {name} are too many to look at; let fewer "
             "dimensions leave remainders, or constrain what is spread there"
         )
-    alike = bool(c.multicast[level, 0] == c.multicast[level, 1] and c.reduction[level, 0] == c.reduction[level, 1])
-    alike &= not space.imperfect  # loops that leave remainders cannot change places
+    alike = _axes_alike(space, level)
     keys = [_sharing(space, level, axis, side) for axis, side in ((0, x), (1, y))]
     pair = np.zeros((x.shape[0] * y.shape[0], 2), np.int64)
     head = np.full(shapes.spread_numbers, -1, np.int64)
@@ -275,8 +274,10 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     return _describe(space, shapes, level, chosen_x, chosen_y)
 
 
-def merge_alike(space: MapSpace, level: int, options: Options) -> tuple[Options, Ints]:
+def merge_alike(space: MapSpace, shapes: Shapes, level: int, options: Options) -> tuple[Options, Ints]:
     """Of options that spread the same and share the same, so that they cost the same whatever the tile, keep one.
+
+    These are all that spread the same where both axes share alike.
 
     Returns
     -------
@@ -284,14 +285,17 @@ def merge_alike(space: MapSpace, level: int, options: Options) -> tuple[Options,
     int64[O]
         For how many each stands.
     """
-    if space.imperfect or not len(options.x):
+    if not _axes_alike(space, level):
         return options, np.ones(len(options.x), np.int64)
-    keys = [_sharing(space, level, axis, side) for axis, side in ((0, options.x), (1, options.y))]
-    shared, windows = keys[0][:, :-1] * keys[1][:, :-1], [key[:, -1:] for key in keys]
-    told = np.hstack([options.place, shared, *windows])
-    _, kept, ways = np.unique(told, axis=0, return_index=True, return_counts=True)
-    order = np.argsort(kept)
-    return pick_options(options, kept[order]), ways[order]
+    _, kept, ways = np.unique(options.place @ shapes.spread_stride, return_index=True, return_counts=True)
+    return pick_options(options, kept), ways
+
+
+def _axes_alike(space: MapSpace, level: int) -> bool:
+    """Whether it makes no difference along which axis of a network a dimension is spread."""
+    c = space.encoded.constants
+    same = c.multicast[level, 0] == c.multicast[level, 1] and c.reduction[level, 0] == c.reduction[level, 1]
+    return bool(same) and not space.imperfect  # loops that leave remainders cannot change places
 
 
 def pick_options(options: Options, rows: Ints) -> Options:
