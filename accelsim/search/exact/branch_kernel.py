@@ -28,7 +28,7 @@ from accelsim.search.exact.found_kernel import (
     Goal,
     value_of,
 )
-from accelsim.search.exact.halves_kernel import Halves, Notes, note_halves, take_up, ways_within
+from accelsim.search.exact.halves_kernel import MOST, Halves, Notes, note_halves, take_up, ways_within
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -275,8 +275,12 @@ def _goes_in(
         return True
     limit = goal.limit[0] * (1.0 + SURE)
     if found.reached.shape[0] > 1 and words_settled(c, path, level):
-        ways = path.ways[level] * ways_within(halves, notes, path.energy[level] - path.energy[level - 1], limit)
-        found.reached[level, shape_of(shapes, path.tile[level])] += ways
+        outside = ways_within(halves, notes, path.energy[level] - path.energy[level - 1], limit)
+        notes.about[0] += float(path.ways[level]) * float(outside)
+        if notes.about[0] > MOST:
+            found.tally[4] = 1
+        else:
+            found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level] * outside
         return False
     if not note_halves(c, shapes, path, s, halves, notes, path.least[0], limit):
         found.tally[4] = 1

@@ -28,14 +28,14 @@ BY_STATE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Mappings whose energy does not exceed some limits.
+    """Mappings whose energy does not exceed a limit.
 
     Attributes
     ----------
-    mappings : tuple of int
-        For each limit; at least so many if the count was stopped.
+    mappings : int
+        At least so many if the count was stopped.
     stop : str
-        `exhausted`, `timeout`, `interrupted`, or `memory` if there were too many outer halves.
+        `exhausted`, `timeout`, `interrupted`, or `too many`: outer halves for their room, or mappings for 64 bits.
     nodes, leaves : int
         Partial mappings bounded, and whole mappings evaluated.
     halves, states : int
@@ -44,7 +44,7 @@ class Counted:
         Mappings whose energy is not the sum of its parts; 0, or the model contradicts itself.
     """
 
-    mappings: tuple[int, ...]
+    mappings: int
     stop: str
     nodes: int
     leaves: int
@@ -85,13 +85,13 @@ class Counter(Solver):
         plain = not (c.leak.any() or c.two_widths[0] or c.windowed[c.output[0]] or self.grid.shapes.ragged.any())
         return bool(plain and not self._cycles_limited())
 
-    def count_within(self, limits: Sequence[float], deadline: float | None = None) -> Counted:
-        """Count the mappings whose energy does not exceed some limits, level by level from the outside in.
+    def count_within(self, limit: float, deadline: float | None = None) -> Counted:
+        """Count the mappings whose energy does not exceed a limit, level by level from the outside in.
 
         Parameters
         ----------
-        limits : float[Q]
-            Ascending [pJ].
+        limit : float
+            As in `search` [pJ].
         deadline : float, optional
             When to stop, by `time.monotonic`.
 
@@ -102,31 +102,33 @@ class Counter(Solver):
         """
         if not self.by_state:
             raise ValueError("what the inside of a tile costs depends on more than its state here")
-        return self._by_state(limits, np.zeros((1, 1), np.int64), deadline)
+        return self._by_state(limit, np.zeros((1, 1), np.int64), deadline)
 
-    def _by_state(self, limits: Sequence[float], reached: Ints, deadline: float | None) -> Counted:
+    def _by_state(self, limit: float, reached: Ints, deadline: float | None) -> Counted:
         """As `count_within`; what is settled is added to `reached`, if that is as `count_settled` returns it."""
         halves, many, stop = outermost(float(self.guide.start[0])), np.zeros(2, np.int64), ""
-        tally, mappings = np.zeros(4, np.int64), np.zeros(len(limits), np.int64)
+        tally, mappings = np.zeros(4, np.int64), 0
         levels = len(self.space.encoded.architecture.levels)
         for level in range(1, levels + 1):
-            parts = self._parts(level, limits, reached)
-            jobs = self._jobs(parts, _goal(HALF, limits[-1]), halves, level)
+            parts = self._parts(level, reached)
+            jobs = self._jobs(parts, _goal(HALF, limit), halves, level)
             stop = self._run(jobs, deadline)
             tally += np.sum([part.found.tally[:4] for part in parts], axis=0)
             for part in parts:
                 reached += part.found.reached
-                mappings += part.notes.mappings
+                mappings += int(part.notes.mappings[0])
             if not stop and any(part.found.tally[4] for part in parts):
-                stop = "memory"
+                stop = "too many"
             if stop or not any(part.notes.many[0] for part in parts):
                 break
-            halves = put_together([part.notes for part in parts], limits[-1])
+            try:
+                halves = put_together([part.notes for part in parts], limit)
+            except OverflowError:
+                stop = "too many"
+                break
             many += len(halves.energy), len(halves.own)
-        return Counted(
-            tuple(mappings.tolist()), stop or "exhausted", int(tally[0]), int(tally[1]), int(many[0]), int(many[1]),
-            int(tally[3]),
-        )  # fmt: skip
+        nodes, leaves, _, mismatches = tally.tolist()
+        return Counted(mappings, stop or "exhausted", nodes, leaves, int(many[0]), int(many[1]), mismatches)
 
     def count_up_to(self, limit: float, deadline: float | None = None) -> tuple[int, str]:
         """Count the mappings whose energy does not exceed a limit [pJ], by states or one by one.
@@ -141,9 +143,9 @@ class Counter(Solver):
         if self.by_state:
             now = time.monotonic()
             middle = None if deadline is None else now + BY_STATE * (deadline - now)
-            counted = self.count_within([limit * (1.0 + SURE)], middle)
+            counted = self.count_within(limit, middle)
             if counted.stop in ("exhausted", "interrupted"):
-                return counted.mappings[0], counted.stop
+                return counted.mappings, counted.stop
         outcome = self.search(kind=WITHIN, limit=limit, deadline=deadline)
         return int(outcome.found.tally[2]), outcome.stop
 
@@ -164,9 +166,9 @@ class Counter(Solver):
         shape = len(self.space.encoded.architecture.levels), self.grid.shapes.total
         if self.by_state:
             reached = np.zeros(shape, np.int64)
-            counted = self._by_state([words + 0.5], reached, deadline)
-            if counted.stop != "memory":
-                return reached, counted.mappings[0], counted.stop
+            counted = self._by_state(words + 0.5, reached, deadline)
+            if counted.stop != "too many":
+                return reached, counted.mappings, counted.stop
         self.limit_words(words)
         total = make_found(self.space, 1)._replace(reached=np.zeros(shape, np.int64))
         roots = self._within(math.inf)
@@ -179,13 +181,13 @@ class Counter(Solver):
         inside = int(np.searchsorted(bounds, limit * (1.0 + SURE), side="right"))
         return begin[:inside], bounds[:inside]
 
-    def _parts(self, level: int, limits: Sequence[float], reached: Ints) -> list[_Part]:
+    def _parts(self, level: int, reached: Ints) -> list[_Part]:
         """Parts of the step to the tiles of a level."""
         parts = []
         for _ in range(PIECES):
             live = make_live(self._path(), make_detail(self.space.encoded))
             found = make_found(self.space, 1)._replace(reached=np.zeros_like(reached))
-            parts.append(_Part(live, make_notes(level, live, limits), found))
+            parts.append(_Part(live, make_notes(level, live), found))
         return parts
 
     def _jobs(self, parts: list[_Part], goal: Goal, halves: Halves, level: int) -> list[Callable[[], None]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.model.detail import Detail
 from accelsim.model.encode import Batch
-from accelsim.search.exact.halves_kernel import HALVES, STATES, Halves, Notes
+from accelsim.search.exact.halves_kernel import HALVES, MOST, STATES, Halves, Notes
 from accelsim.search.exact.node import Path
 
 STATE_ROOM = 1 << 17
@@ -51,14 +51,8 @@ def make_live(path: Path, detail: Detail) -> Live:
     return Live(path._replace(mapping=mapping, **others), live_detail, *flat.values())
 
 
-def make_notes(level: int, live: Live | None, limits: Sequence[float] = ()) -> Notes:
-    """Room for what a part of a count comes to at the tiles of a level.
-
-    Parameters
-    ----------
-    limits : float[Q]
-        Energies up to which whole mappings are counted [pJ].
-    """
+def make_notes(level: int, live: Live | None) -> Notes:
+    """Room for what a part of a count comes to at the tiles of a level."""
     states, halves = (STATE_ROOM, HALF_ROOM) if live is not None else (0, 0)
     ints, floats = np.zeros(0, np.int64), np.zeros(0)
     bools = np.zeros(0, np.bool_)
@@ -82,8 +76,8 @@ def make_notes(level: int, live: Live | None, limits: Sequence[float] = ()) -> N
         live_ints=ints,
         live_floats=floats,
         live_bools=bools,
-        limits=np.array(limits, np.float64),
-        mappings=np.zeros(len(limits), np.int64),
+        mappings=np.zeros(1, np.int64),
+        about=np.zeros(1),
     )
 
 
@@ -108,6 +102,11 @@ def put_together(parts: Sequence[Notes], limit: float) -> Halves:
     ----------
     limit : float
         What mappings have at most [pJ]; see `GRID`.
+
+    Raises
+    ------
+    OverflowError
+        If these stand for too many mappings to add up in 64 bits.
     """
     noted = [part for part in parts if part.many[HALVES]]
     states = [int(part.many[STATES]) for part in noted]
@@ -120,6 +119,8 @@ def put_together(parts: Sequence[Notes], limit: float) -> Halves:
     )
     energy = np.concatenate([part.energy[:many] for part, many in zip(noted, rows, strict=True)])
     ways = np.concatenate([part.ways[:many] for part, many in zip(noted, rows, strict=True)])
+    if ways.sum(dtype=np.float64) > MOST:
+        raise OverflowError("outer halves stand for too many mappings")
     energy = np.rint(energy / (limit * GRID)) * (limit * GRID)
     order = np.lexsort((energy, of))
     of, energy, ways = of[order], energy[order], ways[order]

@@ -1,7 +1,7 @@
 """Outer halves of mappings, counted by what the inside can know of them; compiled.
 
 What lies inside the tiles of a level depends on little of the outside, its state: outer halves of one state go on
-alike, so that one of them is looked at for all. Axis letters: K = states, R = outer halves, Q = limits.
+alike, so that one of them is looked at for all. Axis letters: K = states, R = outer halves.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ STIR = (np.int64(0x1E3779B97F4A7C15), np.int64(0x2545F4914F6CDD1D))
 """Odd factors that spread the bits of a state over two words: multiplicative hashing (Knuth, The Art of Computer
 Programming 3, 2nd edition, section 6.4)."""
 STATES, HALVES = 0, 1
+MOST = 2.0**59
+"""Mappings that one part of a count may count: more might not fit in 64 bits, and are none of those that it can."""
 
 
 class Halves(NamedTuple):
@@ -50,7 +52,8 @@ class Notes(NamedTuple):
     state; slot : int64[*], one more than the number of the state with a hash, 0 if there is none; many : int64[2],
     how many states and halves there are; state : int64[K, 2]; own, ints, floats, bools as in `Halves`; of : int64[R],
     state of each half; energy, ways : as in `Halves`; live_ints, live_floats, live_bools: what the search knows now;
-    limits : float64[Q] [pJ]; mappings : int64[Q], how many were counted that do not exceed each.
+    mappings : int64[1], how many were counted; about : float64[1], the same in floating point, which tells whether
+    they are too many for 64 bits.
     """
 
     level: Ints
@@ -70,8 +73,8 @@ class Notes(NamedTuple):
     live_ints: Ints
     live_floats: Floats
     live_bools: Bools
-    limits: Floats
     mappings: Ints
+    about: Floats
 
 
 @inline
@@ -185,7 +188,7 @@ def note_halves(
         if energy + inside > limit:
             break
         row = notes.many[HALVES]
-        if row == notes.energy.shape[0]:
+        if row == notes.energy.shape[0] or float(halves.ways[i]) * float(path.ways[level]) > MOST:
             return False
         notes.of[row], notes.energy[row], notes.ways[row] = state, energy, halves.ways[i] * path.ways[level]
         notes.many[HALVES] = row + 1
@@ -221,8 +224,8 @@ def ways_within(halves: Halves, notes: Notes, more: float, limit: float) -> int:
 
 
 @internal
-def count_whole(path: Path, halves: Halves, notes: Notes, energy: float, ways: int) -> None:
-    """Count all mappings that are whole with this inner half.
+def count_whole(path: Path, halves: Halves, notes: Notes, energy: float, ways: int, limit: float) -> bool:
+    """Count all mappings that are whole with this inner half; False if they are too many.
 
     Parameters
     ----------
@@ -230,7 +233,13 @@ def count_whole(path: Path, halves: Halves, notes: Notes, energy: float, ways: i
         Of the half that is kept with this one [pJ].
     ways : int
         For how many the inner half stands.
+    limit : float
+        What mappings may have at most [pJ].
     """
     inside = energy - path.energy[notes.level[0] - 1] - notes.shift[0]
-    for q in range(notes.limits.shape[0]):
-        notes.mappings[q] += ways * ways_within(halves, notes, inside, notes.limits[q])
+    outside = ways_within(halves, notes, inside, limit)
+    notes.about[0] += float(ways) * float(outside)
+    if notes.about[0] > MOST:
+        return False
+    notes.mappings[0] += ways * outside
+    return True

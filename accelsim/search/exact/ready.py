@@ -38,9 +38,10 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset(), *, coun
         with suppress(NoValidMapping):
             if kind == COUNTS:
                 counter = Counter(space)
-                if counter.by_state:
-                    counter.count_within([1e30])
                 counter.count_settled(0, None)
+                if not counter.by_state:
+                    continue  # the next machine may be one that is
+                counter.count_within(1e30)
             else:
                 Solver(space, cycles=True).search()
-        _DONE.add(kind)
+            _DONE.add(kind)

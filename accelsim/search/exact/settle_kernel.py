@@ -14,6 +14,7 @@ from accelsim.search.exact.found_kernel import (
     CYCLES,
     ENERGY,
     HALF,
+    SURE,
     WORDS,
     Found,
     Goal,
@@ -60,7 +61,8 @@ def settle(
     if abs(without_leak - parts) > 1e-9 * abs(energy) and ragged is None:
         found.tally[3] += 1
     if goal.kind[0] == HALF:
-        count_whole(path, halves, notes, energy, path.ways[levels])
+        if not count_whole(path, halves, notes, energy, path.ways[levels], goal.limit[0] * (1.0 + SURE)):
+            found.tally[4] = 1
         return
     words, held = 0, 0
     for t in range(c.whole.shape[0]):
