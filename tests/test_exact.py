@@ -225,6 +225,19 @@ def test_large_layers__are_proved_and_no_draw_is_better(machine, layer, objectiv
     assert result.best.cycles >= einsum.macs / result.best.compute_instances
 
 
+def test_element_wise_sum__is_proved_at_the_root_where_levels_leak(tmp_path):
+    """Very many mappings move the same words, and are told apart by leakage alone."""
+    path = tmp_path / "add.yaml"
+    sizes, tensors = "{C: 256, P: 3136}", "{Inputs1: [C, P], Inputs2: [C, P], Outputs: [C, P]}"
+    path.write_text(f"workload: {{name: add, einsum: {{dims: {sizes}, tensors: {tensors}, output: Outputs}}}}")
+
+    result = map_einsum(load_architecture("systolic_tpu_v1"), load_workload(path).layers[0])
+
+    assert result.certificate is not None
+    assert result.certificate.proved
+    assert result.certificate.nodes < 10_000
+
+
 def test_energy_and_edp__do_not_beat_each_other_at_their_own_game():
     architecture, einsum = load_architecture("eyeriss"), load_workload("gemm").layers[0]
 

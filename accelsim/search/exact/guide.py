@@ -5,6 +5,9 @@ Axis letters as in node.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
@@ -13,7 +16,7 @@ from accelsim.search.exact.candidates import Places, candidate_orders, order_sig
 from accelsim.search.exact.mixed import MixedBounds, Port
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
-from accelsim.search.exact.shapes import Grid, Options, make_options, merge_alike, pick_options
+from accelsim.search.exact.shapes import Options, make_options, merge_alike, pick_options
 from accelsim.search.exact.tables import Bounds
 
 
@@ -49,6 +52,8 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
             context[level, code] = number
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = _orders(bounds, True, alike) if every else (order_first[:, :1], orders[:0])
+    needed = _needed_words(space)
+    certain = _certain_energy(space, options, needed)
     options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
     option_ways = [np.ones(len(found.x), np.int64) for found in options]
     if alike:
@@ -63,7 +68,6 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
     for level, chosen in enumerate(options):
         codes = chosen.place @ grid.shapes.spread_stride
         option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
-    needed = _needed_words(space)
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     fits = [spreading.fits for spreading in bounds.networks[:-1]]
     first = [0, 0]
@@ -105,7 +109,7 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
         window=np.array([structure.window], np.int64),
         macs=np.array([float(encoded.einsum.macs)]),
         most_cycles=np.array([space.most_cycles], np.int64),
-        start=np.array([_certain_energy(grid, needed)]),
+        start=np.array([certain]),
         elided=bounds.elided[None],
         copy_costs=bounds.copy_costs[None],
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
@@ -203,23 +207,32 @@ def _by_spread(stride: Ints, options: Options) -> Options:
     return pick_options(options, np.argsort(options.place @ stride, kind="stable"))
 
 
-def _certain_energy(grid: Grid, needed: Ints) -> float:
-    """Energy of the multiply-accumulates, and of leakage in the fewest instance-cycles that there can be [pJ].
+def _certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) -> float:
+    """Energy of the multiply-accumulates, and of leakage at least [pJ].
+
+    All instances in use leak in all cycles. The more there are, the fewer cycles, but for those that the outermost
+    ports take anyway; so no mapping leaks less than the best spread in those.
 
     Parameters
     ----------
+    options : sequence of Options
+        How each level may spread.
     needed : int64[T]
         Words of each tensor that must be moved at the outermost level.
     """
-    encoded = grid.space.encoded
-    c, macs = encoded.constants, float(encoded.einsum.macs)
-    steps = macs * float(c.mac_cycles[0])
-    cycles = max(steps / encoded.architecture.macs, _least_outer_cycles(grid.space, needed))
-    inside, leak = 1.0, 0.0
+    c, macs = space.encoded.constants, float(space.encoded.einsum.macs)
+    if not all(len(each.spread) for each in options):
+        return math.inf  # no mapping is valid
+    spreads, leaks = np.ones(1), np.zeros(1)  # over all inside an instance of a level, and what leaks there in a cycle
     for level in range(len(c.fanout) - 1, -1, -1):
-        inside *= float(np.max(grid.options[level].spread, initial=1))
-        leak += float(c.leak[level]) * max(steps / inside, cycles)  # of one instance at least
-    return macs * float(c.mac[0]) + leak * (1 - 1e-12)
+        own = np.unique(options[level].spread).astype(np.float64)
+        spreads, leaks = np.outer(own, spreads).ravel(), np.outer(own, leaks).ravel()
+        order = np.lexsort((leaks, spreads))
+        spreads, first = np.unique(spreads[order], return_index=True)
+        leaks = c.leak[level] + leaks[order][first]
+    cycles = np.maximum(macs * float(c.mac_cycles[0]) / spreads, _least_outer_cycles(space, needed))
+    cycles = np.ceil(cycles * (1 - 1e-12))
+    return macs * float(c.mac[0]) + float(np.min(leaks * cycles)) * (1 - 1e-12)
 
 
 def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
