@@ -111,17 +111,18 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     deadline = clock.deadline("fewest")
     outer = MapSpace(words_alone(space.encoded), space.constraints)
     least = Solver(outer, workers=cores)
-    few = least.search(room=CLIMBS, deadline=deadline)
+    few = least.search(room=CLIMBS, floor=(least.least_words, 0.0), deadline=deadline)
     if not few.found.many[0]:
         clock.note(few.stop)
         return None
     words = round(float(few.found.value[0]))
-    solver = Solver(space, workers=cores)
+    starts = [least.mapping(few.found, i) for i in np.flatnonzero(few.found.value <= words).tolist()]
+    price = evaluate_encoded(space.encoded, starts[0]).energy_pj / words
+    solver = Solver(space, workers=cores, word_price=price)
     solver.limit_words(words)
     best = solver.search(deadline=deadline)
-    starts = [least.mapping(few.found, i) for i in np.flatnonzero(few.found.value <= words).tolist()]
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
-    reached, leaves, stop = Counter(outer).count_settled(words, deadline)
+    reached, leaves, stop = Counter(outer, workers=cores).count_settled(words, deadline)
     inside = count_inside(nest)
     mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
     mappings = max(mappings, 1)  # the one that was found, if there was no time to count

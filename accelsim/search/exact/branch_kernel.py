@@ -12,13 +12,12 @@ from accelsim.model.encode import UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, internal, jit
 from accelsim.search.exact.estimate_kernel import (
     AROUND,
-    OF_ENERGY,
     ONE,
     WITHIN_TILE,
     bound_of,
-    counted_off,
     mixed,
     passes,
+    settled_energy,
 )
 from accelsim.search.exact.found_kernel import (
     ANY,
@@ -119,7 +118,7 @@ def _next_affordable(
     """
     if not goal.energy_only[0] or g.spreads[level] > 1:
         return True
-    settled = path.energy[level] - counted_off(c, g, path, s, level, OF_ENERGY)
+    settled = settled_energy(c, g, path, s, level)
     while True:
         first = g.around[level] + shape_of(shapes, path.mid[level])
         energy = settled + mixed(g, path, g.values, level, AROUND, first, ONE)
@@ -257,6 +256,7 @@ def next_spread(
 def _goes_in(
     c: Constants,
     shapes: Shapes,
+    g: Guide,
     goal: Goal,
     found: Found,
     path: Path,
@@ -282,7 +282,7 @@ def _goes_in(
         else:
             found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level] * outside
         return False
-    if not note_halves(c, shapes, path, s, halves, notes, path.least[0], limit):
+    if not note_halves(c, shapes, g, path, s, halves, notes, path.least[0], limit):
         found.tally[4] = 1
     return False
 
@@ -348,7 +348,7 @@ def _look_inside(
             phase = TIME
         elif level == levels - 1:
             settle(c, shapes, g, goal, found, path, s, full, halves, notes, ragged)
-        elif _goes_in(c, shapes, goal, found, path, s, halves, notes, level + 1):
+        elif _goes_in(c, shapes, g, goal, found, path, s, halves, notes, level + 1):
             level += 1
             phase = TIME
             path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -50,7 +50,7 @@ def candidate_orders(structure: Structure, loops: frozenset[int], places: Places
     return tuple(found)
 
 
-def order_signature(c: Constants, order: tuple[int, ...]) -> tuple[object, ...]:
+def order_signature(c: Constants, order: tuple[int, ...], tensors: Sequence[int]) -> tuple[object, ...]:
     """What the words that enter any tile depend on in the order of a temporal block (docs/exact.md, section 4).
 
     That is for each tensor the loops inside the innermost one that moves it; and for each rank that two or more loops
@@ -61,9 +61,11 @@ def order_signature(c: Constants, order: tuple[int, ...]) -> tuple[object, ...]:
     c : Constants
     order : tuple of int
         Dimensions that have a loop, outermost first.
+    tensors : sequence of int
+        Whose words count.
     """
     found: list[object] = []
-    for t in range(len(c.relevant)):
+    for t in tensors:
         moving = [d for d in order if c.relevant[t, d]]
         inside = order[order.index(moving[-1]) + 1 :] if moving else order
         found.append(frozenset(inside))

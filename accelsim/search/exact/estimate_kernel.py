@@ -62,7 +62,7 @@ def bound_of(
     if least_words(c, g, path, level) > g.most_words[0]:
         return best
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
-    settled = path.energy[level] - counted_off(c, g, path, s, level, OF_ENERGY)
+    settled = settled_energy(c, g, path, s, level)
     front, enough = goal.kind[0] == FRONT, np.inf
     if not front:
         enough = goal.limit[0] * (1.0 + SURE)
@@ -79,9 +79,8 @@ def bound_of(
         energy = settled + mixed(g, path, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
-        energy = max(energy, path.energy[level])
+        energy, cycles = max(energy, path.energy[level], goal.floor[0]), max(cycles, goal.floor[1])
         if front:
-            energy, cycles = max(energy, goal.floor[0]), max(cycles, goal.floor[1])
             path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
             path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
         value = _value_or_beaten(goal, found, path, energy, cycles)
@@ -134,6 +133,13 @@ def _value_at_price(
         return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
     end = min((total - energy) / price, most)
     return float(min(value_of(goal, above, cycles), value_of(goal, max(energy, total - price * end), end)))
+
+
+@inline
+def settled_energy(c: Constants, g: Guide, path: Path, s: Detail, level: int) -> float:
+    """Energy of all that a node settles, less what the table of energy counts too much inside it [pJ]."""
+    words = float(path.read[level, 0] + path.written[level, 0])
+    return float(path.energy[level] + g.word_price[0] * words - counted_off(c, g, path, s, level, OF_ENERGY))
 
 
 @inline

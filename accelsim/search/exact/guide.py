@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import SAFE, Floats, Ints
+from accelsim.model.encode import SAFE, Bools, Floats, Ints
 from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
 from accelsim.search.exact.mixed import MixedBounds, Port
 from accelsim.search.exact.node import Guide
@@ -20,7 +20,9 @@ from accelsim.search.exact.shapes import Options, make_options, merge_alike, pic
 from accelsim.search.exact.tables import Bounds
 
 
-def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], every: bool, alike: bool = False) -> Guide:
+def make_guide(
+    bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], *, every: bool, alike: bool, cycles: bool
+) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
@@ -31,6 +33,8 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
         Look at all orders and all splits over the axes, not only at those that can be best.
     alike : bool
         Of orders that cost the same, and of splits, look at one, for all.
+    cycles : bool
+        Whether cycles count, not energy alone.
     """
     grid, structure = bounds.grid, bounds.structure
     space = grid.space
@@ -50,14 +54,20 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
             for parent, share in found:
                 code = (code * levels + parent) * 2 + (share < 1.0)
             context[level, code] = number
+    cycles = cycles or bool(c.leak.any()) or space.most_cycles < encoded.einsum.macs * int(c.mac_cycles[0])
+    priced = np.ones((levels, tensors), np.bool_) if cycles else _priced(c.energy)
+    keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     order_first, orders = _orders(bounds, False)
-    every_first, every_orders = _orders(bounds, True, alike) if every else (order_first[:, :1], orders[:0])
+    every_first, every_orders = order_first[:, :1], orders[:0]
+    counting = _counting(priced, keeps) if alike else None
+    if every:
+        every_first, every_orders = _orders(bounds, True, counting)
     needed = _needed_words(space)
     certain = _certain_energy(space, options, needed)
     options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
     option_ways = [np.ones(len(found.x), np.int64) for found in options]
-    if alike:
-        merged = [merge_alike(space, grid.shapes, level, found) for level, found in enumerate(options)]
+    if counting is not None:
+        merged = [merge_alike(space, grid.shapes, *each) for each in zip(range(levels), options, counting, strict=True)]
         options, option_ways = [found for found, _ in merged], [ways for _, ways in merged]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
@@ -68,7 +78,6 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
     for level, chosen in enumerate(options):
         codes = chosen.place @ grid.shapes.spread_stride
         option_of[level] = option_first[level] + np.searchsorted(codes, np.arange(grid.shapes.spread_numbers + 1))
-    keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     fits = [spreading.fits for spreading in bounds.networks[:-1]]
     first = [0, 0]
     for rows in keeps:
@@ -117,6 +126,8 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], ever
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
         most_words=np.array([SAFE], np.int64),
+        word_price=np.zeros(1),
+        priced=priced,
     )
     return with_mixed(guide, bounds, ports, mixed) if mixed else guide
 
@@ -155,10 +166,15 @@ def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
     return found
 
 
-def _orders(bounds: Bounds, every: bool, alike: bool = False) -> tuple[Ints, Ints]:
+def _orders(bounds: Bounds, every: bool, counting: list[list[int]] | None = None) -> tuple[Ints, Ints]:
     """Orders of each set of loops of each level, and where those of each begin.
 
-    `alike`: one for all that cost the same, with their number.
+    Parameters
+    ----------
+    every : bool
+        Not only those that can be best.
+    counting : list of list of int, optional
+        For each level tensors; one order, with their number, for all in which these cost the same.
     """
     space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
     first = np.zeros((levels, 2**dims + 1), np.int64)
@@ -170,15 +186,40 @@ def _orders(bounds: Bounds, every: bool, alike: bool = False) -> tuple[Ints, Int
             loops = frozenset(d for d in range(dims) if mask >> d & 1)
             idle = tuple(d for d in range(dims) if d not in loops)
             found = candidate_orders(bounds.structure, loops, places, every)
-            if alike:
+            if counting is not None:
                 classes: dict[object, list[tuple[int, ...]]] = {}
                 for order, *_ in found:
-                    classes.setdefault(order_signature(space.encoded.constants, order), []).append(order)
+                    signature = order_signature(space.encoded.constants, order, counting[level])
+                    classes.setdefault(signature, []).append(order)
                 orders += [(*members[0], *idle, -1, -1, len(members)) for members in classes.values()]
             else:
                 orders += [(*order, *idle, inner, outer, 1) for order, inner, outer in found]
         first[level, 2**dims] = len(orders)
     return first, np.array(orders, np.int64).reshape(-1, dims + 3)
+
+
+def _priced(energy: Floats) -> Bools:
+    """Whether words of each tensor cost energy at each level or further in."""
+    costs = np.cumsum(energy[::-1].sum(axis=2), axis=0)[::-1]
+    return np.ascontiguousarray(costs > 0.0)
+
+
+def _counting(priced: Bools, keeps: list[Bools]) -> list[list[int]]:
+    """Tensors whose words may depend on the loops of each level, as far as these cost energy.
+
+    Parameters
+    ----------
+    keeps : list of bool[*, T]
+        What each level but the outermost may keep; one that must keep a tensor reads and writes all of its words
+        further in.
+    """
+    outermost = np.zeros(priced.shape[1], np.int64)
+    found = []
+    for level, row in enumerate(priced):
+        if level > 0:
+            outermost[keeps[level - 1].all(axis=0)] = level
+        found.append(np.flatnonzero(priced[outermost, np.arange(len(row))]).tolist())
+    return found
 
 
 def _needed_words(space: MapSpace) -> Ints:
@@ -235,14 +276,23 @@ def _certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) -
     return macs * float(c.mac[0]) + float(np.min(leaks * cycles)) * (1 - 1e-12)
 
 
-def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
-    """Cycles that the ports of the outermost level take at least: each needed word is read or written once."""
+def least_outer_words(space: MapSpace, needed: Ints) -> tuple[int, int]:
+    """Storage words read and written at the outermost level at least: each that is needed once.
+
+    Parameters
+    ----------
+    needed : int64[T]
+        Words of each tensor that must be moved there.
+    """
     c, output = space.encoded.constants, int(space.encoded.constants.output[0])
     words = needed * c.word_parts[0].min(axis=1)
-    written = max(0, int(words[output]) - int(c.already[0]))
-    read = int(words.sum() - words[output])
-    rates = c.bandwidth[0]
-    ports = zip((read + written, read, written), rates.tolist(), strict=True)
+    return int(words.sum() - words[output]), max(0, int(words[output]) - int(c.already[0]))
+
+
+def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
+    """Cycles that the ports of the outermost level take at least."""
+    read, written = least_outer_words(space, needed)
+    ports = zip((read + written, read, written), space.encoded.constants.bandwidth[0].tolist(), strict=True)
     return max((moved * part / rate for moved, (rate, part) in ports if rate > 0), default=0.0)
 
 

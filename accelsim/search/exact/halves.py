@@ -129,9 +129,14 @@ def put_together(parts: Sequence[Notes], limit: float) -> Halves:
     at = np.flatnonzero(new)
     of, energy, ways = of[at], energy[at], np.add.reduceat(ways, at)
 
+    owner = np.searchsorted(starts, kept, side="right") - 1
+
     def kept_of(name: str) -> Any:
-        every = np.concatenate([getattr(part, name)[:many] for part, many in zip(noted, states, strict=True)])
-        return np.ascontiguousarray(every[kept])
+        first = getattr(noted[0], name)
+        found = np.empty((len(kept), *first.shape[1:]), first.dtype)
+        for k, part in enumerate(noted):
+            found[owner == k] = getattr(part, name)[kept[owner == k] - starts[k]]
+        return found
 
     return Halves(
         first=np.searchsorted(of, np.arange(len(kept) + 1)),

@@ -14,7 +14,7 @@ from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPRE
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.entering import tiles_into
 from accelsim.model.jit import inline, internal
-from accelsim.search.exact.node import Path
+from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.shapes import Shapes
 
 STIR = (np.int64(0x1E3779B97F4A7C15), np.int64(0x2545F4914F6CDD1D))
@@ -106,18 +106,21 @@ def _stir_windows(c: Constants, path: Path, s: Detail, notes: Notes, level: int,
 
 
 @internal
-def _find_state(c: Constants, shapes: Shapes, path: Path, s: Detail, notes: Notes, level: int) -> None:
+def _find_state(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, notes: Notes, level: int) -> None:
     """Hash all that the energy and the room inside the tiles of a level depend on."""
     temporal, order, output = path.mapping.temporal[0], path.mapping.order[0], c.output[0]
     notes.hash[0], notes.hash[1] = 1, 2
     for d in range(shapes.sizes.shape[0]):
         _stir(notes, path.tile[level, d])
-    for column in (STEPS, VISITS, USED, PARTS_APART):
+    for column in (STEPS, VISITS, USED):
         _stir(notes, s.level[level, column])
     if level + 1 < c.fanout.shape[0] and c.nodes[level + 1, 0] <= level:
         _stir(notes, path.held[level])
     for t in range(c.whole.shape[0]):
         parent = path.parent[level, t]
+        if not g.priced[parent, t]:
+            continue
+        _stir(notes, t)
         _stir(notes, parent)
         _stir(notes, s.level[parent, USED])
         for lv in range(parent, level):
@@ -129,6 +132,7 @@ def _find_state(c: Constants, shapes: Shapes, path: Path, s: Detail, notes: Note
                     if c.relevant[t, d]:
                         _stir(notes, s.place[lv, d, SPREAD])
         if t == output:
+            _stir(notes, s.level[level, PARTS_APART])
             _stir(notes, s.level[parent, PARTS_APART])
             if parent > 0:
                 _stir(notes, path.fills[parent, t])
@@ -165,7 +169,15 @@ def _number_of_state(path: Path, notes: Notes, level: int) -> int:
 
 @internal
 def note_halves(
-    c: Constants, shapes: Shapes, path: Path, s: Detail, halves: Halves, notes: Notes, bound: float, limit: float
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    path: Path,
+    s: Detail,
+    halves: Halves,
+    notes: Notes,
+    bound: float,
+    limit: float,
 ) -> bool:
     """Note all outer halves that go on as this one does, those that can lead to anything; False if there is no room.
 
@@ -177,7 +189,7 @@ def note_halves(
         What mappings may have at most [pJ].
     """
     level = notes.level[0]
-    _find_state(c, shapes, path, s, notes, level)
+    _find_state(c, shapes, g, path, s, notes, level)
     state = _number_of_state(path, notes, level)
     if state < 0:
         return False

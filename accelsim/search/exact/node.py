@@ -33,7 +33,8 @@ class Guide(NamedTuple):
     in count off at most for each further copy of the output; widest : float64[L], children in use below a level at
     most; needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
     that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave; most_words
-    : int64[1], storage words at the outermost level that no mapping may exceed.
+    : int64[1], storage words at the outermost level that no mapping may exceed; word_price : float64[1], energy that
+    each of them costs besides; priced : bool[L, T], whether words of a tensor cost energy at a level or further in.
     """
 
     in_time: Bools
@@ -79,6 +80,8 @@ class Guide(NamedTuple):
     deepest: Ints
     least_inside: Floats
     most_words: Ints
+    word_price: Floats
+    priced: Bools
 
 
 class Path(NamedTuple):

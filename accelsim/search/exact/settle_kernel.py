@@ -77,7 +77,7 @@ def settle(
     if goal.kind[0] == COUNT:
         found.tally[2] += path.ways[levels]
         return
-    path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
+    path.column[ENERGY], path.column[CYCLES] = energy + g.word_price[0] * float(words), float(cycles)
     path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
     enter(goal, found, m, path.column, path.ways[levels])
 

@@ -7,6 +7,7 @@ T = tensors, L = levels, O = options of a network.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -274,10 +275,15 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     return _describe(space, shapes, level, chosen_x, chosen_y)
 
 
-def merge_alike(space: MapSpace, shapes: Shapes, level: int, options: Options) -> tuple[Options, Ints]:
+def merge_alike(
+    space: MapSpace, shapes: Shapes, level: int, options: Options, counting: Sequence[int]
+) -> tuple[Options, Ints]:
     """Of options that spread the same and share the same, so that they cost the same whatever the tile, keep one.
 
-    These are all that spread the same where both axes share alike.
+    Parameters
+    ----------
+    counting : sequence of int
+        Tensors whose words count.
 
     Returns
     -------
@@ -285,9 +291,19 @@ def merge_alike(space: MapSpace, shapes: Shapes, level: int, options: Options) -
     int64[O]
         For how many each stands.
     """
-    if not _axes_alike(space, level):
+    if space.imperfect:  # loops that leave remainders cannot change places
         return options, np.ones(len(options.x), np.int64)
-    _, kept, ways = np.unique(options.place @ shapes.spread_stride, return_index=True, return_counts=True)
+    keys = [options.place @ shapes.spread_stride]
+    if not _axes_alike(space, level):
+        along_x = options.x @ _strides(options.x.max(axis=0, initial=0) + 1)
+        for t in counting:
+            keys += [np.rint(1.0 / shares[:, t]).astype(np.int64) for shares in (options.down, options.up)]
+            keys.append(np.where(options.windowed[:, t], along_x, -1))
+    code = np.zeros(len(options.x), np.int64)
+    for key in keys:
+        low, high = int(key.min(initial=0)), int(key.max(initial=0))
+        code = np.unique(code * (high - low + 1) + key - low, return_inverse=True)[1].reshape(-1)
+    _, kept, ways = np.unique(code, return_index=True, return_counts=True)
     return pick_options(options, kept), ways
 
 

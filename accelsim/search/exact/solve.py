@@ -18,10 +18,11 @@ from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
+from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds import least_energies, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
-from accelsim.search.exact.guide import make_guide, with_mixed
+from accelsim.search.exact.guide import least_outer_words, make_guide, with_mixed
 from accelsim.search.exact.halves import NO_HALVES, NO_NOTES
 from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
@@ -133,6 +134,9 @@ class Solver:
         Look at all orders and splits, not only at those that can be best.
     alike : bool
         Of orders that cost the same look at one, and count it for all; and of splits over the axes.
+    word_price : float
+        What each storage word read or written at the outermost level costs besides [pJ]. Under a limit of these words
+        bounds are closer with it, and the best mappings are the same if none can have fewer.
     workers : int
     deadline : float, optional
         When to give up making the tables, by `time.monotonic`.
@@ -150,6 +154,7 @@ class Solver:
         cycles: bool = False,
         every: bool = False,
         alike: bool = False,
+        word_price: float = 0.0,
         workers: int = 1,
         deadline: float | None = None,
     ) -> None:
@@ -158,11 +163,14 @@ class Solver:
         self.grid = make_grid(space)
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
-        self.bounds = make_bounds(self.grid, self.spreads, least_energies(self.grid), deadline)
+        costs = least_energies(self.grid)
+        costs[0, :, (BY_READ, BY_WRITE, BY_UPDATE)] += word_price * space.encoded.constants.word_parts[0].min(axis=1)
+        self.bounds = make_bounds(self.grid, self.spreads, costs, deadline)
         ports = limited_ports(self.grid) if cycles else []
         outer = [port for port in ports if port.level == 0][:1]
         mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
-        self.guide = make_guide(self.bounds, outer, mixed, every, alike)
+        self.guide = make_guide(self.bounds, outer, mixed, every=every, alike=alike, cycles=cycles)
+        self.guide = self.guide._replace(word_price=np.array([word_price]))
         self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
         self.mix_entries = many_mixed(ports) * self.bounds.values.size
         if self.mix_entries > MOST_MIXED:
@@ -237,7 +245,7 @@ class Solver:
         level : int
             Whose capacity counts.
         floor : (float, float)
-            FRONT: energy and cycles that no mapping falls below.
+            Energy and cycles that no mapping falls below.
         deadline : float, optional
             When to stop, by `time.monotonic`; a first mapping is looked for even so.
         seeds : Found, optional
@@ -365,6 +373,11 @@ class Solver:
     def mapping(self, found: Found, at: int) -> Mapping:
         """One of the mappings that were found."""
         return decode_mapping(self.space.encoded, found.best, at)
+
+    @property
+    def least_words(self) -> int:
+        """Storage words that any mapping reads and writes at the outermost level."""
+        return sum(least_outer_words(self.space, self.guide.needed))
 
     def limit_words(self, words: int) -> None:
         """Look only at mappings with at most so many storage words at the outermost level from now on."""
