@@ -117,7 +117,7 @@ class ResultCache:
 
     def files(self) -> Iterator[Path]:
         """Files of all entries."""
-        return self.folder.glob("[0-9a-f][0-9a-f]/*.json")
+        return (path for path in self.folder.glob("[0-9a-f][0-9a-f]/*.json") if path.is_file())
 
     def clear(self) -> int:
         """Remove all entries; returns how many there were."""
@@ -399,8 +399,17 @@ def _from_entry(body: Mapping[str, Any], architecture: Architecture, einsum: Ein
 
 def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None) -> str:
     """What keeps a result that was read back from being the answer; empty if nothing does."""
+    from accelsim.search.strategy import Objective
+
     if found.certificate is None or not found.certificate.proved or options.objective != found.objective:
         return "it proves nothing about what is asked"
+    proof = found.certificate
+    counts = found.seed, found.space_size, proof.nodes, proof.evaluated, proof.table_bytes
+    if not all(isinstance(number, int) for number in counts) or found.method != "exact":
+        return "what it says of the search is not of the right kind"
+    value = Objective.parse(options.objective).value(found.best.energy_pj, found.best.cycles)
+    if not math.isclose(proof.value, value, rel_tol=1e-9):
+        return f"its mapping has the value {value:.6g}, and its proof is of {proof.value:.6g}"
     for result, kept in zip(found.ranked, body["mappings"], strict=True):
         if result.cycles != kept["cycles"] or not math.isclose(result.energy_pj, kept["energy_pj"], rel_tol=_SAME):
             was = f"{kept['energy_pj']:.6g} pJ and {kept['cycles']} cycles"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import hashlib
 import json
 import os
 import signal
@@ -299,11 +300,21 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run):
     explore(sweep, "out", workers=1)
     before = tables(folder / "out")
     (part,) = (folder / "out" / "parts").iterdir()
-    part.write_bytes(part.read_bytes()[:-100] + b"x" * 100)
+    good = part.read_bytes()
+    other = part.with_name(hashlib.sha256((folder / "out" / DESIGNS).read_bytes()).hexdigest()[:32] + ".parquet")
+    other.write_bytes((folder / "out" / DESIGNS).read_bytes())  # whole, but no part
+    part.write_bytes(good[:-100] + b"x" * 100)
+    (part.parent / "0folder.parquet").mkdir()
     code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
     assert code == 0
-    assert told == f"out/parts/{part.name}: this part is damaged; what it held is done again\n"
+    bad = [
+        f"out/parts/{p.name}: this part is damaged, and is {p.stem}.damaged now; what it held" for p in (part, other)
+    ]
+    blocked = "out/parts/0folder.parquet: this part cannot be read (Is a directory); what it holds"
+    assert sorted(told.splitlines()) == [f"{line} is done again" for line in sorted([*bad, blocked])]
     assert tables(folder / "out") == before
+    assert part.with_suffix(".damaged").read_bytes() == good[:-100] + b"x" * 100
+    (part.parent / "0folder.parquet").rmdir()
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
 
 
@@ -486,11 +497,31 @@ def test_where__chooses_rows_by_their_columns(folder):
 
 def test_no_design__is_an_error_with_its_reason(folder, run):
     sweep_of(GRID + "  conditions: [pe > 9]\n")
-    assert run("explore", "s.yaml", "--workers", "1") == (2, "", "s.yaml: no design meets all conditions\n")
-    sweep_of(GRID + "  objectives: [area]\n")
-    code, _, told = run("explore", "s.yaml", "--workers", "1")
-    assert (code, told.splitlines()[0]) == (2, "there is no machine for any design; glb = 16 B, pe = 1:")
-    assert "the architecture tells no area; write `area: …`" in told
+    none = "s.yaml:5:15: conditions: no design that was looked at meets all of them\n"
+    assert run("explore", "s.yaml", "--workers", "1") == (2, "", none)
+    sweep_of(GRID + "  conditions: [pe > 0, 1 / (pe - 1) > 2]\n")
+    zero = "s.yaml:5:24: conditions[1]: divides by zero for glb = 16 B, pe = 1\n"
+    assert run("explore", "s.yaml", "--workers", "1") == (2, "", zero)
+    sweep_of("  parameters: {pe: [4, 1]}\n  conditions: [pe < 2]\n  area: (pe - 2) * 1 mm2\n")
+    told = "there is no machine for any design; pe = 1:\narea: it is not above 0\n"
+    assert run("explore", "s.yaml", "--workers", "1") == (2, "", told)
+
+
+def test_budget__that_no_design_meets_is_told_with_the_least(folder, run):
+    sweep_of("  parameters: {pe: [2, 4]}\n  area: pe * 1 mm2\n  budgets: {area: 1 mm2}\n")
+    code, out, told = run("explore", "s.yaml", "--workers", "1")
+    assert (code, told) == (1, "")
+    assert "no design is within the budget: the smallest area is 2 mm2" in out
+
+
+def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run):
+    explore(sweep_of(GRID), "out", workers=1)
+    assert run("explore", "out")[2] == ""
+    (part,) = (folder / "out" / "parts").iterdir()
+    os.utime(part, (time.time() + 60,) * 2)
+    assert run("explore", "out")[2] == (
+        "out/designs.parquet: 1 part of finished work came later; start the sweep again to add what they hold\n"
+    )
 
 
 def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):

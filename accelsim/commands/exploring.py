@@ -24,7 +24,7 @@ Rows = list[dict[str, Any]]
 def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.explore.store import refuse_without_pyarrow
-    from accelsim.explore.tables import ABOUT, read_designs, where
+    from accelsim.explore.tables import ABOUT, read_designs, stale, where
 
     refuse_without_pyarrow()
     if arguments.html and find_spec("plotly") is None:
@@ -38,6 +38,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
     if given.is_dir():
         _refuse_options(arguments)
         folder = given
+        sys.stderr.write(stale(folder))
     else:
         explored = _run(arguments)
         folder = explored.store.folder
@@ -68,7 +69,6 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
 def _run(arguments: argparse.Namespace) -> Explored:
     from accelsim.explore import load_sweep
     from accelsim.explore.run import explore
-    from accelsim.explore.store import Store, unread
     from accelsim.explore.tables import where
     from accelsim.folder import refuse_directory
     from accelsim.report.explore import sweep_progress
@@ -80,8 +80,6 @@ def _run(arguments: argparse.Namespace) -> Explored:
         where([], arguments.where, {each.name: each.values for each in sweep.parameters})
     folder = Path(arguments.output or f"{sweep.name}_results")
     refuse_directory(folder)
-    damaged = Store(folder).damaged
-    sys.stderr.write(unread(damaged))
     console = make_console(stderr=True)
     console.quiet = arguments.quiet
     with sweep_progress(console, sweep) as on_state:
@@ -92,7 +90,12 @@ def _run(arguments: argparse.Namespace) -> Explored:
             scheduler=arguments.scheduler,
             on_state=on_state,
             on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
+            on_trouble=_complain,
         )
+
+
+def _complain(line: str) -> None:
+    sys.stderr.write(line + "\n")
 
 
 def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from accelsim import __version__
 from accelsim.architecture import Architecture, read_architecture
-from accelsim.errors import AccelsimError, SpecError
+from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.explore import expression
 from accelsim.explore.checking import parameters_of
 from accelsim.explore.expression import ExpressionError, Value
@@ -79,10 +79,15 @@ class Machines:
     def wanted(self, design: Design) -> bool:
         """Whether a design meets the conditions."""
         values = self.values(design)
-        try:
-            return all(each.holds(values) for each in self.sweep.conditions)
-        except ExpressionError as error:
-            raise AccelsimError(f"{self.sweep.file.given}: a condition {error} for {self.said(design)}") from None
+        for at, each in enumerate(self.sweep.conditions):
+            try:
+                if not each.holds(values):
+                    return False
+            except ExpressionError as error:
+                place = f"conditions[{at}]"
+                what = f"{place}: {error} for {self.said(design)}"
+                raise SpecError([Problem(self.sweep.places[place], what)]) from None
+        return True
 
     def said(self, design: Design) -> str:
         """Parameters of a design in words."""

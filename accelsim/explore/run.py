@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike
 
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.explore import judging
 from accelsim.explore.judging import Point, Totals
 from accelsim.explore.machines import (
@@ -121,6 +121,7 @@ def explore(
     scheduler: str | None = None,
     on_state: OnState | None = None,
     on_cluster: Callable[[str], None] | None = None,
+    on_trouble: Callable[[str], None] = lambda _: None,
 ) -> Explored:
     """Look at the designs of a sweep and keep the results in a folder; what is there already is not done again.
 
@@ -137,6 +138,8 @@ def explore(
         Called a few times a second.
     on_cluster : callable, optional
         Called with the address of the cluster's dashboard.
+    on_trouble : callable, optional
+        Takes one line about finished work that cannot be read, and is done again.
 
     Returns
     -------
@@ -152,7 +155,8 @@ def explore(
     from accelsim.explore.tables import write_tables
 
     store = Store(folder)
-    store.drop_damaged()
+    for trouble in store.troubles:
+        on_trouble(trouble)
     run = _Run(sweep, store, on_state)
     stop = "finished"
     try:
@@ -216,8 +220,6 @@ class _Run:
         if sweep.strategy == "optuna":
             return Optuna(sweep, wanted)
         designs = (random_designs if sweep.strategy == "random" else grid_designs)(sweep, wanted)
-        if not designs:
-            raise AccelsimError(f"{sweep.file.given}: no design meets all conditions")
         if sweep.prune:
             designs = self._promising_first(designs)
         return Listed(designs, sweep.wave, 2 if sweep.prune else None)
@@ -261,7 +263,10 @@ class _Run:
                 self.flushed = time.monotonic()
             self._tell(strategy.total)
         self.overhead += time.process_time() - began
-        if self.records and all(record.status == "invalid" for record in self.records):
+        if not self.records:
+            what = "conditions: no design that was looked at meets all of them"
+            raise SpecError([Problem(self.sweep.places["conditions"], what)])
+        if all(record.status == "invalid" for record in self.records):
             first = min(self.records, key=lambda record: record.design.number)
             raise AccelsimError(
                 f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"

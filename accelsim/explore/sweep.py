@@ -11,6 +11,7 @@ from pathlib import Path
 
 from accelsim import library
 from accelsim.constraints import Constraints
+from accelsim.errors import Mark
 from accelsim.explore import expression
 from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.explore.ranges import VALUES_FORM, read_values
@@ -117,6 +118,8 @@ class Sweep:
         How many designs random or multi-objective search look at.
     wave : int
         Designs that are decided together. Results do not depend on the number of workers, but they may on this.
+    places : mapping of str to Mark
+        Where conditions, budgets and objectives stand, as `conditions`, `conditions[0]`, `budgets.area`.
     """
 
     name: str
@@ -138,6 +141,7 @@ class Sweep:
     prune: bool
     wave: int
     mapper: Mapper
+    places: Mapping[str, Mark]
 
     @property
     def grid(self) -> int:
@@ -209,22 +213,23 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     from accelsim.explore.checking import (
         check_values,
         constant_values,
-        find_file,
+        find_architecture,
         parameters_of,
         read_networks,
         refuse_no_yield,
+        refuse_untold,
     )  # fmt: skip
 
     before = len(problems)
     top = Fields(body, problems, _TOP)
     named = top.value("name", file.path.stem)
     given = top.value("architecture", "")
-    architecture = find_file(given, "arch", top.get("architecture"), file.path, problems) if given else None
+    architecture = find_architecture(given, top.get("architecture"), file.path, problems) if given else None
     networks = read_networks(top.get("workloads"), file.path, problems, _NETWORK) if "workloads" in top else []
     if top.readable and "workloads" not in top:
         problems.add(body, "'workloads' is missing")
     parameters = _parameters(top)
-    fixed = _texts(top.get("set"), problems)
+    fixed = read_texts(top.get("set"), problems)
     _refuse_unknown(top, architecture, networks, parameters, fixed)
     constants = {} if architecture is None else constant_values(architecture, fixed, networks)
     kinds = {name: expression.quantity(text)[1] for name, text in constants.items()}
@@ -257,7 +262,9 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         )
     mapper = _mapper(top, objectives, file.path)
     if len(problems) == before and architecture is not None:
-        check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
+        read = check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
+        asked = {**{name: top.get("objectives") or body for name in objectives}, **_entries(top.get("budgets"))}
+        refuse_untold(read, asked, area is not None, problems)
         if area is not None:
             first = {name: expression.quantity(text)[0] for name, text in constants.items()}
             first |= {parameter.name: parameter.numbers[0] for parameter in parameters}
@@ -269,7 +276,20 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         parameters=tuple(parameters), conditions=tuple(conditions), area=area, most_area_um2=most_area,
         most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), per=per, strategy=strategy,
         designs=designs, seed=top.value("seed", 0), prune=prune, wave=top.value("wave", WAVE), mapper=mapper,
+        places=_places(top),
     )  # fmt: skip
+
+
+def _entries(node: Node | None) -> Mapping[str, Node]:
+    return node.entries if isinstance(node, MapNode) else {}
+
+
+def _places(top: Fields) -> dict[str, Mark]:
+    """Where things stand that a message may be about when designs are looked at."""
+    conditions = top.get("conditions")
+    items = conditions.items if isinstance(conditions, ListNode) else ()
+    nodes = ([conditions] if conditions else []) + [*items, *_entries(top.get("budgets")).values()]
+    return {node.path: node.mark for node in nodes}
 
 
 def _parameters(top: Fields) -> list[Parameter]:
@@ -327,7 +347,7 @@ def _refuse_unknown(
             top.problems.add(top.entries["workloads"], what)
 
 
-def _texts(node: Node | None, problems: Problems) -> dict[str, str]:
+def read_texts(node: Node | None, problems: Problems) -> dict[str, str]:
     """Parameters with one value each."""
     if node is None or isinstance(node, BadNode):
         return {}
@@ -364,7 +384,8 @@ def _expression(
     try:
         found = expression.parse(node.text, kinds) if area else expression.condition(node.text, kinds)
         if area and found.kind not in ("area", expression.MIXED):
-            raise ExpressionError(f"{quoted(node.text)} is a {found.kind}, not an area", 0, "such as pe.x * 0.02 mm2")
+            what = f"{quoted(node.text)} is {expression.named(found.kind)}, not an area"
+            raise ExpressionError(what, 0, "such as pe.x * 0.02 mm2")
     except ExpressionError as error:
         mark = type(node.mark)(node.mark.file, node.mark.line, node.mark.column + error.at)
         problems.add(mark, f"{node.path}: {error.what}", error.hint)

@@ -7,6 +7,7 @@ give equal files, however many workers there were and however often the run was 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -168,6 +169,17 @@ def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
             "finished work are kept: start the sweep again with -o on this folder to go on"
         )
     return read_parquet(path)
+
+
+def stale(folder: str | PathLike[str]) -> str:
+    """Say that the tables of a folder lack finished work: a run was killed, or goes on; empty if they have all."""
+    path = Path(folder) / DESIGNS
+    written = path.stat().st_mtime if path.exists() else math.inf
+    later = sum(part.stat().st_mtime > written for part in (Path(folder) / PARTS).glob("*.parquet"))
+    if not later:
+        return ""
+    what = f"{later} part{'s' if later > 1 else ''} of finished work came later"
+    return f"{path}: {what}; start the sweep again to add what they hold\n"
 
 
 def where(
