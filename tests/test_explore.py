@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -358,6 +359,37 @@ def test_pool__replaces_workers_that_die(folder):
     assert len(killed) == 2
     assert explored.done_now == 18
     assert tables(folder / "pool") == tables(folder / "alone")
+
+
+def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch):
+    """Both processes are stopped, and it is said who they are; one goes on, and does what the other one has too."""
+    sweep = sweep_of(GRID)
+    explore(sweep, "alone", workers=1)
+    stopped, told = [], []
+    monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 0.5)
+    monkeypatch.setattr("accelsim.explore.pool.SILENCE", 0.5)
+
+    class Stopping(Pool):
+        def finished(self, seconds):
+            rows = super().finished(seconds)
+            if rows and len(self.pids()) == 2 and not stopped:
+                stopped.extend(self.pids())
+                for pid in stopped:
+                    os.kill(pid, signal.SIGSTOP)
+            return rows
+
+    def tell(line):
+        told.append(line)
+        if stopped and "no result for" in line:
+            os.kill(stopped[1], signal.SIGCONT)
+
+    monkeypatch.setattr("accelsim.explore.run.Pool", Stopping)
+    explored = explore(sweep, "pool", workers=2, on_trouble=tell)
+    assert explored.done_now == 18
+    assert tables(folder / "pool") == tables(folder / "alone")
+    one, other = (f"process {pid} has been at [abc] for . s" for pid in stopped)
+    for said in (f"no result for . s; {one}, {other}; one that hangs .*", f"{one}; another process does .*"):
+        assert any(re.fullmatch(said, line) for line in told), told
 
 
 ORPHAN = """

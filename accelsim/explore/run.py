@@ -139,7 +139,7 @@ def explore(
     on_cluster : callable, optional
         Called with the address of the cluster's dashboard.
     on_trouble : callable, optional
-        Takes one line about finished work that cannot be read, and is done again.
+        Takes one line about finished work that cannot be read, and is done again, or a process that may hang.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def explore(
     run = _Run(sweep, store, on_state)
     stop = "finished"
     try:
-        hands = _hire(run.plan, workers, scheduler, on_cluster)
+        hands = _hire(run.plan, workers, scheduler, on_cluster, on_trouble)
         try:
             run.go(hands)
         finally:
@@ -177,16 +177,22 @@ def explore(
     return explored
 
 
-def _hire(plan: Plan, workers: int | None, scheduler: str | None, tell: Callable[[str], None] | None) -> Workers:
+def _hire(
+    plan: Plan,
+    workers: int | None,
+    scheduler: str | None,
+    on_cluster: Callable[[str], None] | None,
+    on_trouble: Callable[[str], None],
+) -> Workers:
     if scheduler is not None:
         from accelsim.explore.cluster import Cluster
 
         cluster = Cluster(plan, scheduler)
-        if tell is not None:
-            tell(cluster.dashboard)
+        if on_cluster is not None:
+            on_cluster(cluster.dashboard)
         return cluster
     many = workers or os.cpu_count() or 1
-    return Alone(plan) if many == 1 else Pool(plan, many)
+    return Alone(plan) if many == 1 else Pool(plan, many, on_trouble)
 
 
 class _Run:
