@@ -218,15 +218,15 @@ def content_key(
         "machine": machine_content(architecture),
         "einsum": einsum_content(einsum),
         "names": [list(einsum.dims), [tensor.name for tensor in einsum.tensors]] if named else [],
-        "constraints": _plain(constraints),
-        "options": _plain(options),
+        "constraints": plain(constraints),
+        "options": plain(options),
     }
     return content_hash(content)
 
 
 def machine_content(architecture: Architecture) -> dict[str, Any]:
     """What of a machine an answer depends on."""
-    machine = {each.name: _plain(getattr(architecture, each.name)) for each in fields(architecture)}
+    machine = {each.name: plain(getattr(architecture, each.name)) for each in fields(architecture)}
     return {key: value for key, value in machine.items() if key not in _NO_MATTER}
 
 
@@ -247,17 +247,17 @@ def einsum_content(einsum: Einsum) -> list[Any]:
     return [list(einsum.dims.values()), real, tensors]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as JSON can hold it, equal for equal values; where an energy comes from is no part of an answer."""
     if is_dataclass(value):
         names = [each.name for each in fields(value) if each.name not in ("source", "formula")]
-        return {name: _plain(getattr(value, name)) for name in names}
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
-        return sorted([[_plain(key), _plain(entry)] for key, entry in value.items()], key=repr)
+        return sorted([[plain(key), plain(entry)] for key, entry in value.items()], key=repr)
     if isinstance(value, frozenset):
-        return sorted(map(_plain, value), key=repr)
+        return sorted(map(plain, value), key=repr)
     if isinstance(value, list | tuple):
-        return list(map(_plain, value))
+        return list(map(plain, value))
     return str(value) if isinstance(value, Fraction) else value
 
 

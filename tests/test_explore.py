@@ -339,6 +339,10 @@ def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
     assert (rest.known_before, rest.done_now) == (5, 13)
 
 
+def pids(pool):
+    return [hand.process.pid for hand in pool._hands]
+
+
 def test_pool__replaces_workers_that_die(folder):
     """One of two processes is killed at its first result, and again later: nothing is lost, the bytes are the same."""
     sweep = sweep_of(GRID)
@@ -349,7 +353,7 @@ def test_pool__replaces_workers_that_die(folder):
         def finished(self, seconds):
             rows = super().finished(seconds)
             if rows and len(killed) < 2 and self.busy:
-                killed.append(self.pids()[0])
+                killed.append(pids(self)[0])
                 os.kill(killed[-1], signal.SIGKILL)
             return rows
 
@@ -372,8 +376,8 @@ def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch)
     class Stopping(Pool):
         def finished(self, seconds):
             rows = super().finished(seconds)
-            if rows and len(self.pids()) == 2 and not stopped:
-                stopped.extend(self.pids())
+            if rows and len(pids(self)) == 2 and not stopped:
+                stopped.extend(pids(self))
                 for pid in stopped:
                     os.kill(pid, signal.SIGSTOP)
             return rows

@@ -43,7 +43,6 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
 }  # fmt: skip
 _DEEPEST = 40
-_WORDS = ("and", "or", "not", "true", "false")
 
 
 class ExpressionError(AccelsimError):

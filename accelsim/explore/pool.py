@@ -225,10 +225,6 @@ class Pool:
                 self._jobs.appendleft(job)
         self._hands[number] = self._hire()
 
-    def pids(self) -> list[int]:
-        """Process numbers of the workers."""
-        return [hand.process.pid or 0 for hand in self._hands]
-
     def close(self) -> None:
         """Stop all processes at once."""
         for hand in self._hands:

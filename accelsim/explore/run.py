@@ -213,7 +213,6 @@ class _Run:
         self.told = 0
         self.fronts: list[list[Point]] = [[]]
         self.queue: deque[Item] = deque()
-        self.asked_for: set[str] = set()
         self.awaited: dict[str, list[Record]] = {}
         self.done = self.pruned = self.fresh = 0
         self.known = len(store.rows)
@@ -348,10 +347,10 @@ class _Run:
             if item.key in self.store.rows:
                 continue
             record.pending.add(item.key)
-            self.awaited.setdefault(item.key, []).append(record)
-            if item.key not in self.asked_for:
-                self.asked_for.add(item.key)
+            if item.key not in self.awaited:
+                self.awaited[item.key] = []
                 self.queue.append(item)
+            self.awaited[item.key].append(record)
 
     def _advance(self, record: Record) -> None:
         """Go on with a design whose work is finished, until more is needed."""
