@@ -16,7 +16,7 @@ from accelsim.errors import AccelsimError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelsim.explore.run import Explored
+    from accelsim.explore.record import Explored
 
 Rows = list[dict[str, Any]]
 

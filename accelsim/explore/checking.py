@@ -11,7 +11,8 @@ from accelsim import library
 from accelsim.architecture import Architecture, read_architecture
 from accelsim.constraints import Constraints, read_constraints
 from accelsim.errors import AccelsimError, SpecError
-from accelsim.explore.sweep import File, Network, Parameter, read_number, read_texts
+from accelsim.explore.reading import read_number, read_texts
+from accelsim.explore.sweep import File, Network, Parameter
 from accelsim.importers import MODELS
 from accelsim.spec import fields
 from accelsim.spec.fields import Fields, Keys

@@ -17,7 +17,7 @@ from accelsim import __version__
 from accelsim.errors import AccelsimError
 from accelsim.explore import expression, judging
 from accelsim.explore.expression import ExpressionError, Value
-from accelsim.explore.run import Explored, Record
+from accelsim.explore.record import Explored, Record
 from accelsim.explore.store import PARTS, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
 from accelsim.output import to_json

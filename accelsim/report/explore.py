@@ -15,7 +15,7 @@ from accelsim.report.text import print_table, table
 from accelsim.units import format_energy, format_si
 
 if TYPE_CHECKING:
-    from accelsim.explore.run import Explored, State
+    from accelsim.explore.record import Explored, State
     from accelsim.explore.sweep import Sweep
 
 _MOST = 40
