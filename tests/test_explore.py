@@ -29,7 +29,7 @@ from accelsim.explore.machines import Design, Machines, design_at, least_words, 
 from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
 from accelsim.explore.store import read_parquet
-from accelsim.explore.tables import DESIGNS, RESULTS, about, read_designs, where
+from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, about, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
 from accelsim.html.explore import sweep_report
 from accelsim.plots import explore as plots
@@ -548,6 +548,29 @@ def test_budget__that_no_design_meets_is_told_with_the_least(folder, run):
     code, out, told = run("explore", "s.yaml", "--workers", "1")
     assert (code, told) == (1, "")
     assert "no design is within the budget: the smallest area is 2 mm2" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (DESIGNS, b"", "cannot be read: Parquet file size is 0 bytes"),
+        (DESIGNS, b"garbage" * 9, "cannot be read: Parquet magic bytes not found"),
+        (DESIGNS, None, "this is no table of designs; start the sweep again to write it"),
+        (ABOUT, b"{", "cannot be read: Expecting property name"),
+        (ABOUT, b"[1]", "this does not say what a sweep is; start the sweep again to write it"),
+        (ABOUT, b'{"name": 1}', "this does not say what a sweep is; start the sweep again to write it"),
+    ],
+)
+def test_folder__that_is_damaged_is_told_and_mended_by_the_next_run(folder, run, name, content, said):
+    sweep = sweep_of("  parameters: {pe: [2, 4]}\n")
+    explore(sweep, "out", workers=1)
+    file, before = folder / "out" / name, tables(folder / "out")
+    good = file.read_bytes()
+    file.write_bytes((folder / "out" / RESULTS).read_bytes() if content is None else content)
+    code, _, told = run("explore", "out")
+    assert (code, told.startswith(f"out/{name}: {said}")) == (2, True), told
+    assert explore(sweep, "out", workers=1).done_now == 0
+    assert (file.read_bytes(), tables(folder / "out")) == (good, before)
 
 
 def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +23,7 @@ Rows = list[dict[str, Any]]
 def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.explore.store import refuse_without_pyarrow
-    from accelsim.explore.tables import ABOUT, read_designs, stale, where
+    from accelsim.explore.tables import read_about, read_designs, stale, where
 
     refuse_without_pyarrow()
     if arguments.html and find_spec("plotly") is None:
@@ -43,10 +42,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
         explored = _run(arguments)
         folder = explored.store.folder
     rows = read_designs(folder)
-    try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AccelsimError(f"{folder / ABOUT}: cannot be read: {error}; start the sweep again to write it") from None
+    about = read_about(folder)
     shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
     shown = [row for row in shown if row["front"]] if arguments.front else shown
     _draw(arguments, shown, about)

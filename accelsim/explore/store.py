@@ -72,7 +72,8 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
     except FileNotFoundError:
         raise AccelsimError(f"{path}: no such file; run the sweep first") from None
     except (pa.ArrowException, OSError) as error:
-        raise AccelsimError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from None
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise AccelsimError(f"{path}: cannot be read: {why}") from None
     rows: list[Row] = table.to_pylist()
     return rows
 
