@@ -135,7 +135,7 @@ def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str,
             if not size:
                 missing.append(name)
             elif not size.isdecimal() or not 0 < int(size) < 2**31:
-                raise AccelsimError(f"{path}: {name}={size}: expected a whole number from 1")
+                raise AccelsimError(f"{path}: {name}={size}: expected a whole number from 1 to {2**31 - 1}")
             else:
                 dim.dim_value = int(size)
     if missing:
