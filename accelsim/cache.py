@@ -117,7 +117,7 @@ class ResultCache:
 
     def files(self) -> Iterator[Path]:
         """Files of all entries."""
-        return self.folder.glob("[0-9a-f][0-9a-f]/*.json")
+        return (path for path in self.folder.glob("[0-9a-f][0-9a-f]/*.json") if path.is_file())
 
     def clear(self) -> int:
         """Remove all entries; returns how many there were."""
@@ -218,15 +218,15 @@ def content_key(
         "machine": machine_content(architecture),
         "einsum": einsum_content(einsum),
         "names": [list(einsum.dims), [tensor.name for tensor in einsum.tensors]] if named else [],
-        "constraints": _plain(constraints),
-        "options": _plain(options),
+        "constraints": plain(constraints),
+        "options": plain(options),
     }
     return content_hash(content)
 
 
 def machine_content(architecture: Architecture) -> dict[str, Any]:
     """What of a machine an answer depends on."""
-    machine = {each.name: _plain(getattr(architecture, each.name)) for each in fields(architecture)}
+    machine = {each.name: plain(getattr(architecture, each.name)) for each in fields(architecture)}
     return {key: value for key, value in machine.items() if key not in _NO_MATTER}
 
 
@@ -247,17 +247,17 @@ def einsum_content(einsum: Einsum) -> list[Any]:
     return [list(einsum.dims.values()), real, tensors]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as JSON can hold it, equal for equal values; where an energy comes from is no part of an answer."""
     if is_dataclass(value):
         names = [each.name for each in fields(value) if each.name not in ("source", "formula")]
-        return {name: _plain(getattr(value, name)) for name in names}
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
-        return sorted([[_plain(key), _plain(entry)] for key, entry in value.items()], key=repr)
+        return sorted([[plain(key), plain(entry)] for key, entry in value.items()], key=repr)
     if isinstance(value, frozenset):
-        return sorted(map(_plain, value), key=repr)
+        return sorted(map(plain, value), key=repr)
     if isinstance(value, list | tuple):
-        return list(map(_plain, value))
+        return list(map(plain, value))
     return str(value) if isinstance(value, Fraction) else value
 
 
@@ -399,8 +399,17 @@ def _from_entry(body: Mapping[str, Any], architecture: Architecture, einsum: Ein
 
 def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None) -> str:
     """What keeps a result that was read back from being the answer; empty if nothing does."""
+    from accelsim.search.strategy import Objective
+
     if found.certificate is None or not found.certificate.proved or options.objective != found.objective:
         return "it proves nothing about what is asked"
+    proof = found.certificate
+    counts = found.seed, found.space_size, proof.nodes, proof.evaluated, proof.table_bytes
+    if not all(isinstance(number, int) for number in counts) or found.method != "exact":
+        return "what it says of the search is not of the right kind"
+    value = Objective.parse(options.objective).value(found.best.energy_pj, found.best.cycles)
+    if not math.isclose(proof.value, value, rel_tol=1e-9):
+        return f"its mapping has the value {value:.6g}, and its proof is of {proof.value:.6g}"
     for result, kept in zip(found.ranked, body["mappings"], strict=True):
         if result.cycles != kept["cycles"] or not math.isclose(result.energy_pj, kept["energy_pj"], rel_tol=_SAME):
             was = f"{kept['energy_pj']:.6g} pJ and {kept['cycles']} cycles"

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from accelsim.architecture import Architecture
-from accelsim.model.encode import encode
+from accelsim.model.encode import Constants, encode
 from accelsim.workload import Einsum, Tensor
 
 _READ, _UPDATE = 0, 2
@@ -63,18 +63,17 @@ def layer_limits(architecture: Architecture, einsum: Einsum) -> Limits:
         action = _UPDATE if tensor.output else _READ
         outer = float(c.energy[0, t, action]) * compulsory[t] / int(c.block[0])
         energy += min(
-            max(asked, outer) if index == 0 else asked + outer for index, asked in _asks(architecture, einsum, tensor)
+            max(asked, outer) if index == 0 else asked + outer for index, asked in _asks(architecture, einsum, t, c)
         )
     return Limits(energy, cycles)
 
 
-def _asks(architecture: Architecture, einsum: Einsum, tensor: Tensor) -> list[tuple[int, float]]:
+def _asks(architecture: Architecture, einsum: Einsum, t: int, c: Constants) -> list[tuple[int, float]]:
     """Levels that the compute units may ask for a tensor, and the least energy [pJ] of all their accesses there.
 
-    They ask the innermost level that keeps the tensor: one that always does, or one further in that may.
+    They ask the innermost level that keeps tensor number `t`: one that always does, or one further in that may.
     """
-    c = encode(architecture, einsum).constants
-    t = einsum.tensors.index(tensor)
+    tensor = einsum.tensors[t]
     action = _UPDATE if tensor.output else _READ
     levels = architecture.levels
     surely = max(i for i, level in enumerate(levels) if i == 0 or tensor.role in level.keep)

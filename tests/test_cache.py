@@ -140,7 +140,8 @@ def test_constraints__are_part_of_the_key_and_hold_for_a_hit(tmp_path, cache, se
     assert bound.best.energy_pj > free.best.energy_pj
 
 
-REWRITTEN = ("its mapping costs", "it proves nothing about what is asked", "IndexError", "KeyError", "ValueError")
+REWRITTEN = ("its mapping costs", "it proves nothing about what is asked", "IndexError", "KeyError", "ValueError",
+             "not of the right kind", "its proof is of 1")  # fmt: skip
 """Harm that comes with a right hash."""
 
 
@@ -162,8 +163,24 @@ def _cheaper(document):
         (lambda document: document["body"]["mappings"].clear(), "IndexError"),
         (lambda document: document["body"].pop("mappings"), "KeyError"),
         (lambda document: document["body"]["mappings"][0].update(levels=[]), "ValueError"),
+        (lambda document: document["body"].update(space_size="many"), "not of the right kind"),
+        (lambda document: document["body"]["certificate"].update(value=1.0, bound=1.0), "its proof is of 1"),
     ],
-    ids=["empty", "short", "binary", "list", "keys", "digit", "cheaper", "bound", "none", "left_out", "levels"],
+    ids=[
+        "empty",
+        "short",
+        "binary",
+        "list",
+        "keys",
+        "digit",
+        "cheaper",
+        "bound",
+        "none",
+        "left_out",
+        "levels",
+        "text",
+        "value",
+    ],
 )
 def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trouble):
     first = map_with_cache(MACHINE, gemm(), MapOptions(), cache)
@@ -237,6 +254,7 @@ def test_network__found_in_the_cache_needs_no_compiler_and_prints_the_same_bytes
 def test_cache_command__shows_and_clears(run, tmp_path):
     run("map", "eyeriss", "conv1d", "--quiet")
     folder = os.environ["ACCELSIM_CACHE"]
+    (Path(folder) / "00" / "in_its_place.json").mkdir(parents=True)  # a folder is no entry
     code, out, _ = run("cache")
     assert (code, out.startswith(f"{folder}: 1 result, ")) == (0, True)
     assert json.loads(run("cache", "--json")[1])["entries"] == 1

@@ -196,7 +196,7 @@ def test_accelergy__says_what_did_not_match(machine):
     [
         ("ERT_summary: {version: 0.4}", "e.yaml:1:1: not an Accelergy ERT; this is a summary; give ERT.yaml"),
         ("a: 1", "not an Accelergy ERT; expected `ERT: {version: …, tables: […]}`"),
-        ("ERT: {tables: {}}", "e.yaml:1:6: expected a list of tables, got a mapping"),
+        ("ERT: {tables: {}}", "e.yaml:1:6: expected a list of tables, got an empty mapping"),
         ("ERT: {tables: [{actions: []}]}", "expected a table with a `name`"),
         ("ERT: {tables: [{name: a}]}", "expected a list of `actions`"),
         ("ERT: {tables: [{name: a, actions: [read]}]}", "expected an action with a `name` and an `energy`"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import functools
+import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,7 +29,7 @@ from accelsim.explore.machines import Design, Machines, design_at, least_words, 
 from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
 from accelsim.explore.store import read_parquet
-from accelsim.explore.tables import DESIGNS, RESULTS, about, read_designs, where
+from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, about, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
 from accelsim.html.explore import sweep_report
 from accelsim.plots import explore as plots
@@ -299,11 +301,21 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run):
     explore(sweep, "out", workers=1)
     before = tables(folder / "out")
     (part,) = (folder / "out" / "parts").iterdir()
-    part.write_bytes(part.read_bytes()[:-100] + b"x" * 100)
+    good = part.read_bytes()
+    other = part.with_name(hashlib.sha256((folder / "out" / DESIGNS).read_bytes()).hexdigest()[:32] + ".parquet")
+    other.write_bytes((folder / "out" / DESIGNS).read_bytes())  # whole, but no part
+    part.write_bytes(good[:-100] + b"x" * 100)
+    (part.parent / "0folder.parquet").mkdir()
     code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
     assert code == 0
-    assert told == f"out/parts/{part.name}: this part is damaged; what it held is done again\n"
+    bad = [
+        f"out/parts/{p.name}: this part is damaged, and is {p.stem}.damaged now; what it held" for p in (part, other)
+    ]
+    blocked = "out/parts/0folder.parquet: this part cannot be read (Is a directory); what it holds"
+    assert sorted(told.splitlines()) == [f"{line} is done again" for line in sorted([*bad, blocked])]
     assert tables(folder / "out") == before
+    assert part.with_suffix(".damaged").read_bytes() == good[:-100] + b"x" * 100
+    (part.parent / "0folder.parquet").rmdir()
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
 
 
@@ -327,6 +339,10 @@ def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
     assert (rest.known_before, rest.done_now) == (5, 13)
 
 
+def pids(pool):
+    return [hand.process.pid for hand in pool._hands]
+
+
 def test_pool__replaces_workers_that_die(folder):
     """One of two processes is killed at its first result, and again later: nothing is lost, the bytes are the same."""
     sweep = sweep_of(GRID)
@@ -337,7 +353,7 @@ def test_pool__replaces_workers_that_die(folder):
         def finished(self, seconds):
             rows = super().finished(seconds)
             if rows and len(killed) < 2 and self.busy:
-                killed.append(self.pids()[0])
+                killed.append(pids(self)[0])
                 os.kill(killed[-1], signal.SIGKILL)
             return rows
 
@@ -347,6 +363,37 @@ def test_pool__replaces_workers_that_die(folder):
     assert len(killed) == 2
     assert explored.done_now == 18
     assert tables(folder / "pool") == tables(folder / "alone")
+
+
+def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch):
+    """Both processes are stopped, and it is said who they are; one goes on, and does what the other one has too."""
+    sweep = sweep_of(GRID)
+    explore(sweep, "alone", workers=1)
+    stopped, told = [], []
+    monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 0.5)
+    monkeypatch.setattr("accelsim.explore.pool.SILENCE", 0.5)
+
+    class Stopping(Pool):
+        def finished(self, seconds):
+            rows = super().finished(seconds)
+            if rows and len(pids(self)) == 2 and not stopped:
+                stopped.extend(pids(self))
+                for pid in stopped:
+                    os.kill(pid, signal.SIGSTOP)
+            return rows
+
+    def tell(line):
+        told.append(line)
+        if stopped and "no result for" in line:
+            os.kill(stopped[1], signal.SIGCONT)
+
+    monkeypatch.setattr("accelsim.explore.run.Pool", Stopping)
+    explored = explore(sweep, "pool", workers=2, on_trouble=tell)
+    assert explored.done_now == 18
+    assert tables(folder / "pool") == tables(folder / "alone")
+    one, other = (f"process {pid} has been at [abc] for . s" for pid in stopped)
+    for said in (f"no result for . s; {one}, {other}; one that hangs .*", f"{one}; another process does .*"):
+        assert any(re.fullmatch(said, line) for line in told), told
 
 
 ORPHAN = """
@@ -486,11 +533,54 @@ def test_where__chooses_rows_by_their_columns(folder):
 
 def test_no_design__is_an_error_with_its_reason(folder, run):
     sweep_of(GRID + "  conditions: [pe > 9]\n")
-    assert run("explore", "s.yaml", "--workers", "1") == (2, "", "s.yaml: no design meets all conditions\n")
-    sweep_of(GRID + "  objectives: [area]\n")
-    code, _, told = run("explore", "s.yaml", "--workers", "1")
-    assert (code, told.splitlines()[0]) == (2, "there is no machine for any design; glb = 16 B, pe = 1:")
-    assert "the architecture tells no area; write `area: …`" in told
+    none = "s.yaml:5:15: conditions: no design that was looked at meets all of them\n"
+    assert run("explore", "s.yaml", "--workers", "1") == (2, "", none)
+    sweep_of(GRID + "  conditions: [pe > 0, 1 / (pe - 1) > 2]\n")
+    zero = "s.yaml:5:24: conditions[1]: divides by zero for glb = 16 B, pe = 1\n"
+    assert run("explore", "s.yaml", "--workers", "1") == (2, "", zero)
+    sweep_of("  parameters: {pe: [4, 1]}\n  conditions: [pe < 2]\n  area: (pe - 2) * 1 mm2\n")
+    told = "there is no machine for any design; pe = 1:\narea: it is not above 0\n"
+    assert run("explore", "s.yaml", "--workers", "1") == (2, "", told)
+
+
+def test_budget__that_no_design_meets_is_told_with_the_least(folder, run):
+    sweep_of("  parameters: {pe: [2, 4]}\n  area: pe * 1 mm2\n  budgets: {area: 1 mm2}\n")
+    code, out, told = run("explore", "s.yaml", "--workers", "1")
+    assert (code, told) == (1, "")
+    assert "no design is within the budget: the smallest area is 2 mm2" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (DESIGNS, b"", "cannot be read: Parquet file size is 0 bytes"),
+        (DESIGNS, b"garbage" * 9, "cannot be read: Parquet magic bytes not found"),
+        (DESIGNS, None, "this is no table of designs; start the sweep again to write it"),
+        (ABOUT, b"{", "cannot be read: Expecting property name"),
+        (ABOUT, b"[1]", "this does not say what a sweep is; start the sweep again to write it"),
+        (ABOUT, b'{"name": 1}', "this does not say what a sweep is; start the sweep again to write it"),
+    ],
+)
+def test_folder__that_is_damaged_is_told_and_mended_by_the_next_run(folder, run, name, content, said):
+    sweep = sweep_of("  parameters: {pe: [2, 4]}\n")
+    explore(sweep, "out", workers=1)
+    file, before = folder / "out" / name, tables(folder / "out")
+    good = file.read_bytes()
+    file.write_bytes((folder / "out" / RESULTS).read_bytes() if content is None else content)
+    code, _, told = run("explore", "out")
+    assert (code, told.startswith(f"out/{name}: {said}")) == (2, True), told
+    assert explore(sweep, "out", workers=1).done_now == 0
+    assert (file.read_bytes(), tables(folder / "out")) == (good, before)
+
+
+def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run):
+    explore(sweep_of(GRID), "out", workers=1)
+    assert run("explore", "out")[2] == ""
+    (part,) = (folder / "out" / "parts").iterdir()
+    os.utime(part, (time.time() + 60,) * 2)
+    assert run("explore", "out")[2] == (
+        "out/designs.parquet: 1 part of finished work came later; start the sweep again to add what they hold\n"
+    )
 
 
 def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):

@@ -123,6 +123,41 @@ def test_check__reports_every_mistake_of_a_sweep(tmp_path):
     ]  # fmt: skip
 
 
+def test_check__reports_what_is_empty_of_another_kind_or_not_told(tmp_path):
+    (tmp_path / "a.yaml").write_text(
+        "params: {pe: 2}\narchitecture: {name: a, levels: [{name: DRAM, class: DRAM, word: 16 bit, "
+        "energy: {read: 1 pJ, write: 1 pJ}, fanout: {x: $pe}}], "
+        "compute: {name: MAC, class: intmac, energy: {compute: 1 pJ}}}\n"
+    )
+    file = tmp_path / "s.yaml"
+
+    def told(text):
+        file.write_text(text)
+        return [str(problem).replace(f"{tmp_path}/", "") for problem in check_files([file])]
+
+    start = "sweep:\n  architecture: a.yaml\n  parameters: {pe: [2, 4]}\n"
+    assert told(start + "  workloads: [{workload: conv1d, layers: [], set: {z: 1, W: [1]}}]\n") == [
+        "s.yaml:4:42: workloads[0].layers: expected names of layers, got an empty list; leave `layers` out, and all "
+        "count",
+        "s.yaml:4:55: workloads[0].set.z: no parameter of conv1d is named so; the files have no `params`",
+        "s.yaml:4:61: workloads[0].set.W: expected one value, got a list",
+        "s.yaml:4:61: workloads[0].set.W: no parameter of conv1d is named so; the files have no `params`",
+    ]
+    rest = "  workloads: [conv1d]\n"
+    assert told(start + rest + "  objectives: [time, area]\n  budgets: {power: 1 W}\n") == [
+        "s.yaml:5:15: objectives: the architecture tells no area; write `area: …`, a formula of the parameters",
+        "s.yaml:5:15: objectives: the architecture tells no clock, and time needs one; write its `clock` there",
+        "s.yaml:6:20: budgets.power: the architecture tells no clock, and power needs one; write its `clock` there",
+    ]
+    assert told(start.replace("a.yaml", "s.yaml") + rest) == [
+        "s.yaml:1:1: this file holds: sweep; expected: architecture"
+    ]
+    assert told(start.replace("[2, 4]", "[2, [3]]") + rest) == [
+        "s.yaml:3:24: parameters.pe[1]: does not suit a.yaml:2:121: levels[0].fanout.x: expected a whole number, "
+        "got a list"
+    ]
+
+
 def test_check__reports_names_values_and_conditions_at_their_places(tmp_path):
     file = written(tmp_path, "  parameters:\n    pe.x: [4]\n    pex.y: [1]\n")
     assert [str(p)[len(str(file)) :] for p in check_files([file])] == [

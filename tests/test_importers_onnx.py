@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import pytest
@@ -54,6 +55,18 @@ def test_networks__have_the_layers_of_those_that_ship(load, name, make, adds):
         ("BatchNormalization", "folded"),
         ("Relu", "folded"),
     }
+
+
+def test_weights__inside_the_model_change_nothing(load):
+    model = bert_block()
+    beside = load(model, batch=1, seq=8)
+    for tensor in model.graph.initializer:
+        if tensor.external_data:
+            del tensor.external_data[:]
+            tensor.data_location = 0
+            tensor.raw_data = bytes(4 * math.prod(tensor.dims))
+    inside = load(model, batch=1, seq=8)
+    assert (inside.layers, inside.edges) == (beside.layers, beside.edges)
 
 
 def test_bert__is_a_layer_of_the_one_that_ships(load):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +15,7 @@ from accelsim.errors import AccelsimError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelsim.explore.run import Explored
+    from accelsim.explore.record import Explored
 
 Rows = list[dict[str, Any]]
 
@@ -24,7 +23,7 @@ Rows = list[dict[str, Any]]
 def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.explore.store import refuse_without_pyarrow
-    from accelsim.explore.tables import ABOUT, read_designs, where
+    from accelsim.explore.tables import read_about, read_designs, stale, where
 
     refuse_without_pyarrow()
     if arguments.html and find_spec("plotly") is None:
@@ -38,14 +37,12 @@ def explore_command(arguments: argparse.Namespace) -> int:
     if given.is_dir():
         _refuse_options(arguments)
         folder = given
+        sys.stderr.write(stale(folder))
     else:
         explored = _run(arguments)
         folder = explored.store.folder
     rows = read_designs(folder)
-    try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AccelsimError(f"{folder / ABOUT}: cannot be read: {error}; start the sweep again to write it") from None
+    about = read_about(folder)
     shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
     shown = [row for row in shown if row["front"]] if arguments.front else shown
     _draw(arguments, shown, about)
@@ -68,7 +65,6 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
 def _run(arguments: argparse.Namespace) -> Explored:
     from accelsim.explore import load_sweep
     from accelsim.explore.run import explore
-    from accelsim.explore.store import Store, unread
     from accelsim.explore.tables import where
     from accelsim.folder import refuse_directory
     from accelsim.report.explore import sweep_progress
@@ -80,8 +76,6 @@ def _run(arguments: argparse.Namespace) -> Explored:
         where([], arguments.where, {each.name: each.values for each in sweep.parameters})
     folder = Path(arguments.output or f"{sweep.name}_results")
     refuse_directory(folder)
-    damaged = Store(folder).damaged
-    sys.stderr.write(unread(damaged))
     console = make_console(stderr=True)
     console.quiet = arguments.quiet
     with sweep_progress(console, sweep) as on_state:
@@ -92,7 +86,12 @@ def _run(arguments: argparse.Namespace) -> Explored:
             scheduler=arguments.scheduler,
             on_state=on_state,
             on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
+            on_trouble=_complain,
         )
+
+
+def _complain(line: str) -> None:
+    sys.stderr.write(line + "\n")
 
 
 def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> None:

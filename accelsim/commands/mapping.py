@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from accelsim.cache import MapOptions, ResultCache
+    from accelsim.limits import Limits
     from accelsim.report import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
@@ -149,7 +150,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     names = inputs.workload.name, inputs.architecture.name
     layers_found = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
     totals = network_totals(outcomes, yields)
-    document = network_json(names, layers_found, totals, layer_rows(outcomes), provenance, machine)
+    asked = arguments.output or arguments.json
+    document = network_json(names, layers_found, totals, layer_rows(outcomes), provenance, machine) if asked else {}
     if arguments.output:
         write_directory(arguments.output, {"result.json": to_json(document).encode()})
 
@@ -180,22 +182,24 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
     from accelsim.report.network import LayerOutcome
 
     machine, layers = inputs.architecture, inputs.workload.layers
-    known: dict[str, tuple[Einsum, SearchResult]] = {}
+    known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}
     cache = open_cache(arguments)
     for number, einsum in enumerate(layers, 1):
         key = content_key(machine, einsum, options, read_layer_constraints(inputs, einsum))
         try:
             if key in known:
-                search = carry_over(known[key][1], machine, known[key][0], einsum)
+                first, found, limits = known[key]
+                search = carry_over(found, machine, first, einsum)
             else:
                 search = _search(inputs, einsum, arguments, options, cache, f"{einsum.name} ({number}/{len(layers)})")
-                known[key] = einsum, search
+                limits = layer_limits(machine, einsum)
+                known[key] = einsum, search, limits
         except NoValidMapping as error:
             yield LayerOutcome(einsum, None, str(error))
             continue
         except KeyboardInterrupt:
             return
-        yield LayerOutcome(einsum, search, limits=layer_limits(machine, einsum))
+        yield LayerOutcome(einsum, search, limits=limits)
         if search.stop == "interrupted":
             return
 

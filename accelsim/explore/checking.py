@@ -8,14 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from accelsim import library
-from accelsim.architecture import read_architecture
+from accelsim.architecture import Architecture, read_architecture
 from accelsim.constraints import Constraints, read_constraints
 from accelsim.errors import AccelsimError, SpecError
-from accelsim.explore.sweep import File, Network, Parameter, read_number
+from accelsim.explore.reading import read_number, read_texts
+from accelsim.explore.sweep import File, Network, Parameter
 from accelsim.importers import MODELS
 from accelsim.spec import fields
 from accelsim.spec.fields import Fields, Keys
-from accelsim.spec.params import check_overrides, parameter_names, parameter_values
+from accelsim.spec.params import parameter_names, parameter_values, unknown_overrides
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss, quoted
 from accelsim.workload import Einsum, Workload, load_workload
@@ -31,6 +32,15 @@ def find_file(given: str, kind: str, node: Node | None, beside: Path, problems: 
             problems.add(node, str(error))
         return None
     return File(given, found)
+
+
+def find_architecture(given: str, node: Node | None, beside: Path, problems: Problems) -> File | None:
+    """Find the architecture file; None if there is none of that name, or it is a file of another kind."""
+    file, tried = find_file(given, "arch", node, beside, problems), Problems()
+    if file is None or fields.open_document(file.path, "architecture", {}, tried) is not None:
+        return file
+    problems.found.extend(tried.found)
+    return None
 
 
 def parameters_of(architecture: File) -> frozenset[str]:
@@ -77,18 +87,28 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
     if isinstance(item, ScalarNode):
         name, overrides, weight, wanted = item.text, dict[str, str](), 1.0, list[str]()
         entry: Node = item
+        setting: Node | None = None
     else:
         given = Fields(item, problems, keys)
         name = given.value("workload", "")
         entry = given.get("workload") or item
-        overrides = _overrides(given.get("set"), problems)
+        setting = given.get("set")
+        overrides = read_texts(setting, problems)
         weight = read_number(given.get("weight"), problems) or 1.0
         wanted = given.value("layers", list[str]())
+        chosen = given.get("layers")
+        if isinstance(chosen, ListNode) and not chosen.items:
+            problems.add(chosen, "expected names of layers, got an empty list", "leave `layers` out, and all count")
     file = find_file(name, "workloads", entry, beside, problems) if name else None
     if file is None:
         return None
+    before = len(problems)
+    for parameter, value in setting.entries.items() if isinstance(setting, MapNode) else ():
+        for told in unknown_overrides({parameter: ""}, [file.path]):
+            problems.add(value, f"no parameter of {name} is named so", told.hint)
+    if len(problems) > before:
+        return None
     try:
-        check_overrides(overrides, [file.path])
         workload = load_workload(file.path, overrides)
     except SpecError as error:
         problems.found.extend(error.problems)
@@ -123,15 +143,6 @@ def refuse_no_yield(per: str, networks: Sequence[Network], node: Node, problems:
             problems.add(node, f"a run of {network.name} yields {found}", f"write `yields: {{{per}: …}}` there")
 
 
-def _overrides(node: Node | None, problems: Problems) -> dict[str, str]:
-    if node is None or isinstance(node, BadNode):
-        return {}
-    if not isinstance(node, MapNode):
-        problems.add(node, f"expected parameters with a value each, got {describe(node)}")
-        return {}
-    return {name: entry.text for name, entry in node.entries.items() if isinstance(entry, ScalarNode)}
-
-
 def read_sweep_constraints(file: File, problems: Problems) -> Constraints | None:
     """Read constraints; whether they suit each machine is seen when it is mapped."""
     document = fields.open_document(file.path, "constraints", {}, problems)
@@ -145,29 +156,51 @@ def check_values(
     parameters: Iterable[Parameter],
     fixed: dict[str, str],
     problems: Problems,
-) -> None:
-    """Report each value that a file cannot read in its place, with all others as there."""
-    problems.found.extend(_reading(architecture, fixed).found)
+) -> list[Architecture]:
+    """Report each value that a file cannot read in its place, with all others as there.
+
+    Returns
+    -------
+    list of Architecture
+        Those that could be read.
+    """
+    read: list[Architecture] = []
+
+    def reading(name: str, value: str) -> Problems:
+        return _reading(architecture, {**fixed, name: value}, read)
+
+    problems.found.extend(_reading(architecture, fixed, read).found)
     if problems.found or not isinstance(node, MapNode):
-        return
+        return read
     own = parameters_of(architecture)
     for parameter in parameters:
-        if parameter.name in own:
-            readers: list[Callable[[str, str], Problems]] = [lambda name, v: _reading(architecture, {**fixed, name: v})]
-        else:
-            readers = []
+        readers: list[Callable[[str, str], Problems]] = [reading] if parameter.name in own else []
         readers += [partial(_reading_network, each) for each in networks if parameter.name in each.parameters]
         entry = node.entries[parameter.name]
         values = (
             parameter.values if isinstance(entry, ListNode) else parameter.values[:: max(1, len(parameter.values) - 1)]
         )
-        for (number, value), reading in itertools.product(enumerate(values), readers):
-            tried = reading(parameter.name, value)
+        for (number, value), reader in itertools.product(enumerate(values), readers):
+            tried = reader(parameter.name, value)
             told = [p for p in tried.found if p.what.endswith(f"(${parameter.name} from --set)")]
             if told:
                 at = entry.items[number] if isinstance(entry, ListNode) else entry
                 what = told[0].what.removesuffix(f" (${parameter.name} from --set)")
                 problems.add(at, f"does not suit {told[0].mark}: {what}", told[0].hint)
+    return read
+
+
+def refuse_untold(
+    machines: Sequence[Architecture], asked: Mapping[str, Node], has_area: bool, problems: Problems
+) -> None:
+    """Report objectives and budgets that no machine that was read tells: an area, or a time without a clock."""
+    no_area = not has_area and all(machine.area_um2 is None for machine in machines)
+    no_clock = all(machine.clock_hz is None for machine in machines)
+    for name, node in asked.items():
+        if name == "area" and no_area:
+            problems.add(node, "the architecture tells no area", "write `area: …`, a formula of the parameters")
+        if name in ("time", "power") and no_clock:
+            problems.add(node, f"the architecture tells no clock, and {name} needs one", "write its `clock` there")
 
 
 def _reading_network(network: Network, name: str, value: str) -> Problems:
@@ -180,10 +213,10 @@ def _reading_network(network: Network, name: str, value: str) -> Problems:
     return tried
 
 
-def _reading(architecture: File, overrides: dict[str, str]) -> Problems:
-    """Mistakes in an architecture with some parameters."""
+def _reading(architecture: File, overrides: dict[str, str], found: list[Architecture]) -> Problems:
+    """Mistakes in an architecture with some parameters; where there are none, the machine is added to those found."""
     tried = Problems()
     document = fields.open_document(architecture.path, "architecture", overrides, tried)
-    if document:
-        read_architecture(document.body, architecture.path, tried)
+    machine = read_architecture(document.body, architecture.path, tried) if document else None
+    found += [machine] if machine is not None and not tried.found else []
     return tried

@@ -13,7 +13,7 @@ from queue import Empty, Queue
 from typing import Any, cast
 
 from accelsim.errors import AccelsimError
-from accelsim.explore.pool import TRIES
+from accelsim.explore.pool import PATIENCE, SLOW, TRIES
 from accelsim.explore.work import Item, Plan, Row, work
 
 NO_DASK = "dask.distributed is not installed, and --scheduler needs it; `pip install 'accelsim[cluster]'`"
@@ -21,9 +21,6 @@ SIZE = 4
 """Pieces of work of a job: enough that a scheduler, which takes about a millisecond for each, is not what is slow."""
 AHEAD = 3
 """Jobs handed out for each thread of the cluster."""
-PATIENCE = 30.0
-"""Seconds after which a job may be a straggler, if that is also `SLOW` times what jobs take on average."""
-SLOW = 3.0
 _TIMEOUT = "10s"
 _plans: dict[str, Plan] = {}
 

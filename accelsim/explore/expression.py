@@ -43,7 +43,6 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
 }  # fmt: skip
 _DEEPEST = 40
-_WORDS = ("and", "or", "not", "true", "false")
 
 
 class ExpressionError(AccelsimError):
@@ -52,6 +51,17 @@ class ExpressionError(AccelsimError):
     def __init__(self, what: str, at: int = 0, hint: str = "") -> None:
         self.what, self.at, self.hint = what, at, hint
         super().__init__(f"{what}; {hint}" if hint else what)
+
+
+def named(kind: str) -> str:
+    """Kind of a value with its article.
+
+    Examples
+    --------
+    >>> named("area"), named("rate per s")
+    ('an area', 'a rate per s')
+    """
+    return f"{'an' if kind[0] in 'ae' else 'a'} {kind}"
 
 
 def quantity(text: str) -> tuple[Value, str]:
@@ -124,7 +134,8 @@ def condition(text: str, kinds: Mapping[str, str]) -> Expression:
     """Read an expression that is true or false; as `parse` otherwise."""
     found = parse(text, kinds)
     if found.kind != TRUTH:
-        raise ExpressionError(f"{quoted(text)} is a {found.kind}, not a condition", 0, "compare it, such as a <= 4")
+        what = f"{quoted(text)} is {named(found.kind)}, not a condition"
+        raise ExpressionError(what, 0, "compare it, such as a <= 4")
     return found
 
 
@@ -211,7 +222,7 @@ class _Reader:
             return
         numbers = {NUMBER, *(kind for kind, _ in _UNITS.values())}
         hint = "write a number with its unit" if {left, right} <= numbers and NUMBER in (left, right) else ""
-        raise self.wrong(f"{quoted(self.text)} {what} a {left} with a {right}", hint, 1)
+        raise self.wrong(f"{quoted(self.text)} {what} {named(left)} with {named(right)}", hint, 1)
 
     def _sum(self, depth: int) -> tuple[tuple[Any, ...], str]:
         tree, kind = self._product(depth)

@@ -10,12 +10,12 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from dataclasses import fields as fields_of
 from fractions import Fraction
 
 from accelsim import __version__
 from accelsim.architecture import Architecture, read_architecture
-from accelsim.errors import AccelsimError, SpecError
+from accelsim.cache import content_hash, einsum_content, hash_of_code, machine_content, plain
+from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.explore import expression
 from accelsim.explore.checking import parameters_of
 from accelsim.explore.expression import ExpressionError, Value
@@ -79,10 +79,15 @@ class Machines:
     def wanted(self, design: Design) -> bool:
         """Whether a design meets the conditions."""
         values = self.values(design)
-        try:
-            return all(each.holds(values) for each in self.sweep.conditions)
-        except ExpressionError as error:
-            raise AccelsimError(f"{self.sweep.file.given}: a condition {error} for {self.said(design)}") from None
+        for at, each in enumerate(self.sweep.conditions):
+            try:
+                if not each.holds(values):
+                    return False
+            except ExpressionError as error:
+                place = f"conditions[{at}]"
+                what = f"{place}: {error} for {self.said(design)}"
+                raise SpecError([Problem(self.sweep.places[place], what)]) from None
+        return True
 
     def said(self, design: Design) -> str:
         """Parameters of a design in words."""
@@ -132,42 +137,20 @@ def unlimited(architecture: Architecture) -> Architecture:
     return replace(architecture, levels=tuple(free))
 
 
-_APART = ("name", "technology", "clock_hz", "areas", "energy_notes", "energy")
-"""What of an architecture neither model nor mapper looks at, and the energies, which count without their sources."""
-
-
 def _mark(architecture: Architecture) -> str:
     """Hash of all that model and mapper look at."""
-    names = (each.name for each in fields_of(architecture) if each.name not in _APART)
-    parts = [(name, _plain(getattr(architecture, name))) for name in names]
-    energies = sorted((key, entry.energy_pj) for key, entry in architecture.energy.entries.items())
-    return hashlib.sha256(repr((parts, energies)).encode()).hexdigest()
+    return content_hash(machine_content(architecture))
 
 
 def layer_mark(einsum: Einsum) -> str:
-    """Hash of a layer without its name and its repeats."""
-    shape = (list(einsum.dims.items()), [_plain(tensor) for tensor in einsum.tensors], _plain(einsum.unpadded))
-    return hashlib.sha256(repr(shape).encode()).hexdigest()
+    """Hash of a layer without its name and its repeats; dimensions and tensors count with theirs."""
+    return content_hash([einsum_content(einsum), list(einsum.dims), [tensor.name for tensor in einsum.tensors]])
 
 
 def mapper_mark(mapper: Mapper) -> str:
-    """Hash of what is asked of the mapper, and of the version that answers."""
-    asked = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, _plain(mapper.constraints))
-    return hashlib.sha256(repr((__version__, asked)).encode()).hexdigest()
-
-
-def _plain(value: object) -> object:
-    """Value whose text does not depend on the order of a set."""
-    if isinstance(value, frozenset):
-        return sorted(map(repr, value))
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    names = getattr(value, "__dataclass_fields__", None)
-    if names is not None:
-        return [(name, _plain(getattr(value, name))) for name in names]
-    if isinstance(value, Mapping):
-        return sorted((repr(key), repr(_plain(each))) for key, each in value.items())
-    return repr(value)
+    """Hash of what is asked of the mapper, and of the version and the code that answer."""
+    asked = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, mapper.constraints)
+    return content_hash([__version__, hash_of_code(), plain(asked)])
 
 
 def work_key(what: str, mark: str, layer: str, mapper: str) -> str:

@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -19,6 +20,11 @@ from accelsim.explore.work import Item, Plan, Row, work
 
 TRIES = 3
 """How often a job may take its worker down with it."""
+PATIENCE = 30.0
+"""Seconds after which a job may be a straggler, if that is also `SLOW` times what jobs take on average."""
+SLOW = 3.0
+SILENCE = 300.0
+"""Seconds without any result after which it is said who is at work."""
 
 
 class Workers(Protocol):
@@ -70,17 +76,31 @@ class Alone:
         """Nothing is running."""
 
 
+@dataclass(slots=True, eq=False)
+class _Job:
+    """A job, how many processes it took down, when it was handed out last, and whether it was to two processes."""
+
+    items: Sequence[Item]
+    died: int = 0
+    since: float = 0.0
+    copied: bool = False
+    done: bool = False
+
+
 @dataclass(slots=True)
 class _Hand:
     """One process, how to talk to it, and what it does."""
 
     process: BaseProcess
     pipe: Connection
-    job: tuple[int, Sequence[Item]] | None = None
+    job: _Job | None = None
 
 
 class Pool:
     """A pool of processes; one that dies is replaced, and its job done again by another.
+
+    One that hangs, as it does when it is stopped, holds nothing up: where another process is idle, a job that takes
+    much longer than any other is given to that one too, and whoever is slower is ended.
 
     Parameters
     ----------
@@ -88,15 +108,19 @@ class Pool:
         Sent to each process once.
     many : int
         Processes.
+    tell : callable, optional
+        Takes one line about a process that may hang.
     """
 
-    def __init__(self, plan: Plan, many: int) -> None:
+    def __init__(self, plan: Plan, many: int, tell: Callable[[str], None] = lambda _: None) -> None:
         self.plan, self.size = plan, 1
         self.room = 3 * many
         self._context = multiprocessing.get_context("spawn")
-        self._jobs: deque[tuple[int, Sequence[Item]]] = deque()
-        self._many = many
+        self._jobs: deque[_Job] = deque()
+        self._many, self._tell = many, tell
         self._hands: list[_Hand] = []
+        self._ended, self._taken = 0, 0.0
+        self._heard = time.monotonic()
 
     @property
     def busy(self) -> int:
@@ -112,7 +136,7 @@ class Pool:
 
     def submit(self, items: Sequence[Item]) -> None:
         """Hand a job over."""
-        self._jobs.append((0, items))
+        self._jobs.append(_Job(items))
         self._assign()
 
     def _assign(self) -> None:
@@ -121,8 +145,9 @@ class Pool:
         for hand in self._hands:
             if hand.job is None and self._jobs:
                 hand.job = self._jobs.popleft()
+                hand.job.since = time.monotonic()
                 with suppress(OSError):  # a dead process is noticed when its results are awaited
-                    hand.pipe.send(hand.job[1])
+                    hand.pipe.send(hand.job.items)
 
     def finished(self, seconds: float) -> list[Row]:
         """Results of jobs that ended, after some seconds at most."""
@@ -136,42 +161,76 @@ class Pool:
             except (EOFError, OSError):
                 self._replace(number)
                 continue
-            hand.job = None
+            self._end(hand)
             if isinstance(answer, BaseException):
                 raise answer
             rows += answer
+        for hand in [hand for hand in self._hands if hand.job is not None and hand.job.done]:
+            self._dismiss(hand)  # it does what another process has done
+        if not ready:
+            self._look_after_stragglers()
         self._assign()
         return rows
+
+    def _end(self, hand: _Hand) -> None:
+        """Take note of a job that a process has done."""
+        self._heard = time.monotonic()
+        if hand.job is not None:
+            self._ended, self._taken = self._ended + 1, self._taken + self._heard - hand.job.since
+            hand.job.done = True
+        hand.job = None
+
+    def _dismiss(self, hand: _Hand) -> None:
+        """End a process, also one that is stopped."""
+        hand.process.kill()
+        hand.process.join()
+        hand.pipe.close()
+        self._hands.remove(hand)
+
+    def _look_after_stragglers(self) -> None:
+        """Give a job that takes too long to an idle process too; say who is at work where nothing is heard for long."""
+        now, limit = time.monotonic(), max(PATIENCE, SLOW * self._taken / max(1, self._ended))
+        at_work = [(hand, hand.job) for hand in self._hands if hand.job is not None]
+        for hand, job in at_work:
+            if not self._jobs and len(at_work) < self._many and now - job.since > limit and not job.copied:
+                self._tell(f"{self._said(hand, job)}; another process does that too")
+                job.copied = True
+                self._jobs.append(job)
+                return
+        if at_work and now - self._heard > SILENCE:
+            those = ", ".join(self._said(hand, job) for hand, job in at_work)
+            hint = "one that hangs may be killed: its work is done again"
+            self._tell(f"no result for {now - self._heard:.0f} s; {those}; {hint}")
+            self._heard = now
+
+    def _said(self, hand: _Hand, job: _Job) -> str:
+        """What a process does, in words."""
+        layer, spent = self.plan.einsums[job.items[0].layer].name, time.monotonic() - job.since
+        return f"process {hand.process.pid} has been at {layer} for {spent:.0f} s"
 
     def _replace(self, number: int) -> None:
         """Hire another process for one that died, and hand its job out once more."""
         hand = self._hands[number]
         hand.process.join(1.0)
         hand.pipe.close()
-        if hand.job is not None:
-            tries, items = hand.job
-            if tries + 1 >= TRIES:
+        job = hand.job
+        if job is not None:
+            job.died += 1
+            if job.died >= TRIES:
                 raise AccelsimError(
                     f"a worker process died {TRIES} times (exit code {hand.process.exitcode}) over the same work; is "
                     "there enough memory? fewer --workers need less"
                 )
-            self._jobs.appendleft((tries + 1, items))
+            if not any(other.job is job for other in self._hands if other is not hand):
+                self._jobs.appendleft(job)
         self._hands[number] = self._hire()
-
-    def pids(self) -> list[int]:
-        """Process numbers of the workers."""
-        return [hand.process.pid or 0 for hand in self._hands]
 
     def close(self) -> None:
         """Stop all processes at once."""
         for hand in self._hands:
-            hand.process.terminate()
-        for hand in self._hands:
-            hand.process.join(2.0)
-            if hand.process.is_alive():
-                hand.process.kill()
-                hand.process.join()
-            hand.pipe.close()
+            hand.process.kill()
+        for hand in list(self._hands):
+            self._dismiss(hand)
 
 
 def _serve(pipe: Connection, plan: Plan) -> None:

@@ -58,7 +58,9 @@ def _range(given: Fields) -> list[str]:
         return []
     (low, kind, unit), (high, high_kind, _), (width, width_kind, _) = ends[0], ends[1], move
     if by[0] == "step" and width_kind != kind:
-        problems.add(given.entries["step"], f"is a {width_kind}, and 'from' is a {kind}")
+        problems.add(
+            given.entries["step"], f"is {expression.named(width_kind)}, and 'from' is {expression.named(kind)}"
+        )
     if by[0] == "factor" and (width_kind != expression.NUMBER or width <= 1):
         problems.add(given.entries["factor"], "is no number above 1")
     if by[0] == "step" and width <= 0:
@@ -66,7 +68,7 @@ def _range(given: Fields) -> list[str]:
     if by[0] == "factor" and low <= 0:
         problems.add(given.entries["from"], "is not above 0, and a factor leads nowhere")
     if kind != high_kind:
-        problems.add(given.entries["to"], f"is a {high_kind}, and 'from' is a {kind}")
+        problems.add(given.entries["to"], f"is {expression.named(high_kind)}, and 'from' is {expression.named(kind)}")
     elif high < low:
         problems.add(given.entries["to"], "is less than 'from'")
     if len(problems) > before:

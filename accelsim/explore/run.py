@@ -8,10 +8,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from os import PathLike
 
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.explore import judging
 from accelsim.explore.judging import Point, Totals
 from accelsim.explore.machines import (
@@ -26,6 +25,7 @@ from accelsim.explore.machines import (
 )
 from accelsim.explore.networks import Load, Loads
 from accelsim.explore.pool import Alone, Pool, Workers
+from accelsim.explore.record import Explored, Record, State
 from accelsim.explore.store import Store
 from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
 from accelsim.explore.sweep import Sweep
@@ -34,80 +34,6 @@ from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Ro
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
 _POLL_SECONDS = 0.2
-
-
-@dataclass(slots=True)
-class Record:
-    """A design and how far it is.
-
-    Attributes
-    ----------
-    status : str
-        `running`, `mapped`, `pruned` (proved to be beaten), `over_area`, `over_power`, `no_valid_mapping`, `refused`
-        (counts beyond 64 bits, or the like) or `invalid` (there is no such machine).
-    machine, load : Machine, Load
-        What is built, and what it has to run; None where there is none.
-    keys : list of str
-        Work of each different layer whose row holds its cost.
-    searches : list of str
-        Work of each different layer whose row holds its mapping and certificate; often the same.
-    bounds : list of Bound
-        What no mapping of each layer falls below, as far as it was looked at.
-    """
-
-    design: Design
-    wave: int
-    status: str = "running"
-    reason: str = ""
-    machine: Machine | None = None
-    load: Load | None = None
-    area_um2: float | None = None
-    keys: list[str] = field(default_factory=list)
-    searches: list[str] = field(default_factory=list)
-    bounds: list[Bound] = field(default_factory=list)
-    totals: Totals | None = None
-    pending: set[str] = field(default_factory=set)
-    stage: str = ""
-
-    @property
-    def needs(self) -> tuple[Machine, Load]:
-        """Machine and load of a design that is running."""
-        assert self.machine is not None
-        assert self.load is not None
-        return self.machine, self.load
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far a sweep is; `total` designs are there at most; `fresh` is the work of this run."""
-
-    done: int
-    total: int
-    pruned: int
-    front: int
-    best: Point | None
-    seconds: float
-    fresh: int
-
-
-@dataclass(slots=True)
-class Explored:
-    """What a run of a sweep leaves: each design that is finished, by its number, and why it ended."""
-
-    sweep: Sweep
-    store: Store
-    records: list[Record]
-    stop: str
-    seconds: float
-    overhead_seconds: float
-    done_now: int
-    known_before: int
-
-    @property
-    def points(self) -> dict[int, Point]:
-        """Objectives of the designs that are mapped and within the budgets, by number."""
-        found = (r for r in self.records if r.status == "mapped" and r.totals is not None)
-        return {r.design.number: judging.point(self.sweep, r.totals) for r in found if r.totals is not None}
 
 
 OnState = Callable[[State], None]
@@ -121,6 +47,7 @@ def explore(
     scheduler: str | None = None,
     on_state: OnState | None = None,
     on_cluster: Callable[[str], None] | None = None,
+    on_trouble: Callable[[str], None] = lambda _: None,
 ) -> Explored:
     """Look at the designs of a sweep and keep the results in a folder; what is there already is not done again.
 
@@ -137,6 +64,8 @@ def explore(
         Called a few times a second.
     on_cluster : callable, optional
         Called with the address of the cluster's dashboard.
+    on_trouble : callable, optional
+        Takes one line about finished work that cannot be read, and is done again, or a process that may hang.
 
     Returns
     -------
@@ -152,11 +81,12 @@ def explore(
     from accelsim.explore.tables import write_tables
 
     store = Store(folder)
-    store.drop_damaged()
+    for trouble in store.troubles:
+        on_trouble(trouble)
     run = _Run(sweep, store, on_state)
     stop = "finished"
     try:
-        hands = _hire(run.plan, workers, scheduler, on_cluster)
+        hands = _hire(run.plan, workers, scheduler, on_cluster, on_trouble)
         try:
             run.go(hands)
         finally:
@@ -173,16 +103,22 @@ def explore(
     return explored
 
 
-def _hire(plan: Plan, workers: int | None, scheduler: str | None, tell: Callable[[str], None] | None) -> Workers:
+def _hire(
+    plan: Plan,
+    workers: int | None,
+    scheduler: str | None,
+    on_cluster: Callable[[str], None] | None,
+    on_trouble: Callable[[str], None],
+) -> Workers:
     if scheduler is not None:
         from accelsim.explore.cluster import Cluster
 
         cluster = Cluster(plan, scheduler)
-        if tell is not None:
-            tell(cluster.dashboard)
+        if on_cluster is not None:
+            on_cluster(cluster.dashboard)
         return cluster
     many = workers or os.cpu_count() or 1
-    return Alone(plan) if many == 1 else Pool(plan, many)
+    return Alone(plan) if many == 1 else Pool(plan, many, on_trouble)
 
 
 class _Run:
@@ -203,7 +139,6 @@ class _Run:
         self.told = 0
         self.fronts: list[list[Point]] = [[]]
         self.queue: deque[Item] = deque()
-        self.asked_for: set[str] = set()
         self.awaited: dict[str, list[Record]] = {}
         self.done = self.pruned = self.fresh = 0
         self.known = len(store.rows)
@@ -216,8 +151,6 @@ class _Run:
         if sweep.strategy == "optuna":
             return Optuna(sweep, wanted)
         designs = (random_designs if sweep.strategy == "random" else grid_designs)(sweep, wanted)
-        if not designs:
-            raise AccelsimError(f"{sweep.file.given}: no design meets all conditions")
         if sweep.prune:
             designs = self._promising_first(designs)
         return Listed(designs, sweep.wave, 2 if sweep.prune else None)
@@ -261,7 +194,10 @@ class _Run:
                 self.flushed = time.monotonic()
             self._tell(strategy.total)
         self.overhead += time.process_time() - began
-        if self.records and all(record.status == "invalid" for record in self.records):
+        if not self.records:
+            what = "conditions: no design that was looked at meets all of them"
+            raise SpecError([Problem(self.sweep.places["conditions"], what)])
+        if all(record.status == "invalid" for record in self.records):
             first = min(self.records, key=lambda record: record.design.number)
             raise AccelsimError(
                 f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
@@ -337,10 +273,10 @@ class _Run:
             if item.key in self.store.rows:
                 continue
             record.pending.add(item.key)
-            self.awaited.setdefault(item.key, []).append(record)
-            if item.key not in self.asked_for:
-                self.asked_for.add(item.key)
+            if item.key not in self.awaited:
+                self.awaited[item.key] = []
                 self.queue.append(item)
+            self.awaited[item.key].append(record)
 
     def _advance(self, record: Record) -> None:
         """Go on with a design whose work is finished, until more is needed."""

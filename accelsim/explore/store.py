@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
     except FileNotFoundError:
         raise AccelsimError(f"{path}: no such file; run the sweep first") from None
     except (pa.ArrowException, OSError) as error:
-        raise AccelsimError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from None
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise AccelsimError(f"{path}: cannot be read: {why}") from None
     rows: list[Row] = table.to_pylist()
     return rows
 
@@ -93,7 +95,7 @@ class Store:
     ----------
     rows : dict of str to dict
         Finished work by its key.
-    damaged : list of str
+    troubles : list of str
         Parts that could not be read; what was in them is done again.
     """
 
@@ -103,20 +105,28 @@ class Store:
 
         self.folder = Path(folder)
         self.rows: dict[str, Row] = {}
-        self.damaged: list[str] = []
+        self.troubles: list[str] = []
         self._new: list[Row] = []
         for path in sorted((self.folder / PARTS).glob("*.parquet")):
             self._load(path)
 
     def _load(self, path: Path) -> None:
+        """Take what a part holds; one that cannot be read stays where it is, a damaged one is put aside."""
         try:
             data = path.read_bytes()
-            whole = hashlib.sha256(data).hexdigest()[:32] == path.stem
-            rows = read_parquet(path, data) if whole else None
-        except (AccelsimError, OSError):
-            rows = None
-        if rows is None:
-            self.damaged.append(str(path))
+        except OSError as error:
+            self.troubles.append(f"{path}: this part cannot be read ({error.strerror}); what it holds is done again")
+            return
+        whole = hashlib.sha256(data).hexdigest()[:32] == path.stem
+        try:
+            rows = read_parquet(path, data) if whole else []
+        except AccelsimError:
+            rows = []
+        if not rows or any(name not in rows[0] for name in COLUMNS):
+            aside = path.with_suffix(".damaged")
+            with suppress(FileNotFoundError):  # another run in this folder was faster
+                path.replace(aside)
+            self.troubles.append(f"{path}: this part is damaged, and is {aside.name} now; what it held is done again")
             return
         for row in rows:
             self.rows.setdefault(row["key"], row)
@@ -157,13 +167,3 @@ class Store:
                 f"{error.filename or self.folder}: {error.strerror or error}; what was written before is kept: "
                 "make room and start the same command again"
             ) from None
-
-    def drop_damaged(self) -> None:
-        """Remove parts that could not be read; their work is to be done again."""
-        for path in self.damaged:
-            Path(path).unlink(missing_ok=True)
-
-
-def unread(names: Iterable[str]) -> str:
-    """Say which parts could not be read."""
-    return "".join(f"{name}: this part is damaged; what it held is done again\n" for name in names)

@@ -5,20 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
 from accelsim import library
 from accelsim.constraints import Constraints
+from accelsim.errors import Mark
 from accelsim.explore import expression
-from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
+from accelsim.explore.expression import Expression, Value
 from accelsim.explore.ranges import VALUES_FORM, read_values
+from accelsim.explore.reading import (
+    BUDGETS,
+    entries_of,
+    read_budgets,
+    read_conditions,
+    read_dims,
+    read_expression,
+    read_number,
+    read_texts,
+    refuse_no_area,
+)
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
-from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import AREA_UNITS, listed, near_miss, quoted
+from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
+from accelsim.units import listed, near_miss, quoted
 from accelsim.workload import Einsum
 
 OBJECTIVES = ("energy", "cycles", "time", "edp", "power", "area")
@@ -117,6 +128,8 @@ class Sweep:
         How many designs random or multi-objective search look at.
     wave : int
         Designs that are decided together. Results do not depend on the number of workers, but they may on this.
+    places : mapping of str to Mark
+        Where conditions, budgets and objectives stand, as `conditions`, `conditions[0]`, `budgets.area`.
     """
 
     name: str
@@ -138,6 +151,7 @@ class Sweep:
     prune: bool
     wave: int
     mapper: Mapper
+    places: Mapping[str, Mark]
 
     @property
     def grid(self) -> int:
@@ -161,10 +175,6 @@ _MAPPER: Keys = {
     "seconds": Key(node_of(forms.fraction(0, 1e9))),
     "constraints": Key(fields.text),
 }
-_BUDGETS: Keys = {
-    "area": Key(node_of(forms.quantity(AREA_UNITS))),
-    "power": Key(node_of(forms.quantity(POWER_UNITS))),
-}
 _TOP: Keys = {
     "name": Key(fields.name),
     "architecture": Key(fields.text, required=True),
@@ -175,7 +185,7 @@ _TOP: Keys = {
     "parameters": Key(node_of(forms.named(VALUES_FORM)), required=True),
     "conditions": Key(node_of(forms.sequence(forms.text()))),
     "area": Key(node_of(forms.text())),
-    "budgets": Key(node_of(keys_form(_BUDGETS))),
+    "budgets": Key(node_of(keys_form(BUDGETS))),
     "objectives": Key(fields.set_of(fields.one_of(OBJECTIVES, "an objective"))),
     "per": Key(fields.name),
     "strategy": Key(fields.one_of(STRATEGIES, "a strategy")),
@@ -209,32 +219,33 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     from accelsim.explore.checking import (
         check_values,
         constant_values,
-        find_file,
+        find_architecture,
         parameters_of,
         read_networks,
         refuse_no_yield,
+        refuse_untold,
     )  # fmt: skip
 
     before = len(problems)
     top = Fields(body, problems, _TOP)
     named = top.value("name", file.path.stem)
     given = top.value("architecture", "")
-    architecture = find_file(given, "arch", top.get("architecture"), file.path, problems) if given else None
+    architecture = find_architecture(given, top.get("architecture"), file.path, problems) if given else None
     networks = read_networks(top.get("workloads"), file.path, problems, _NETWORK) if "workloads" in top else []
     if top.readable and "workloads" not in top:
         problems.add(body, "'workloads' is missing")
     parameters = _parameters(top)
-    fixed = _texts(top.get("set"), problems)
+    fixed = read_texts(top.get("set"), problems)
     _refuse_unknown(top, architecture, networks, parameters, fixed)
     constants = {} if architecture is None else constant_values(architecture, fixed, networks)
     kinds = {name: expression.quantity(text)[1] for name, text in constants.items()}
     kinds |= {parameter.name: parameter.kind for parameter in parameters}
     sure = len(problems) == before  # a mistake in a name is reported once
-    conditions = _conditions(top.get("conditions"), kinds, problems) if sure else []
+    conditions = read_conditions(top.get("conditions"), kinds, problems) if sure else []
     own = parameters_of(architecture) if architecture is not None else frozenset()
     of_machine = {name: kind for name, kind in kinds.items() if name in own}
-    area = _expression(top.get("area"), of_machine, problems, area=True) if sure else None
-    most_area, most_power = _budgets(top.get("budgets"), problems)
+    area = read_expression(top.get("area"), of_machine, problems, area=True) if sure else None
+    most_area, most_power = read_budgets(top.get("budgets"), problems)
     objectives: frozenset[str] = top.value("objectives", frozenset({"energy", "cycles"}))
     node = top.get("objectives")
     if isinstance(node, ListNode) and not node.items:
@@ -257,11 +268,13 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         )
     mapper = _mapper(top, objectives, file.path)
     if len(problems) == before and architecture is not None:
-        check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
+        read = check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
+        asked = {**{name: top.get("objectives") or body for name in objectives}, **entries_of(top.get("budgets"))}
+        refuse_untold(read, asked, area is not None, problems)
         if area is not None:
             first = {name: expression.quantity(text)[0] for name, text in constants.items()}
             first |= {parameter.name: parameter.numbers[0] for parameter in parameters}
-            _refuse_no_area(area, top.entries["area"], first, problems)
+            refuse_no_area(area, top.entries["area"], first, problems)
     if len(problems) > before or architecture is None or not top.readable:
         return None
     return Sweep(
@@ -269,7 +282,16 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         parameters=tuple(parameters), conditions=tuple(conditions), area=area, most_area_um2=most_area,
         most_power_w=most_power, objectives=tuple(o for o in OBJECTIVES if o in objectives), per=per, strategy=strategy,
         designs=designs, seed=top.value("seed", 0), prune=prune, wave=top.value("wave", WAVE), mapper=mapper,
+        places=_places(top),
     )  # fmt: skip
+
+
+def _places(top: Fields) -> dict[str, Mark]:
+    """Where things stand that a message may be about when designs are looked at."""
+    conditions = top.get("conditions")
+    items = conditions.items if isinstance(conditions, ListNode) else ()
+    nodes = ([conditions] if conditions else []) + [*items, *entries_of(top.get("budgets")).values()]
+    return {node.path: node.mark for node in nodes}
 
 
 def _parameters(top: Fields) -> list[Parameter]:
@@ -327,81 +349,6 @@ def _refuse_unknown(
             top.problems.add(top.entries["workloads"], what)
 
 
-def _texts(node: Node | None, problems: Problems) -> dict[str, str]:
-    """Parameters with one value each."""
-    if node is None or isinstance(node, BadNode):
-        return {}
-    if not isinstance(node, MapNode):
-        problems.add(node, f"expected parameters with a value each, got {describe(node)}")
-        return {}
-    found: dict[str, str] = {}
-    for name, entry in node.entries.items():
-        if isinstance(entry, ScalarNode) and not entry.empty:
-            found[name] = entry.text.strip()
-        elif not isinstance(entry, BadNode):
-            problems.add(entry, f"expected one value, got {describe(entry)}")
-    return found
-
-
-def _conditions(node: Node | None, kinds: Mapping[str, str], problems: Problems) -> list[Expression]:
-    if node is None or isinstance(node, BadNode):
-        return []
-    if not isinstance(node, ListNode):
-        problems.add(node, f"expected a list of conditions, got {describe(node)}")
-        return []
-    return [found for item in node.items if (found := _expression(item, kinds, problems)) is not None]
-
-
-def _expression(
-    node: Node | None, kinds: Mapping[str, str], problems: Problems, *, area: bool = False
-) -> Expression | None:
-    """Read a condition, or a formula of an area."""
-    if node is None or isinstance(node, BadNode):
-        return None
-    if not isinstance(node, ScalarNode) or node.empty:
-        problems.add(node, f"expected {'a formula' if area else 'a condition'}, got {describe(node)}")
-        return None
-    try:
-        found = expression.parse(node.text, kinds) if area else expression.condition(node.text, kinds)
-        if area and found.kind not in ("area", expression.MIXED):
-            raise ExpressionError(f"{quoted(node.text)} is a {found.kind}, not an area", 0, "such as pe.x * 0.02 mm2")
-    except ExpressionError as error:
-        mark = type(node.mark)(node.mark.file, node.mark.line, node.mark.column + error.at)
-        problems.add(mark, f"{node.path}: {error.what}", error.hint)
-        return None
-    return found
-
-
-def _refuse_no_area(area: Expression, node: Node, first: Mapping[str, Value], problems: Problems) -> None:
-    """Report a formula of the area that fails for the first values of all parameters."""
-    try:
-        value = area.value(first)
-    except ExpressionError as error:
-        problems.add(node, error.what)
-        return
-    if isinstance(value, Fraction) and value <= 0:
-        problems.add(node, "the area of the first design is not above 0")
-
-
-def _budgets(node: Node | None, problems: Problems) -> tuple[float, float]:
-    """Largest area [um2] and power [W]."""
-    if node is None or isinstance(node, BadNode):
-        return math.inf, math.inf
-    budgets = Fields(node, problems, _BUDGETS)
-    found = []
-    for key, example in (("area", "5 mm2"), ("power", "300 mW")):
-        entry, value = budgets.get(key), math.inf
-        if entry is not None and not isinstance(entry, BadNode):
-            number, kind = expression.quantity(entry.text) if isinstance(entry, ScalarNode) else ("", "")
-            if kind != key or not isinstance(number, Fraction) or number <= 0:
-                what = "an area" if key == "area" else "a power"
-                problems.add(entry, f"expected {what} above 0, got {describe(entry)}", f"write it like '{example}'")
-            else:
-                value = float(number)
-        found.append(value)
-    return found[0], found[1]
-
-
 def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     """Read what the mapper is asked; by default it makes small what the designs are judged by."""
     from accelsim.errors import AccelsimError
@@ -423,28 +370,5 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     given = asked.value("constraints", "")
     file = find_file(given, "constraints", asked.get("constraints"), beside, top.problems) if given else None
     constraints = read_sweep_constraints(file, top.problems) if file else None
-    dims = {key: _dims(asked.get(key), top.problems) for key in ("imperfect", "pad")}
+    dims = {key: read_dims(asked.get(key), top.problems) for key in ("imperfect", "pad")}
     return Mapper(objective, asked.value("uneven", False), dims["imperfect"], dims["pad"], seconds, constraints, file)
-
-
-def _dims(node: Node | None, problems: Problems) -> str | tuple[str, ...]:
-    """Dimensions in a list, or `all`."""
-    if isinstance(node, ScalarNode) and node.text == "all":
-        return "all"
-    if node is None or isinstance(node, BadNode):
-        return ()
-    if isinstance(node, ListNode) and all(isinstance(item, ScalarNode) for item in node.items):
-        return tuple(item.text for item in node.items if isinstance(item, ScalarNode))
-    problems.add(node, f"expected a list of dimensions, or all, got {describe(node)}")
-    return ()
-
-
-def read_number(node: Node | None, problems: Problems) -> float | None:
-    """A number above 0, or None where none is given."""
-    if node is None or isinstance(node, BadNode):
-        return None
-    number, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
-    if kind != expression.NUMBER or not isinstance(number, Fraction) or number <= 0:
-        problems.add(node, f"expected a number above 0, got {describe(node)}")
-        return None
-    return float(number)

@@ -7,6 +7,8 @@ give equal files, however many workers there were and however often the run was 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -16,7 +18,7 @@ from accelsim import __version__
 from accelsim.errors import AccelsimError
 from accelsim.explore import expression, judging
 from accelsim.explore.expression import ExpressionError, Value
-from accelsim.explore.run import Explored, Record
+from accelsim.explore.record import Explored, Record
 from accelsim.explore.store import PARTS, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
 from accelsim.output import to_json
@@ -35,6 +37,7 @@ _RESULT = {
     "bound_cycles": "float", "key": "text", "version": "text", "sweep_sha256": "text", "architecture_sha256": "text",
     "workload_sha256": "text",
 }  # fmt: skip
+_AGAIN = "start the sweep again to write it"
 _SECOND = {"design": "int", "network": "text", "layer": "text", "seconds": "float"}
 
 
@@ -167,7 +170,42 @@ def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
             f"{path}: the sweep was stopped before its tables were written; {parts} part{'s' if parts > 1 else ''} of "
             "finished work are kept: start the sweep again with -o on this folder to go on"
         )
-    return read_parquet(path)
+    rows = read_parquet(path)
+    if rows and not {"design", *_DESIGN} <= rows[0].keys():
+        raise AccelsimError(f"{path}: this is no table of designs; {_AGAIN}")
+    return rows
+
+
+def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
+    """What the tables in a folder come from, as `about` says it.
+
+    Raises
+    ------
+    AccelsimError
+        If it cannot be read, or is something else.
+    """
+    path = Path(folder) / ABOUT
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise AccelsimError(f"{path}: cannot be read: {error.strerror}; {_AGAIN}") from None
+    except ValueError as error:
+        raise AccelsimError(f"{path}: cannot be read: {error}; {_AGAIN}") from None
+    kinds = {"name": str, "inputs": dict, "objectives": list, "columns": list, "parameters": dict, "networks": dict}
+    if not isinstance(found, dict) or any(not isinstance(found.get(name), kind) for name, kind in kinds.items()):
+        raise AccelsimError(f"{path}: this does not say what a sweep is; {_AGAIN}")
+    return found
+
+
+def stale(folder: str | PathLike[str]) -> str:
+    """Say that the tables of a folder lack finished work: a run was killed, or goes on; empty if they have all."""
+    path = Path(folder) / DESIGNS
+    written = path.stat().st_mtime if path.exists() else math.inf
+    later = sum(part.stat().st_mtime > written for part in (Path(folder) / PARTS).glob("*.parquet"))
+    if not later:
+        return ""
+    what = f"{later} part{'s' if later > 1 else ''} of finished work came later"
+    return f"{path}: {what}; start the sweep again to add what they hold\n"
 
 
 def where(

@@ -19,6 +19,8 @@ USUAL = {
     "kv": ("kv", "past", "past_seq", "past_len", "past_sequence_length", "total_sequence_length", "cache_len"),
 }
 """Names that models give to the dimensions that `--batch` and `--sequence` set, in small letters."""
+_MOST_NUMBERS = 1024
+"""A tensor of more numbers is a weight: no shape follows from what it holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     _set_sizes(path, inputs, sizes)
+    for tensor in graph.initializer:  # shapes follow from few numbers; weights would be copied to and fro
+        if math.prod(tensor.dims) > _MOST_NUMBERS:
+            tensor.ClearField("raw_data")
+            tensor.ClearField("float_data")
     del graph.output[:]  # what a model says of its outputs may still name what is open
     del graph.value_info[:]
     try:
@@ -129,7 +135,7 @@ def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str,
             if not size:
                 missing.append(name)
             elif not size.isdecimal() or not 0 < int(size) < 2**31:
-                raise AccelsimError(f"{path}: {name}={size}: expected a whole number from 1")
+                raise AccelsimError(f"{path}: {name}={size}: expected a whole number from 1 to {2**31 - 1}")
             else:
                 dim.dim_value = int(size)
     if missing:

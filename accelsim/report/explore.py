@@ -15,7 +15,7 @@ from accelsim.report.text import print_table, table
 from accelsim.units import format_energy, format_si
 
 if TYPE_CHECKING:
-    from accelsim.explore.run import Explored, State
+    from accelsim.explore.record import Explored, State
     from accelsim.explore.sweep import Sweep
 
 _MOST = 40
@@ -101,8 +101,13 @@ def print_sweep(
     for status in ("invalid", "refused", "no_valid_mapping"):
         first = next((row for row in rows if row["status"] == status), None)
         if first is not None:
-            why = str(first["reason"]).splitlines()[0]
-            console.print(f"{_SAID[status]}: design {first['design']} and {counts[status] - 1} others: {why}")
+            why, more = str(first["reason"]).splitlines()[0], counts[status] - 1
+            others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
+            console.print(f"{_SAID[status]}: design {first['design']}{others}: {why}", soft_wrap=True)
+    for status, column, what in (("over_area", "area_um2", "smallest"), ("over_power", "power_w", "least")):
+        if counts[status] and counts[status] == len(rows):
+            least = said(column, min(row[column] for row in rows))
+            console.print(f"no design is within the budget: the {what} {column.partition('_')[0]} is {least}")
 
 
 def print_designs(

@@ -97,12 +97,12 @@ class _Parameters:
 
     def _placed(self, value: Node, use: ScalarNode, text: str) -> Node:
         """Value of a parameter at the place of its use."""
+        origin = " from --set" if text[1:] in self.overridden else ""
         if isinstance(value, ScalarNode):
-            origin = " from --set" if text[1:] in self.overridden else ""
             return ScalarNode(use.mark, use.path, value.text, f"{text}{origin}")
         if isinstance(value, ListNode):
             items = [replace(item, mark=use.mark, path=f"{use.path}[{i}]") for i, item in enumerate(value.items)]
-            return ListNode(use.mark, use.path, tuple(items), text)
+            return ListNode(use.mark, use.path, tuple(items), f"{text}{origin}")
         return BadNode(use.mark, use.path)
 
     def _integer(self, use: ScalarNode) -> int:

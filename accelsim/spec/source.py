@@ -101,7 +101,7 @@ def describe(node: Node) -> str:
         return "nothing" if node.empty else quoted(node.text)
     if isinstance(node, ListNode):
         return "a list" if node.items else "an empty list"
-    return "a mapping"
+    return "an empty mapping" if isinstance(node, MapNode) and not node.entries else "a mapping"
 
 
 def read_text(path: str | PathLike[str], problems: Problems) -> str | None:
