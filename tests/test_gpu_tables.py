@@ -101,6 +101,21 @@ def test_read_measured__says_where_a_table_is_wrong(tmp_path, text, place, what)
     assert len(str(error.value).splitlines()) <= 21
 
 
+def test_validate_gemm__reads_the_state_of_l2(tmp_path, capsys):
+    """Rows that say it are predicted so, others as `--l2` says; `measure_gemm.py` writes the column."""
+    path = tmp_path / "m.csv"
+    rows = [f"{A100},512,1024,4096,fp16,20,{state}" for state in ("warm", "cold", "", "Cold")]
+    path.write_text(HEAD.strip() + ",L2\n" + "\n".join(rows) + "\n")
+    assert [(table.l2, len(table)) for table in read_measured(path)] == [("warm", 1), ("cold", 2), ("rotating", 1)]
+    assert cli.main(["validate", "gemm", str(path), "--l2", "warm", "--json"]) == 0
+    warm, cold = json.loads(capsys.readouterr().out)["gemm"]
+    assert (warm["l2"], warm["errors"]["all"]["rows"], cold["l2"]) == ("warm", 2, "cold")
+    assert warm["errors"]["all"]["ratio"] < cold["errors"]["all"]["ratio"]
+    path.write_text(HEAD.strip() + f",L2\n{A100},512,1024,4096,fp16,20,tepid\n")
+    assert cli.main(["validate", "gemm", str(path)]) == 2
+    assert f"{path}:2:45: l2: expected one of rotating, cold, warm, got 'tepid'" in capsys.readouterr().err
+
+
 def test_table__marks_cells_behind_quoted_ones():
     """In `"a, b"; c` below, the second cell begins at column 8."""
     table = find_table('x;y\n\n"a; b";c\n', "f")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.commands.printing import DONE, print_json, print_report, print_written
 from accelsim.errors import AccelsimError
+from accelsim.gpu.arguments import ROTATING
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +32,7 @@ _FOREIGN = (
 
 _OF_GPUS = {
     **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": "rotating", "training_pass": "forward", "stream_k": False, "winograd": False},
+    **{"l2": ROTATING, "training_pass": "forward", "stream_k": False, "winograd": False},
 }
 
 

@@ -8,6 +8,7 @@ import sys
 
 from accelsim.commands.printing import DONE, print_json, print_report
 from accelsim.errors import AccelsimError
+from accelsim.gpu.arguments import ROTATING
 
 
 def gpus_command(arguments: argparse.Namespace) -> int:
@@ -43,17 +44,19 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
         raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
     gpu = load_gpu(arguments.gpu)
-    tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False)
+    tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False, l2=arguments.l2)
     told = [(table, find_gpu(table.device)) for table in tables]
     own = [table for table, found in told if found is None or found.name == gpu.name]
     own = [table for table in own if table.number_format in gpu.operations_per_sm_cycle]
     own = [table for table in own if arguments.dtype in (None, table.number_format)]
     if len(own) != 1:
-        names = sorted({f"{table.device or 'no device'} ({table.number_format})" for table in own or tables})
-        which = "--dtype" if len({table.number_format for table in own}) > 1 else "a table of one device"
+        kinds = {(table.device or "no device", table.number_format, table.l2) for table in own or tables}
+        names = [f"{device} ({number_format}, L2 {l2})" for device, number_format, l2 in sorted(kinds)]
+        several = len({table.number_format for table in own}) > 1
+        which = "--dtype" if several else "a table of one device and one state of L2"
         hint = f"say which with {which}" if own else f"say another --gpu than {gpu.name}, or another --dtype"
         raise AccelsimError(
-            f"{arguments.measured}: expected kernels of {gpu.name} in one number format, "
+            f"{arguments.measured}: expected kernels of {gpu.name} in one number format and one state of L2, "
             f"found {', '.join(names)}; {hint}"
         )
     source = {"file": Path(arguments.measured).name, "sha256": sha256(arguments.measured), "device": own[0].device}
@@ -85,12 +88,14 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
         calibration=arguments.calibration,
         number_format=arguments.dtype,
         leave_out=arguments.leave_out,
+        l2=arguments.l2,
     )
     if arguments.json:
         rows = [
             {
                 "gpu": case.gpu.name,
                 "number_format": case.measured.number_format,
+                "l2": case.measured.l2,
                 "mode": case.mode,
                 "about": case.about,
                 "note": case.measured.note,
@@ -117,9 +122,9 @@ def validate_conv_command(arguments: argparse.Namespace) -> int:
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
-    for name in ("mig", "dtype", "leave_out"):
-        if getattr(arguments, name):
-            raise AccelsimError(f"--{name.replace('_', '-')}: not for conv")
+    for name, usual in (("mig", None), ("dtype", None), ("leave_out", False), ("l2", ROTATING)):
+        if getattr(arguments, name) != usual:
+            raise AccelsimError(f"--{name.replace('_', '-')}: not for conv; leave it out")
     found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
     if arguments.json:
         named = ("gpu", "number_format", "algorithm", "training_pass")

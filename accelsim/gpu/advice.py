@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import Gemms, time_gemms
@@ -76,7 +77,7 @@ def advise(
     k: int,
     number_format: str,
     calibration: str | None = None,
-    l2: str = "rotating",
+    l2: str = ROTATING,
     *,
     stream_k: bool = False,
 ) -> Advice:
@@ -132,7 +133,7 @@ def sweep(
     number_format: str,
     mode: Mode,
     *,
-    l2: str = "rotating",
+    l2: str = ROTATING,
     stream_k: bool = False,
 ) -> Floats:
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""

@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from accelsim import argument_types
 
-L2_STATES = ("rotating", "cold", "warm")
+ROTATING = "rotating"
+L2_STATES = (ROTATING, "cold", "warm")
 """What L2 holds when a kernel starts: `rotating`, activations but not the weights, of which several copies are used in
 turn, as in the layers of a network; `cold`, nothing; `warm`, what the same product left there."""
 L2_HELP = "what L2 holds when a kernel starts: activations but not the weights (default), nothing, or all of it"
+L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
 AddCommand = Callable[[str, str], argparse.ArgumentParser]
 
 
@@ -25,6 +27,7 @@ def add_commands(command: AddCommand) -> None:
     made.add_argument("measured", metavar="MEASURED", help="CSV with the columns M, N, K, dtype, time_us_median")
     made.add_argument("--gpu", required=True, metavar="GPU", help="the GPU that was measured")
     _add_dtype(made, "fit the rows of this number format, such as bf16")
+    _add_l2(made, L2_OF_TABLE)
     made.add_argument("--source", metavar="TEXT", help="where the measurements come from, to be kept in the file")
     made.add_argument("-o", "--output", metavar="FILE", help="write the calibration there")
     _add_json(made)
@@ -45,7 +48,7 @@ def add_roofline(made: argparse.ArgumentParser) -> None:
     _add_mig(group)
     add_calibration(group)
     _add_dtype(group, "number format (default: fp16)")
-    group.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
+    _add_l2(group)
 
 
 def add_advise(made: argparse.ArgumentParser) -> None:
@@ -79,7 +82,7 @@ def _add_prediction(made: argparse.ArgumentParser, dtype: str = "number format (
     _add_mig(made)
     add_calibration(made)
     _add_dtype(made, dtype)
-    made.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
+    _add_l2(made)
 
 
 def add_map(made: argparse.ArgumentParser) -> None:
@@ -92,7 +95,7 @@ def add_map(made: argparse.ArgumentParser) -> None:
         "--winograd", action="store_true", help="compare Winograd's algorithm too for convolutions of 3 x 3"
     )
     _add_dtype(group, "number format (default: fp16 for operands of 16 bit, and so on)")
-    group.add_argument("--l2", choices=L2_STATES, default="rotating", help=L2_HELP)
+    _add_l2(group)
     group.add_argument(
         "--pass", dest="training_pass", choices=("forward", "input_gradient", "weight_gradient"), default="forward",
         help="the pass of training (default: forward)",
@@ -106,6 +109,7 @@ def add_validation(made: argparse.ArgumentParser) -> None:
     _add_mig(group)
     add_calibration(group)
     _add_dtype(group, "number format of the rows of which the table does not say it by a name that is known")
+    _add_l2(group, L2_OF_TABLE)
     group.add_argument(
         "--leave-out", action="store_true", help="predict each GPU also with constants fitted to other families only"
     )
@@ -122,6 +126,10 @@ def add_calibration(made: argparse._ActionsContainer) -> None:
 
 def _add_dtype(made: argparse._ActionsContainer, about: str) -> None:
     made.add_argument("--dtype", metavar="FORMAT", type=argument_types.number_format, help=about)
+
+
+def _add_l2(made: argparse._ActionsContainer, about: str = L2_HELP) -> None:
+    made.add_argument("--l2", choices=L2_STATES, default=ROTATING, help=about)
 
 
 def _add_mig(made: argparse._ActionsContainer) -> None:

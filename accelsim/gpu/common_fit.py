@@ -95,7 +95,7 @@ def fit_common(tables: Sequence[Table], *, iterations: int = 30) -> dict[str, fl
         found = []
         for gpu, table in samples:
             constants = constants_of(values, compute_class(gpu, table.number_format))
-            times = time_gemms(gpu, table.gemms, table.number_format, constants).time_us
+            times = time_gemms(gpu, table.gemms, table.number_format, constants, l2=table.l2).time_us
             found.append(np.log(times / table.time_us) / np.sqrt(sizes[family(gpu)]))
         prior = [
             _WEIGHT.get(name.rpartition(" ")[2], _USUAL_WEIGHT) * np.log(values[name] / expected)

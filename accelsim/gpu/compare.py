@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from accelsim.errors import Mark, Problem
+from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu
 from accelsim.gpu.formats import no_format
@@ -86,13 +87,13 @@ def compare_profile(
     layers: Sequence[Einsum],
     calibration: str | PathLike[str] | None = None,
     *,
-    l2: str = "rotating",
+    l2: str = ROTATING,
 ) -> tuple[list[Compared], list[ProfiledKernel]]:
     """Match kernels to layers and predict these.
 
     A kernel belongs to the layer that its NVTX range names, or else to the sizes that the range or the table says. Of
     the kernels in a range of a layer, those whose names say that they compute no product are left out. `kernels_of`
-    says the number formats; `calibration` is as in `mode_of`.
+    says the number formats; `calibration` is as in `mode_of`; `l2` is for rows of which the profile does not say it.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def compare_profile(
         gemms = gemms_of([product_of(product)]) if isinstance(product, Einsum) else Gemms.of(*product)
         number_format = kernels[0].number_format
         mode = mode_of(gpu, number_format, calibration)
-        (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, l2=l2)
+        (predicted,) = best_kernels(gpu, [name], gemms, number_format, mode, l2=kernels[0].l2 or l2)
         measured_us = sum(kernel.time_us for kernel in kernels)
         least_s = max(predicted.flops / gpu.flops(number_format), predicted.least_bytes / gpu.dram_bytes_per_s)
         found.append(Compared(name, tuple(kernels), measured_us, predicted, least_s * 1e6 / measured_us))

@@ -100,26 +100,26 @@ class Constants:
         One of `CHOICES`.
     """
 
-    launch_us: float = 1.53
-    latency_us: float = 0.683
+    launch_us: float = 1.52
+    latency_us: float = 0.686
     tensor_efficiency: float = 1.0
-    dram_efficiency: float = 0.793
-    smem_cost: float = 0.692
-    reduction_us: float = 3.13
-    store_efficiency: float = 0.692
-    overlap: float = 0.0794
-    round_us: float = 0.194
+    dram_efficiency: float = 0.776
+    smem_cost: float = 0.702
+    reduction_us: float = 3.18
+    store_efficiency: float = 0.514
+    overlap: float = 0.0672
+    round_us: float = 0.197
     in_flight_bytes: float = 100_000.0
-    l2_loads: float = 0.3
-    l2_share: float = 0.7
-    weight_copies: float = 6.21
+    l2_loads: float = 0.309
+    l2_share: float = 0.699
+    weight_copies: float = 6.27
     residency: float = 0.575
-    residency_sharpness: float = 3.12
-    gemv_us: float = 0.887
-    gemv_slice_us: float = 0.312
-    reduction_traffic: float = 0.666
-    throttle_us: float = 1000.0
-    pj_per_flop: float = 0.611
+    residency_sharpness: float = 3.25
+    gemv_us: float = 0.924
+    gemv_slice_us: float = 0.314
+    reduction_traffic: float = 0.588
+    throttle_us: float = 999.0
+    pj_per_flop: float = 0.64
     cold_us: float = 0.0
     choice: str = FASTEST
 
@@ -138,8 +138,8 @@ class Constants:
 
 COMMON = {
     "async": Constants(),
-    "mma": Constants(smem_cost=1.44, l2_loads=1.41, pj_per_flop=1.09),
-    "vector": Constants(smem_cost=1.44, l2_loads=1.41, pj_per_flop=13.0),
+    "mma": Constants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=1.09),
+    "vector": Constants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=13.0),
 }
 """Uncalibrated constants by how a multiply-add gets its operands: `async` from shared memory (wgmma, tcgen05), `mma`
 from registers (mma.sync), `vector` without tensor cores."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError
-from accelsim.gpu.arguments import L2_STATES
+from accelsim.gpu.arguments import L2_STATES, ROTATING
 from accelsim.gpu.constants import ONE_ROUND, Constants
 from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
 from accelsim.gpu.schedule import SPLITS, STREAM_K, Work, work_of
@@ -134,7 +134,7 @@ def time_gemms(
     number_format: str,
     constants: Constants,
     *,
-    l2: str = "rotating",
+    l2: str = ROTATING,
     splits: Sequence[int] = SPLITS,
     output_bytes: float | None = None,
     sparse: bool = False,
@@ -236,7 +236,12 @@ class _Model:
     kept: float
 
     def best(self, gemms: Gemms) -> Times:
-        """Fastest tiling of each product."""
+        """Fastest tiling of each product.
+
+        An SM alternates between main loops and the ends of rounds, where results leave and the next blocks start; the
+        end of the last round is `ends - behind`. L2 and DRAM serve other SMs meanwhile. Where tensor memory has room
+        for two tiles' sums, results leave while the next round is computed.
+        """
         c, gpu, tiles = self.constants, self.gpu, self.tiles
         m, n, k, batch, unique = (values[:, None, None] for values in _columns(gemms))
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
@@ -257,13 +262,16 @@ class _Model:
         l2_time = traffic.l2 * (c.l2_loads / l2_rate)
         dram_time = traffic.dram / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
         shared = np.maximum(l2_time, dram_time)
-        longest = np.maximum(np.maximum(tensor, stream), shared)
-        main = longest + c.overlap * (tensor + stream + (l2_time + dram_time) - longest)
 
         reduction = self._reduction(m * n * batch, work)
         narrow = np.minimum(_narrowness(n * self.output_bytes), _MERGED_STORES)
         store = traffic.results / (l2_rate * c.store_efficiency) * np.where(self.splits > 1, narrow - 1, narrow)
-        total = main + c.round_us * work.rounds + reduction + store
+        ends = c.round_us * work.rounds + store
+        behind = (store if tiles.tensor_memory else ends) * (1 - 1 / work.rounds)
+        loops = np.maximum(tensor, stream)
+        longest = np.maximum(np.maximum(loops, behind) if tiles.tensor_memory else loops + behind, shared)
+        hidden = tensor + stream + (l2_time + dram_time) + behind - longest
+        total = longest + c.overlap * hidden + (ends - behind) + reduction
         slow = clock_under_power_limit(gpu, self.number_format, c)
         if slow < 1:
             total *= 1 + (1 / slow - 1) * tensor / (tensor + c.throttle_us)
@@ -350,7 +358,7 @@ class _Model:
             cold_inputs = cold_weights = np.ones_like(m)
         else:
             since = operands + results
-            copies = c.weight_copies if self.l2 == "rotating" else 1.0
+            copies = c.weight_copies if self.l2 == ROTATING else 1.0
             cold_inputs = self._gone(since)
             cold_weights = self._gone(inputs + results + copies * weights)
         once = inputs * cold_inputs + weights * cold_weights + results * cold_inputs

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.energy import board_power_w
 from accelsim.gpu.gemm import Gemms, Times, time_gemms
@@ -102,7 +103,7 @@ def best_kernels(
     number_format: str,
     mode: Mode,
     *,
-    l2: str = "rotating",
+    l2: str = ROTATING,
     stream_k: bool = False,
 ) -> list[Kernel]:
     """Choose the fastest tiling and schedule of each product out of all of them.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import Mark
+from accelsim.gpu.arguments import L2_STATES, ROTATING
 from accelsim.gpu.formats import format_of
 from accelsim.gpu.formats import number_format as known_format
 from accelsim.gpu.gemm import LARGEST, Gemms
@@ -25,6 +26,7 @@ COLUMNS = {
     "n": ("n",),
     "k": ("k",),
     "batch": ("batch", "b", "batch_count", "batch_size"),
+    "l2": ("l2", "l2_state"),
 }
 """Names of a column, in any case and order; others are ignored."""
 FORMAT_COLUMNS = ("dtype", "format", "precision", "gemm_dtype", "data_type")
@@ -39,7 +41,7 @@ _FAR = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measured products of one device in one number format.
+    """Measured products of one device in one number format, L2 in the same state at the start.
 
     Attributes
     ----------
@@ -48,6 +50,8 @@ class Measured:
         A name that no format is known by stands as it is written.
     gemms : Gemms
     time_us : float[rows]
+    l2 : str
+        One of `L2_STATES`.
     note : str
         How they were read, if not as they stand.
     where : Mark
@@ -58,6 +62,7 @@ class Measured:
     number_format: str
     gemms: Gemms
     time_us: NDArray[np.float64]
+    l2: str = ROTATING
     note: str = ""
     where: Mark = NOWHERE
 
@@ -103,7 +108,7 @@ def split_rows(gemms: Gemms) -> Split:
 
 
 def read_measured(
-    path: str | PathLike[str], *, number_format: str | None = None, unknown_too: bool = True
+    path: str | PathLike[str], *, number_format: str | None = None, unknown_too: bool = True, l2: str = ROTATING
 ) -> list[Measured]:
     """Read measured matrix products.
 
@@ -111,18 +116,21 @@ def read_measured(
     ----------
     path : str or path
         CSV with a head line, its cells between commas, semicolons or tabs. Columns M, N, K and a time with its unit
-        (`time_us_median`, `latency_ms`, `Time (ns)`) must be there; `device`, `dtype` and `batch` may be; others are
-        ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are
+        (`time_us_median`, `latency_ms`, `Time (ns)`) must be there; `device`, `dtype`, `batch` and `l2` may be; others
+        are ignored, and so are lines that begin with `#`. Where the columns `tile0`, `tile1` and `grid` of launches are
         there too, and all grids cover M x K, N and K are taken the other way round, and `note` says so.
     number_format : str, optional
         Of rows whose format the table does not say.
     unknown_too : bool
         Take those that name none which is known for this format too.
+    l2 : str
+        State of L2 at the start, of rows of which the table does not say it.
 
     Returns
     -------
     list of Measured
-        By device and format, in the order in which they first stand in the file; device is empty without a column.
+        By device, format and state of L2, in the order in which they first stand in the file; device is empty
+        without a column.
 
     Raises
     ------
@@ -134,11 +142,11 @@ def read_measured(
     known = None if number_format is None else known_format(number_format)
     problems = Problems()
     text = read_text(path, problems)
-    return problems.result(_read(text, str(path), known, unknown_too, problems) if text is not None else None)
+    return problems.result(_read(text, str(path), known, unknown_too, l2, problems) if text is not None else None)
 
 
 def _read(
-    text: str, file: str, number_format: str | None, unknown_too: bool, problems: Problems
+    text: str, file: str, number_format: str | None, unknown_too: bool, l2: str, problems: Problems
 ) -> list[Measured] | None:
     table = find_table(text, file)
     if table is None:
@@ -153,12 +161,12 @@ def _read(
     told = _swapped_grids(table, columns, rows)
     if told:
         columns = replace(columns, sizes={**columns.sizes, "n": columns.sizes["k"], "k": columns.sizes["n"]})
-    groups: dict[tuple[str, str], list[tuple[float, ...]]] = {}
-    first: dict[tuple[str, str], Mark] = {}
+    groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
+    first: dict[tuple[str, str, str], Mark] = {}
     for product in products(table, columns, rows, problems):
         other = number_format if unknown_too or not product.dtype else None
         name = product.number_format or other or product.dtype
-        key = (product.device, name)
+        key = (product.device, name, product.l2 or l2)
         if key not in groups:
             at = columns.formats[0] if columns.formats else None
             groups[key], first[key] = [], table.mark(product.row, at)
@@ -178,7 +186,7 @@ class Columns:
     Attributes
     ----------
     sizes : dict of str to int
-        Of `m`, `n` and `k`, and of `batch` and `device` where they are there.
+        Of `m`, `n` and `k`, and of `batch`, `l2` and `device` where they are there.
     formats : tuple of int
         Columns that may name the number format.
     time : int
@@ -196,7 +204,10 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One row: sizes are M, N, K and the batch; `number_format` is None where no name of one is known."""
+    """One row: sizes are M, N, K and the batch; `number_format` is None where no name of one is known.
+
+    `l2` is empty where the table does not say it.
+    """
 
     row: Row
     device: str
@@ -204,6 +215,7 @@ class Product:
     number_format: str | None
     sizes: tuple[float, float, float, float]
     time_us: float
+    l2: str
 
 
 def product_columns(table: Table, problems: Problems) -> Columns | None:
@@ -280,6 +292,10 @@ def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Prob
         if measured is None or measured <= 0:
             what = f"{columns.time_name}: expected a time above 0, got {quoted(cell)}"
             problems.add(table.mark(row, time), what, _decimal_point(cell))
+        l2 = row.cells[sizes["l2"]].lower() if "l2" in sizes else ""
+        if l2 not in ("", *L2_STATES):
+            what = f"l2: expected one of {listed(L2_STATES)}, got {quoted(row.cells[sizes['l2']])}"
+            problems.add(table.mark(row, sizes["l2"]), what, "rename the column if it says something else")
         if table.ends(row, len(problems) - at_first, problems):
             return
         if len(problems) > before or measured is None:
@@ -288,7 +304,7 @@ def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Prob
         device = row.cells[sizes["device"]] if "device" in sizes else ""
         written = [row.cells[at] for at in columns.formats]
         dtype = written[0] if written else ""
-        yield Product(row, device, dtype, _first_format(written), (m, n, k, batch), measured * to_us)
+        yield Product(row, device, dtype, _first_format(written), (m, n, k, batch), measured * to_us, l2)
 
 
 def _first_format(written: Sequence[str]) -> str | None:
@@ -316,6 +332,8 @@ def _number(text: str) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def _measured(device: str, number_format: str, rows: Sequence[tuple[float, ...]], note: str, where: Mark) -> Measured:
+def _measured(
+    device: str, number_format: str, l2: str, rows: Sequence[tuple[float, ...]], note: str, where: Mark
+) -> Measured:
     m, n, k, batch, time_us = (np.array(values, dtype=np.float64) for values in zip(*rows, strict=True))
-    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us, note, where)
+    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us, l2, note, where)

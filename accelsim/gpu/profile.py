@@ -38,7 +38,7 @@ class ProfiledKernel:
     shape : tuple of int or None
         M, N, K, and the batch, where the table or the name of the range says them.
     dram_bytes : float or None
-    device, number_format : str
+    device, number_format, l2 : str
         As a table of products says them, or empty.
     where : Mark
         Row of the profile.
@@ -52,6 +52,7 @@ class ProfiledKernel:
     dram_bytes: float | None = None
     device: str = ""
     number_format: str = ""
+    l2: str = ""
     where: Mark = NOWHERE
 
 
@@ -250,5 +251,5 @@ def _plain(table: Table, problems: Problems) -> list[ProfiledKernel]:
         number_format = product.number_format or product.dtype
         where = table.mark(product.row)
         kernel = ProfiledKernel(cells.get("kernel", ""), label, product.time_us, 1, shape)
-        found.append(replace(kernel, device=product.device, number_format=number_format, where=where))
+        found.append(replace(kernel, device=product.device, number_format=number_format, l2=product.l2, where=where))
     return found

@@ -66,6 +66,9 @@ class TileSet:
         Blocks that fit one SM by shared memory, registers, warps and blocks.
     warps : float[T]
         Warps of a block.
+    tensor_memory : bool
+        Whether sums stay in tensor memory (tcgen05): 128 x 512 words, room for those of two tiles of 128 x 256, so that
+        one tile's results leave while the next one is computed (CUTLASS, SM100 kernels).
     """
 
     rows: Floats
@@ -80,6 +83,7 @@ class TileSet:
     stages: Floats
     occupancy: Floats
     warps: Floats
+    tensor_memory: bool
 
     def name(self, index: int) -> str:
         """Tile as kernels' names have it, such as 128x256."""
@@ -152,13 +156,13 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
         If the GPU has no such tensor cores for the format.
     """
     kind = compute_class(gpu, number_format)
+    tensor_memory = kind == "async" and gpu.compute_capability[0] >= 10
     shapes = np.array(tile_shapes(gpu, number_format), dtype=np.float64)
     rows, columns = shapes[:, 0], shapes[:, 1]
     width = BYTES[number_format]
     step = STAGE_BYTES / width if kind != "vector" else STAGE_BYTES / 4 / width
-    paired = kind == "async" and gpu.compute_capability[0] >= 10
-    row_share = np.where(paired & (rows > columns), 0.5, 1.0)
-    column_share = np.where(paired & (rows <= columns), 0.5, 1.0)
+    row_share = np.where(tensor_memory & (rows > columns), 0.5, 1.0)
+    column_share = np.where(tensor_memory & (rows <= columns), 0.5, 1.0)
     gain = 1.0
     if sparse:
         gain = sparse_gain(gpu, number_format)
@@ -185,4 +189,5 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
         stages=stages,
         occupancy=np.clip(fits, 1, 8),
         warps=warps,
+        tensor_memory=tensor_memory,
     )

@@ -9,6 +9,7 @@ from os import PathLike
 import numpy as np
 
 from accelsim.errors import AccelsimError, Problem, SpecError
+from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
 from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu
 from accelsim.gpu.common_fit import constants_of, family, fit_common
@@ -90,6 +91,7 @@ def validate_gemm(
     calibration: str | PathLike[str] | None = None,
     number_format: str | None = None,
     leave_out: bool = False,
+    l2: str = ROTATING,
 ) -> tuple[list[GemmValidation], list[str]]:
     """Hold predictions against tables of measured products.
 
@@ -107,11 +109,13 @@ def validate_gemm(
         Of rows whose format the tables do not say, or not by a name that is known.
     leave_out : bool
         Predict each GPU also with constants that are fitted to the other families of GPUs in the tables.
+    l2 : str
+        State of L2 at the start, of rows of which the tables do not say it.
 
     Returns
     -------
     list of GemmValidation
-        By GPU and format, in the order of the tables.
+        By GPU, format and state of L2, in the order of the tables.
     list of str
         What was not compared, and why.
 
@@ -120,7 +124,7 @@ def validate_gemm(
     SpecError
         With every mistake in a table and its place, or why nothing can be compared.
     """
-    tables = [table for path in paths for table in read_measured(path, number_format=number_format)]
+    tables = [table for path in paths for table in read_measured(path, number_format=number_format, l2=l2)]
     known, skipped = _of_known_gpus(tables, gpu, mig)
     found = []
     for machine, table in known:
@@ -195,7 +199,7 @@ def _may_be(gpu: Gpu, table: Measured) -> bool:
 
 def _validated(gpu: Gpu, measured: Measured, mode: Mode, name: str | None = None) -> GemmValidation:
     split = split_rows(measured.gemms)
-    predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants).time_us
+    predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, l2=measured.l2).time_us
     errors, held = errors_by_split(gpu, measured, split, mode.constants)
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops), **errors}
     low, high = mode.interval
@@ -203,7 +207,7 @@ def _validated(gpu: Gpu, measured: Measured, mode: Mode, name: str | None = None
     steps = _steps(measured, predicted, 0.0)
     large = _steps(measured, predicted, LARGE_FLOP)
     if name:
-        about = f"common constants fitted to other families of GPUs, not to {family(gpu)}"
+        about = f"{name}: common constants fitted to other families of GPUs, not to {family(gpu)}"
     else:
         name, about = ("calibrated" if mode.calibration else "uncalibrated"), mode.text
     return GemmValidation(gpu, measured, name, about, errors, inside, predicted, *steps, *large)

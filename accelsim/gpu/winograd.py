@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.constants import Constants
 from accelsim.gpu.energy import board_power_w
@@ -193,7 +194,7 @@ def layer_sizes(einsum: Einsum) -> dict[str, Floats] | None:
 
 
 def with_winograd(
-    gpu: Gpu, einsum: Einsum, kernel: Kernel, mode: Mode, *, training_pass: str = "forward", l2: str = "rotating"
+    gpu: Gpu, einsum: Einsum, kernel: Kernel, mode: Mode, *, training_pass: str = "forward", l2: str = ROTATING
 ) -> Kernel:
     """Return the faster of a layer's implicit GEMM and F(4 x 4, 3 x 3); the other is among its `others`.
 

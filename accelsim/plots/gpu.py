@@ -63,9 +63,9 @@ def plot_measured(title: str, measured_us: Floats, predicted_us: Floats, ax: Axe
     def draw(axes: Axes) -> None:
         low, high = float(measured_us.min()), float(measured_us.max())
         ends = np.array([low, high])
-        axes.plot(ends, ends, color=DARK, linewidth=0.8)
+        axes.plot(ends, ends, color=DARK, linewidth=0.8, zorder=0)
         for factor in (0.8, 1.25):
-            axes.plot(ends, ends * factor, ":", color=DARK, linewidth=0.6)
+            axes.plot(ends, ends * factor, ":", color=DARK, linewidth=0.6, zorder=0)
         axes.scatter(measured_us, predicted_us, s=2, color=_BLUE, linewidths=0, alpha=0.4, rasterized=True)
         axes.set(xscale="log", yscale="log", xlabel="measured [us]", ylabel="predicted [us]")
         for axis in (axes.xaxis, axes.yaxis):

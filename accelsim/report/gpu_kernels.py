@@ -19,9 +19,9 @@ _WHAT = {
     "dram": "DRAM bandwidth",
     "launch": "launch (added)",
     "latency": "first loads (added)",
-    "rounds": "start and end of each round of blocks (added)",
+    "rounds": "start and end of each round of blocks (the last one's is added)",
     "reduction": "partial sums are added up (added)",
-    "store": "results leave (added)",
+    "store": "results leave (the last round's time is added)",
     "transforms": "tensors are transformed by kernels before and after (added)",
 }
 
@@ -50,7 +50,7 @@ def print_kernel(console: Console, kernel: Kernel) -> None:
     ]
     for name, text in rows:
         console.print(f"{name:<11} {text}")
-    title(console, "Time", "the longest resource bounds the main loop, the others overlap in part")
+    title(console, "Time", "the longest of an SM's work, L2 and DRAM bounds all rounds, the others overlap in part")
     made = table("part", "time", "what")
     for name, time_us in kernel.parts_us.items():
         if time_us > 0:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import Calibration
 from accelsim.gpu.convolutions import ConvolutionErrors
 from accelsim.gpu.errors import LARGE_FLOP, Errors
@@ -19,7 +20,8 @@ _LARGE = f"{LARGE_FLOP:g}".replace("e+", "e")
 def print_gemm_validations(console: Console, found: Sequence[GemmValidation], skipped: Sequence[str]) -> None:
     """Print the errors of each GPU, never of several together."""
     for case in found:
-        title(console, f"{case.gpu.name}, {case.measured.number_format}: {case.mode}", case.about)
+        about = case.about if case.measured.l2 == ROTATING else f"{case.about}; L2 {case.measured.l2} at the start"
+        title(console, f"{case.gpu.name}, {case.measured.number_format}", about)
         if case.measured.note:
             console.print(case.measured.note)
         for doubt in case.doubts:

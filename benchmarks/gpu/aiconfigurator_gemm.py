@@ -7,6 +7,9 @@ the largest time over those stacks, in us. Needs pandas and pyarrow, in an envir
     /tmp/aic/bin/pip download --no-deps -d /tmp/aic aiconfigurator-core && unzip -q -d /tmp/aic /tmp/aic/*.whl
     /tmp/aic/bin/python benchmarks/gpu/aiconfigurator_gemm.py /tmp/aic -o gemm_bf16.csv
 
+With `--batched` it writes the batches of products of multi-head latent attention: one product for each head, whose
+operands the measurement uses again and again, a graph of one kernel (`collector/sglang/collect_mla_bmm.py`).
+
 With `--stack sglang`, rows are of that one alone. With `--steps`, it also prints how far the stacks agree on steps: the
 correlation, over pairs of rows that differ by one in M (from 64 on), of one stack's ratios of times with another's. And
 for each stack, the largest correlation that a model may reach which knows every step: ratios at the sizes of `QUIET`,
@@ -24,6 +27,8 @@ import numpy as np
 import pandas as pd
 
 QUIET = (80, 112, 160, 224)
+BATCHED = {"mla_gen_pre": (512, 128), "mla_gen_post": (128, 512)}
+"""N and K of the products of each operator."""
 FORMATS = {"bfloat16": "bf16", "fp8": "fp8", "nvfp4": "fp4"}
 
 
@@ -39,13 +44,25 @@ def read(package: Path, gemm_dtype: str, systems: list[str] | None) -> pd.DataFr
     systems : list of str, optional
         Such as `h100_sxm`; by default all of NVIDIA's.
     """
+    rows = _read(package, "gemm", systems)
+    return rows[rows["gemm_dtype"] == gemm_dtype]
+
+
+def read_batched(package: Path, dtype: str, systems: list[str] | None) -> pd.DataFrame:
+    """All batches of products of a number format; parameters as of `read`."""
+    rows = _read(package, "mla_bmm", systems)
+    rows = rows[rows["bmm_dtype"] == dtype]
+    n, k = (rows["op_name"].map({name: sizes[i] for name, sizes in BATCHED.items()}) for i in (0, 1))
+    return rows.assign(m=rows["num_tokens"], n=n, k=k, batch=rows["num_heads"])
+
+
+def _read(package: Path, what: str, systems: list[str] | None) -> pd.DataFrame:
     tables = []
-    for path in sorted(package.glob("**/systems/data/*/gemm/*/*/gemm_perf.parquet")):
+    for path in sorted(package.glob(f"**/systems/data/*/{what}/*/*/{what}_perf.parquet")):
         system, stack = path.parts[-5], path.parts[-3]
         table = pd.read_parquet(path)
-        nvidia = table["device"].str.startswith("NVIDIA").all()
-        if nvidia and (not systems or system in systems):
-            tables.append(table[table["gemm_dtype"] == gemm_dtype].assign(stack=stack))
+        if table["device"].str.startswith("NVIDIA").all() and (not systems or system in systems):
+            tables.append(table.assign(stack=stack))
     rows = pd.concat(tables)
     return rows.assign(time_us=rows["latency"] * 1000)
 
@@ -90,18 +107,28 @@ def main() -> None:
     parser.add_argument("--format", default="bfloat16", choices=FORMATS)
     parser.add_argument("--systems", nargs="*")
     parser.add_argument("--stack", choices=("trtllm", "vllm", "sglang"), help="rows of this stack alone")
+    parser.add_argument("--batched", action="store_true", help="batches of products instead")
     parser.add_argument("--steps", action="store_true", help="print how far the stacks agree on steps")
     arguments = parser.parse_args()
-    rows = read(arguments.package, arguments.format, arguments.systems)
+    if arguments.batched and arguments.steps:
+        parser.error("--steps: not with --batched")
+    shape = ["m", "n", "k"]
+    if arguments.batched:
+        rows = read_batched(arguments.package, arguments.format, arguments.systems)
+        shape.append("batch")
+    else:
+        rows = read(arguments.package, arguments.format, arguments.systems)
     if arguments.steps:
         print_steps(rows)
     if arguments.stack:
         rows = rows[rows["stack"] == arguments.stack]
-    grouped = rows.groupby(["device", "m", "n", "k"])
+    grouped = rows.groupby(["device", *shape])
     found = grouped["time_us"].agg(time_us_min="min", time_us_median="median", time_us_max="max").round(4)
     found["n_stacks"] = grouped["stack"].nunique()
     found = found.reset_index().rename(columns={"m": "M", "n": "N", "k": "K"})
     found.insert(4, "dtype", FORMATS[arguments.format])
+    if arguments.batched:
+        found["l2"] = "warm"
     found.to_csv(arguments.output, index=False)
 
 
