@@ -14,6 +14,7 @@ from accelsim.gpu.machine import FORMATS
 from accelsim.gpu.measured import read_measured, time_column
 from accelsim.gpu.profile import read_profile
 from accelsim.gpu.table import find_table, plain_name
+from accelsim.gpu.validation import validate_gemm
 from accelsim.spec.source import Problems
 
 HEAD = "device,M,N,K,dtype,time_us_median\n"
@@ -190,3 +191,18 @@ def test_compare__reads_format_batch_and_device_of_a_table(tmp_path, monkeypatch
     assert document["not_compared"] == [f"m.csv:4:1: 1 kernel of '{V100}', not of a100_sxm_80gb"]
     assert cli.main(["gpu", "compare", "m.csv", "--gpu", "h100"]) == 2
     assert "m.csv:2:1: 2 kernels of" in capsys.readouterr().err
+
+
+def test_validate_gemm__says_how_long_launches_took(tmp_path):
+    """Products on an A100 as predicted, and each 30 us later, as frameworks launch them."""
+    sizes = [(64, 512, 512), (128, 1024, 1024), (256, 512, 2048), (512, 512, 512)]
+    path = tmp_path / "m.csv"
+    path.write_text(HEAD + "".join(f"{A100},{m},{n},{k},fp16,1\n" for m, n, k in sizes))
+    ((plain,), _) = validate_gemm([path])
+    gaps = []
+    for launch_us in (0.0, 30.0):
+        rows = zip(sizes, plain.predicted_us + launch_us, strict=True)
+        path.write_text(HEAD + "".join(f"{A100},{m},{n},{k},fp16,{time_us}\n" for (m, n, k), time_us in rows))
+        ((found,), _) = validate_gemm([path])
+        gaps.append(found.launch_gap_us)
+    assert gaps == [None, pytest.approx(30)]

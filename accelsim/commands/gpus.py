@@ -100,6 +100,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
                 "about": case.about,
                 "note": case.measured.note,
                 "doubts": case.doubts,
+                "launch_gap_us": case.launch_gap_us,
                 "errors": {name: errors.as_row() for name, errors in case.errors.items()},
                 "inside_interval": _or_none(case.inside),
                 "step_pairs": case.step_rows,

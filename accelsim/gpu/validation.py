@@ -27,6 +27,7 @@ KINDS = ("async", "mma")
 _OVER_PEAK = 1.3
 """How far boards run above the boost clock of their data sheet, and more."""
 _FAR_OFF = 5.0
+_SHORT_US, _LEAST_SHORT, _LEAST_GAP_US = 30.0, 4, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,18 @@ class GemmValidation:
         if ratio < 1 / _FAR_OFF:
             found.append(f"half of the rows take less than {ratio:.2g} of the predicted time")
         return found
+
+    @property
+    def launch_gap_us(self) -> float | None:
+        """How much longer short kernels took than predicted [us]: a launch, or a kernel that was timed with them.
+
+        The median over rows that are predicted to take less than 30 us; None below 2 us, or of fewer than four rows.
+        """
+        short = self.predicted_us < _SHORT_US
+        if short.sum() < _LEAST_SHORT:
+            return None
+        gap = float(np.median((self.measured.time_us - self.predicted_us)[short]))
+        return gap if gap >= _LEAST_GAP_US else None
 
 
 def validate_gemm(

@@ -49,7 +49,9 @@ def plot_sweep(
     """Draw throughput [TFLOPS] over one size of a product; steps are those of tiles and waves."""
 
     def draw(axes: Axes) -> None:
-        axes.plot(values, tflops, color=_BLUE, linewidth=0.9)
+        step = values[1] - values[0] if len(values) > 1 else 1
+        label = f"multiples of {step}" if step > 1 else f"each {name}"
+        axes.plot(values, tflops, color=_BLUE, linewidth=0.9, label=label)
         axes.plot(*([value] for value in chosen), "o", color=BEST_COLOUR, label=f"{name} = {chosen[0]}")
         axes.set(xlabel=name, ylabel="throughput [TFLOPS]", ylim=(0, 1.08 * float(np.max(tflops))))
         put_title(axes, title, legend=True)

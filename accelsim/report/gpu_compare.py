@@ -38,6 +38,11 @@ def print_compared(
 ) -> None:
     """Print measured and predicted times, DRAM bytes, and the share of the roofline that was reached."""
     console.print(f"{gpu}; {mode}\n")
+    if not found:
+        console.print(
+            "No kernel belongs to a layer or says its sizes: put each layer into an NVTX range of its name, say "
+            "--workload, and export `nsys stats --report nvtx_kern_sum` or `ncu --nvtx --csv`"
+        )
     made = table("layer", "measured", "predicted", "ratio", "DRAM", "predicted", "roofline", "tile", left=(0, 7))
     for case in found:
         kernel = case.predicted
@@ -52,11 +57,12 @@ def print_compared(
             percent(case.roofline_share),
             kernel.tile + (f"/{kernel.split}" if kernel.split > 1 else ""),
         )
-    print_table(console, made)
     if found:
+        print_table(console, made)
         error = statistics.median(abs(case.predicted.time_us / case.measured_us - 1) for case in found)
         total = sum(case.measured_us for case in found)
-        console.print(f"\n{len(found)} layers, {format_si(total * 1e-6, 's')}; median error {percent(error)}")
+        layers = f"{len(found)} layer{'s' if len(found) > 1 else ''}, {format_si(total * 1e-6, 's')}"
+        console.print(f"\n{layers}; median error {percent(error)}")
         console.print("ratio: predicted over measured, * outside the interval; roofline: least time over measured")
     if unmatched:
         title(console, "Not matched", "kernels outside ranges that name a layer or sizes, and those of no product")

@@ -19,9 +19,9 @@ _WHAT = {
     "dram": "DRAM bandwidth",
     "launch": "launch (added)",
     "latency": "first loads (added)",
-    "rounds": "start and end of each round of blocks (the last one's is added)",
+    "rounds": "start and end of each round of blocks",
     "reduction": "partial sums are added up (added)",
-    "store": "results leave (the last round's time is added)",
+    "store": "results leave",
     "transforms": "tensors are transformed by kernels before and after (added)",
 }
 
@@ -50,7 +50,7 @@ def print_kernel(console: Console, kernel: Kernel) -> None:
     ]
     for name, text in rows:
         console.print(f"{name:<11} {text}")
-    title(console, "Time", "the longest of an SM's work, L2 and DRAM bounds all rounds, the others overlap in part")
+    title(console, "Time", "an SM's rounds, L2 and DRAM overlap: the longest of them counts, and some of the others")
     made = table("part", "time", "what")
     for name, time_us in kernel.parts_us.items():
         if time_us > 0:
@@ -77,7 +77,8 @@ def print_kernels(console: Console, name: str, kernels: Sequence[Kernel], repeat
         tile = kernel.tile + _how(kernel, "/")
         label = kernel.name + (f" x{repeat}" if repeat > 1 else "") + ("" if kernel.algorithm == "GEMM" else " W")
         made.add_row(
-            label, sizes, tile, f"{kernel.waves:.2f}", _us(kernel.time_us), f"{kernel.tflops:.3g}", kernel.bottleneck
+            *(label, sizes, tile, f"{kernel.waves:.2f}", _us(kernel.time_us), f"{kernel.tflops:.3g}"),
+            kernel.bottleneck.removesuffix(" and latency").removesuffix(" bandwidth"),
         )
     print_table(console, made)
     if any(kernel.algorithm != "GEMM" for kernel in kernels):

@@ -26,6 +26,12 @@ def print_gemm_validations(console: Console, found: Sequence[GemmValidation], sk
             console.print(case.measured.note)
         for doubt in case.doubts:
             console.print(f"{doubt}: is it this GPU and number format, and the unit of the times?")
+        if case.launch_gap_us is not None:
+            console.print(
+                f"kernels predicted under 30 us took {case.launch_gap_us:.1f} us longer (median), as if "
+                "each were launched by itself, outside a CUDA graph, or timed together with another; "
+                "`accelsim calibrate` fits what a launch takes"
+            )
         print_errors(console, case.errors)
         if not math.isnan(case.inside):
             console.print(f"{case.inside:.0%} of the held-out rows lie in the predicted interval")
