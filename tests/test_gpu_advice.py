@@ -11,10 +11,11 @@ import pytest
 
 from accelsim import cli
 from accelsim.errors import AccelsimError, SpecError
-from accelsim.gpu.advice import advise, sweep, tile_efficiency, wave_efficiency
+from accelsim.gpu.advice import advise, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
+from accelsim.gpu.kernel import tile_efficiency, wave_efficiency
 from accelsim.gpu.links import all_reduce_us, tensor_parallel_us
 from accelsim.gpu.operators import OPERATORS, operator_intensity, time_operators
 from accelsim.gpu.profile import read_profile

@@ -9,7 +9,7 @@ import pytest
 
 from accelsim.commands import validating
 from accelsim.plots import study_table
-from accelsim.validation import STUDIES, Figure, Study, spreads
+from accelsim.validation import STUDIES, Figure, Study, errors_by_quantity
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +36,10 @@ def test_agrees__within_the_tolerance_only_and_unjudged_without_one():
     assert figure("a", 10, 10, 0.0).agrees
 
 
-def test_spreads__group_by_quantity_and_name_the_worst_case():
+def test_errors_by_quantity__group_by_quantity_and_name_the_worst_case():
     figures = [figure("a", 10, 10, 0.1), figure("b", 10, 12, 0.1), figure("c", 10, 9.5, 0.1)]
     figures.append(Figure("a", "power", "W", 1, 2))
-    time, power = spreads(figures)
+    time, power = errors_by_quantity(figures)
     assert (time.count, time.equal, time.within, time.worst_case) == (3, 1, 2, "b")
     assert (time.median, time.mean, time.worst) == pytest.approx((0.05, 0.25 / 3, 0.2))
     assert (power.count, power.within, power.worst) == (1, None, 1.0)

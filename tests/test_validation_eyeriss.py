@@ -11,7 +11,7 @@ import pytest
 from accelsim.architecture import load_architecture
 from accelsim.errors import AccelsimError
 from accelsim.model.evaluate import evaluate
-from accelsim.validation import eyeriss, eyeriss_isca, spreads
+from accelsim.validation import errors_by_quantity, eyeriss, eyeriss_isca
 from accelsim.validation.eyeriss_passes import LONGEST_RUN, Passes, compression, ramp
 
 
@@ -100,7 +100,9 @@ def test_study__published_mappings_are_within_tolerance_but_for_the_buffer_of_co
     as_conv4 = {f.quantity: f for f in study.figures if f.case == eyeriss.CONV3_AS_CONV4}
     assert abs(as_conv4["buffer traffic"].error) < 1e-3
     judged = [figure for figure in study.figures if figure.agrees is not None]
-    worst = {spread.quantity: spread.worst for spread in spreads(judged) if spread.variant == eyeriss.PUBLISHED}
+    worst = {
+        errors.quantity: errors.worst for errors in errors_by_quantity(judged) if errors.variant == eyeriss.PUBLISHED
+    }
     assert worst["processing time"] < 0.10
     assert worst["DRAM traffic"] < 0.15
     (words,) = (f for f in judged if f.quantity == "DRAM words a MAC")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, mode_of
-from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.machine import BYTES, Gpu
@@ -42,32 +42,6 @@ class Advice:
     roundings: tuple[Change, ...]
     formats: tuple[Change, ...]
     notes: tuple[str, ...]
-
-
-def wave_efficiency(blocks: int, slots: int) -> float:
-    """Share of the slots that work, on average over the waves of a grid.
-
-    Examples
-    --------
-    NVIDIA's guide: 12 blocks on a GPU of 8 SMs, one block on each at a time, use 75 % of it.
-
-    >>> wave_efficiency(12, 8)
-    0.75
-    """
-    return blocks / (slots * -(-blocks // slots))
-
-
-def tile_efficiency(m: int, n: int, rows: int, columns: int) -> float:
-    """Share of the tiles' area that is wanted.
-
-    Examples
-    --------
-    NVIDIA's guide: a matrix of 27 x 32 tiles of 128 x 128 with one row more has 28 x 32 tiles.
-
-    >>> round(tile_efficiency(27 * 128 + 1, 32 * 128, 128, 128), 3)
-    0.965
-    """
-    return m * n / (-(-m // rows) * rows * -(-n // columns) * columns)
 
 
 def advise(

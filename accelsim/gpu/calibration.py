@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from accelsim.errors import AccelsimError, Mark
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, ONE_ROUND, Constants
 from accelsim.gpu.errors import Errors, errors_of
-from accelsim.gpu.fit import Floats, fit_positive
+from accelsim.gpu.fit import fit_positive
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, Split, split_rows
@@ -154,7 +155,7 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
     """
     kind = compute_class(gpu, measured.number_format)
     split = split_rows(measured.gemms)
-    fitted = thinned(measured, split)
+    fitted = _thinned(measured, split)
     if len(fitted) < _LEAST_ROWS:
         raise AccelsimError(
             f"{len(fitted)} rows of {gpu.name} in {measured.number_format} may be fitted; {_LEAST_ROWS} are needed"
@@ -180,7 +181,7 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
     return Calibration(gpu.name, kind, measured.number_format, values, choice, interval, errors, source)
 
 
-def thinned(measured: Measured, split: Split) -> Measured:
+def _thinned(measured: Measured, split: Split) -> Measured:
     """Rows that may be fitted, every n-th by size if there are many."""
     which = np.flatnonzero(split.fit)
     every = -(-len(which) // _MOST_ROWS)

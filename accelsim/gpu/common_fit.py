@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import BOUNDS, COMMON, Constants
-from accelsim.gpu.fit import Floats, fit_positive
+from accelsim.gpu.fit import fit_positive
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, split_rows

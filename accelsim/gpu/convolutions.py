@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError, Mark
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.errors import Errors, errors_of
-from accelsim.gpu.fit import Floats
 from accelsim.gpu.formats import format_of, no_format
 from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
 from accelsim.gpu.layers import PASSES
 from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.operators import layout_change_us
-from accelsim.gpu.table import find_table
+from accelsim.gpu.table import find_table, finite
 from accelsim.gpu.tiling import compute_class
 from accelsim.gpu.winograd import WAYS, applies, winograd_us
 from accelsim.spec.source import Problems, read_text
@@ -207,8 +207,8 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], probl
             continue
         values = {}
         for name in (*SIZES, *(name for name in TIMES.values() if cells.get(name))):
-            value = _positive(cells[name])
-            if value is None or (name in SIZES and (value != int(value) or value > LARGEST)):
+            value = finite(cells[name])
+            if value is None or value <= 0 or (name in SIZES and (value != int(value) or value > LARGEST)):
                 what = f"a whole number from 1 to {LARGEST}" if name in SIZES else "a time above 0"
                 problems.add(table.mark(row, at[name]), f"{name}: expected {what}, got {quoted(cells[name])}")
             values[name] = value or 1.0
@@ -218,12 +218,3 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], probl
         algorithm = next(known, "other" if name else "any")
         groups.setdefault((cells.get("device", ""), number_format), []).append(_Row(algorithm, values))
     return partial
-
-
-def _positive(text: str) -> float | None:
-    """Number above 0, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 < value < float("inf") else None

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from accelsim.gpu.arrays import Floats
+
 LARGE_FLOP = 1e11
 """Products from here on are listed by themselves."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError
+from accelsim.gpu.arrays import Floats
 
-Floats = NDArray[np.float64]
 OUTLIER = 0.1
 """Residual from which on it counts linearly rather than squared (soft L1)."""
 NO_SCIPY = "scipy is not installed, and fitting needs it; `pip install 'accelsim[calibrate]'`"

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError
 from accelsim.gpu.arguments import L2_STATES, ROTATING
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import ONE_ROUND, Constants
-from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
+from accelsim.gpu.energy import clock_under_power_limit
+from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.schedule import SPLITS, STREAM_K, Work, work_of
 from accelsim.gpu.tiling import TileSet, sparse_share, tile_set
 
-Floats = NDArray[np.float64]
 LARGEST = 2**26
 """Largest size of a dimension."""
 _CHUNK = 32
@@ -33,10 +34,6 @@ _MERGED_STORES = 4.0
 """Most that narrow stores of results cost, as neighbours' merge in L2: 1024 x 2145 x 1024 takes 1.9 times as long as
 1024^3 on an A100 and 1.4 times on an H100 in FP8 (Azure AI benchmarking guide)."""
 _GEMV_SLICE = 4096
-_ENERGY_OF_WIDTH = 0.68
-IDLE = 0.15
-"""Share of its power limit that a board takes when no SM works: 148 of 700 W on an H200, 312 of 1000 W on a B200 (both
-a fit to NVML readings in aiconfigurator), 32 of 250 W on a V100 (AccelWattch); the fits hold active SMs too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,23 +187,6 @@ def time_gemms(
         l2_bytes=np.concatenate([times.l2_bytes for times in found]),
         by_tiling_us=np.concatenate([times.by_tiling_us for times in found]),
     )
-
-
-def pj_per_flop(number_format: str, constants: Constants) -> float:
-    """Energy [pJ] of an operation in a number format.
-
-    The constants have that of FP16, or of FP32 without tensor cores. Narrower operands take less, by a power of their
-    width: boards take 0.62 times as much for an operation in FP8 as in BF16 (H200) and 0.39 times in FP4 (B200), total
-    power over throughput of large products (aiconfigurator, NVML).
-    """
-    width = BYTES[number_format] / (4.0 if number_format in VECTOR_FORMATS else 2.0)
-    return float(constants.pj_per_flop * width**_ENERGY_OF_WIDTH)
-
-
-def clock_under_power_limit(gpu: Gpu, number_format: str, constants: Constants) -> float:
-    """Share of the boost clock that the board's power allows when every multiply-add unit is busy."""
-    busy_w = gpu.sms * gpu.boost_hz * gpu.operations(number_format) * pj_per_flop(number_format, constants) * 1e-12
-    return min(1.0, gpu.tdp_w * (1 - IDLE) / busy_w)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,32 @@ class Kernel:
         return self.flops / self.time_us * 1e-6
 
 
+def wave_efficiency(blocks: int, slots: int) -> float:
+    """Share of the slots that work, on average over the waves of a grid.
+
+    Examples
+    --------
+    NVIDIA's guide: 12 blocks on a GPU of 8 SMs, one block on each at a time, use 75 % of it.
+
+    >>> wave_efficiency(12, 8)
+    0.75
+    """
+    return blocks / (slots * -(-blocks // slots))
+
+
+def tile_efficiency(m: int, n: int, rows: int, columns: int) -> float:
+    """Share of the tiles' area that is wanted.
+
+    Examples
+    --------
+    NVIDIA's guide: a matrix of 27 x 32 tiles of 128 x 128 with one row more has 28 x 32 tiles.
+
+    >>> round(tile_efficiency(27 * 128 + 1, 32 * 128, 128, 128), 3)
+    0.965
+    """
+    return m * n / (-(-m // rows) * rows * -(-n // columns) * columns)
+
+
 def best_kernels(
     gpu: Gpu,
     names: Sequence[str],
@@ -166,10 +192,9 @@ def _kernel(
             even = waves * steps / float(work.whole_tiles * steps + work.iterations)
         else:
             schedule, blocks = "split-K" if split > 1 else "data-parallel", outputs * split
-            each = blocks / gpu.sms
-            waves, even = each / occupancy, each / math.ceil(each)
-        padded = 2.0 * outputs * rows * columns * steps * tiles.step
-        efficient = flops / padded
+            waves, even = blocks / gpu.sms / occupancy, wave_efficiency(blocks, gpu.sms)
+        efficient = tile_efficiency(m, n, rows, columns) * k / (steps * tiles.step)
+        padded = flops / efficient
         longest = max(LONGEST, key=lambda key: parts[key])
         added = sum(parts[key] for key in ("launch", "latency", "rounds", "reduction"))
         bottleneck = "launch and latency" if added > parts[longest] else _NAMES[longest]

@@ -16,7 +16,7 @@ from accelsim.gpu.formats import format_of
 from accelsim.gpu.formats import number_format as known_format
 from accelsim.gpu.gemm import LARGEST, Gemms
 from accelsim.gpu.grids import LAUNCH, swapped_grids
-from accelsim.gpu.table import NOWHERE, Row, Table, find_table, plain_name
+from accelsim.gpu.table import NOWHERE, Row, Table, find_table, finite, plain_name
 from accelsim.spec.source import Problems, read_text
 from accelsim.units import listed, near_miss, quoted
 
@@ -282,13 +282,13 @@ def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Prob
         for key in ("m", "n", "k", "batch"):
             at = sizes.get(key)
             cell = "1" if at is None else row.cells[at] or ("1" if key == "batch" else "")
-            value = _number(cell)
+            value = finite(cell)
             if value is None or value != int(value) or not 1 <= value <= LARGEST:
                 what = f"{key.upper()}: expected a whole number from 1 to {LARGEST}, got {quoted(cell)}"
                 problems.add(table.mark(row, at), what, _decimal_point(cell))
             found.append(value or 1.0)
         cell = row.cells[time]
-        measured = _number(cell)
+        measured = finite(cell)
         if measured is None or measured <= 0:
             what = f"{columns.time_name}: expected a time above 0, got {quoted(cell)}"
             problems.add(table.mark(row, time), what, _decimal_point(cell))
@@ -322,14 +322,6 @@ def _swapped_grids(table: Table, columns: Columns, rows: Sequence[Row]) -> int:
 
 def _decimal_point(cell: str) -> str:
     return "write a point for decimals, and nothing between thousands" if "," in cell else ""
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if np.isfinite(value) else None
 
 
 def _measured(

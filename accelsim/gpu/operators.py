@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.errors import AccelsimError
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import Constants
-from accelsim.gpu.fit import Floats
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.units import listed

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from accelsim.gpu.arrays import Floats
+
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
 """Parts into which K may be split."""
 STREAM_K = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -134,3 +135,18 @@ def _start(line: str, separator: str, column: int) -> int:
         quoted ^= character == '"'
         column -= character == separator and not quoted
     return len(line) + 1 if column == 0 else 1
+
+
+def finite(text: str) -> float | None:
+    """Number of a cell, or None if it is none.
+
+    Examples
+    --------
+    >>> finite("1e3"), finite("1,5"), finite("nan")
+    (1000.0, None, None)
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

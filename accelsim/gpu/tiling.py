@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from accelsim.errors import AccelsimError
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
 from accelsim.units import listed
 
-Floats = NDArray[np.float64]
 STAGE_BYTES = 128
 """Bytes of K that one step of the main loop takes: a line of L2, the swizzle width of TMA (CUTLASS)."""
 _LEAST_REGISTERS = 8192
@@ -90,14 +89,14 @@ class TileSet:
         return f"{int(self.rows[index])}x{int(self.columns[index])}"
 
 
-def tile_shapes(gpu: Gpu, number_format: str) -> list[tuple[int, int]]:
+def _tile_shapes(gpu: Gpu, number_format: str) -> list[tuple[int, int]]:
     """Output tiles that are tried, both ways round, smallest first."""
     kind = compute_class(gpu, number_format)
     shapes = {"mma": _MMA, "vector": _VECTOR, "async": _ASYNC}[kind]
     return sorted({*shapes, *((b, a) for a, b in shapes)})
 
 
-def warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
+def _warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
     """Output tile of a warp, or, where operands come from shared memory, of a warp group."""
     if kind == "async":
         return np.minimum(rows, 64), np.minimum(columns, 256)
@@ -157,7 +156,7 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     """
     kind = compute_class(gpu, number_format)
     tensor_memory = kind == "async" and gpu.compute_capability[0] >= 10
-    shapes = np.array(tile_shapes(gpu, number_format), dtype=np.float64)
+    shapes = np.array(_tile_shapes(gpu, number_format), dtype=np.float64)
     rows, columns = shapes[:, 0], shapes[:, 1]
     width = BYTES[number_format]
     step = STAGE_BYTES / width if kind != "vector" else STAGE_BYTES / 4 / width
@@ -170,7 +169,7 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     loaded = rows * row_share + columns * column_share
     stage = loaded * step * width
     stages = np.clip(np.floor(min(gpu.smem_per_block_bytes, in_flight_bytes) / stage), 2, _MOST_STAGES)
-    warp_rows, warp_columns = warp_shape(kind, rows, columns)
+    warp_rows, warp_columns = _warp_shape(kind, rows, columns)
     groups = (rows / warp_rows) * (columns / warp_columns)
     warps = groups * 4 + 4 if kind == "async" else groups
     fits_smem = np.floor(gpu.smem_bytes / (stages * stage + _BARRIER_BYTES))

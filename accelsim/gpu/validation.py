@@ -10,11 +10,11 @@ import numpy as np
 
 from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
 from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu
 from accelsim.gpu.common_fit import constants_of, family, fit_common
 from accelsim.gpu.errors import LARGE_FLOP, Errors, errors_of
-from accelsim.gpu.fit import Floats
 from accelsim.gpu.formats import no_format
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.constants import Constants
-from accelsim.gpu.energy import board_power_w
-from accelsim.gpu.fit import Floats
-from accelsim.gpu.gemm import Gemms, clock_under_power_limit, time_gemms
+from accelsim.gpu.energy import board_power_w, clock_under_power_limit
+from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import PASSES
 from accelsim.gpu.machine import BYTES, Gpu
@@ -53,17 +53,6 @@ class Winograd:
     def inputs(self) -> int:
         """Rows and columns of a transformed tile."""
         return self.outputs + WINDOW - 1
-
-    @property
-    def savings(self) -> float:
-        """Multiplications of a sliding window, of those of this one.
-
-        Examples
-        --------
-        >>> [way.savings for way in WAYS]
-        [2.25, 4.0]
-        """
-        return (self.outputs * WINDOW) ** 2 / self.inputs**2
 
 
 WAYS = (Winograd(2, fused=True), Winograd(4, fused=False))

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from accelsim.gpu.fit import Floats
+from accelsim.gpu.arrays import Floats
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.roofline import Point, Ridge
 from accelsim.plots.style import BEST_COLOUR, DARK, plain_log_ticks, put_title, styled

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from accelsim.report.text import print_table, table, title
-from accelsim.validation import CaseComparison, Figure, Spread, Study, spreads
+from accelsim.validation import CaseComparison, Figure, FigureErrors, Study, errors_by_quantity
 
 PAGE_WIDTH = 120
 MOST_FIGURES = 60
@@ -52,7 +52,7 @@ def print_study(console: Console, study: Study, *, every: bool = False) -> None:
     shown = study.figures if every or len(study.figures) <= MOST_FIGURES else study.wrong
     if shown:
         _print_figures(console, shown, every=every)
-    _print_spreads(console, study.figures)
+    _print_errors(console, study.figures)
     for note in study.notes:
         console.print(f"- {note}")
     console.print()
@@ -125,27 +125,27 @@ def _line_by_line(figures: Sequence[Figure]) -> Table:
     return made
 
 
-def _print_spreads(console: Console, figures: Sequence[Figure]) -> None:
-    found = spreads(figures)
-    judged = any(spread.within is not None for spread in found)
+def _print_errors(console: Console, figures: Sequence[Figure]) -> None:
+    found = errors_by_quantity(figures)
+    judged = any(errors.within is not None for errors in found)
     columns = ["quantity", "figures", "equal", "median error", "mean", "worst"]
     made = table(*columns, *(["within tolerance"] if judged else []))
-    for spread in found:
+    for errors in found:
         made.add_row(
-            _named(spread),
-            str(spread.count),
-            str(spread.equal),
-            *(_percent(error).removeprefix("+") for error in (spread.median, spread.mean, spread.worst)),
-            *(["" if spread.within is None else f"{spread.within} of {spread.count}"] if judged else []),
+            _named(errors),
+            str(errors.count),
+            str(errors.equal),
+            *(_percent(error).removeprefix("+") for error in (errors.median, errors.mean, errors.worst)),
+            *(["" if errors.within is None else f"{errors.within} of {errors.count}"] if judged else []),
         )
     print_table(console, made)
-    for spread in found:
-        if spread.worst:
-            console.print(f"Worst {_named(spread)}: {spread.worst_case}")
+    for errors in found:
+        if errors.worst:
+            console.print(f"Worst {_named(errors)}: {errors.worst_case}")
 
 
-def _named(spread: Spread) -> str:
-    return f"{spread.quantity}, {spread.variant}" if spread.variant else spread.quantity
+def _named(errors: FigureErrors) -> str:
+    return f"{errors.quantity}, {errors.variant}" if errors.variant else errors.quantity
 
 
 def print_studies(console: Console, studies: Sequence[Study]) -> None:

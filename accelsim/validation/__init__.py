@@ -10,7 +10,7 @@ from accelsim.validation.nvdla import MappedLayer, mapped_layers, nvdla_study
 from accelsim.validation.reference import NoReferenceError, reference_paths
 from accelsim.validation.scalesim import scalesim_study
 from accelsim.validation.sram import leave_one_out, sram_study
-from accelsim.validation.study import Figure, Spread, Study, spreads
+from accelsim.validation.study import Figure, FigureErrors, Study, errors_by_quantity
 from accelsim.validation.timeloop import CaseComparison, timeloop_study, validate_timeloop
 from accelsim.validation.tpu import tpu_study
 
@@ -30,13 +30,13 @@ __all__ = [
     "STUDIES",
     "CaseComparison",
     "Figure",
+    "FigureErrors",
     "MappedLayer",
     "NoReferenceError",
-    "Spread",
     "Study",
+    "errors_by_quantity",
     "leave_one_out",
     "mapped_layers",
     "reference_paths",
-    "spreads",
     "validate_timeloop",
 ]

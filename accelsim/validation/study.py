@@ -86,7 +86,7 @@ class Study:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class FigureErrors:
     """Errors of the figures of one quantity.
 
     Attributes
@@ -113,7 +113,7 @@ class Spread:
     within: int | None
 
 
-def spreads(figures: Sequence[Figure]) -> list[Spread]:
+def errors_by_quantity(figures: Sequence[Figure]) -> list[FigureErrors]:
     """Errors by quantity and variant, in the order in which they first occur."""
     groups: dict[tuple[str, str], list[Figure]] = {}
     for figure in figures:
@@ -124,7 +124,7 @@ def spreads(figures: Sequence[Figure]) -> list[Spread]:
         judged = [figure.agrees for figure in members if figure.agrees is not None]
         worst = max(members, key=lambda figure: abs(figure.error))
         found.append(
-            Spread(
+            FigureErrors(
                 quantity=quantity,
                 variant=variant,
                 count=len(members),

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.gemm import IDLE, Gemms
+from accelsim.gpu.energy import IDLE
+from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.measured import format_of
 

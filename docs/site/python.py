@@ -46,8 +46,15 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.catalogue": ("load_gpu",),
         "accelsim.gpu.calibration": ("mode_of",),
         "accelsim.gpu.gemm": ("Gemms", "time_gemms", "Times"),
-        "accelsim.gpu.kernel": ("best_kernels", "Kernel"),
-        "accelsim.gpu.advice": ("advise", "sweep", "wave_efficiency", "tile_efficiency"),
+        "accelsim.gpu.kernel": ("best_kernels", "Kernel", "wave_efficiency", "tile_efficiency"),
+        "accelsim.gpu.advice": ("advise", "sweep"),
+        "accelsim.gpu.operators": (
+            *("time_operators", "operator_intensity", "product_intensity", "convolution_bounds", "recurrent_gemms"),
+            "layout_change_us",
+        ),
+        "accelsim.gpu.links": ("all_reduce_us", "tensor_parallel_us"),
+        "accelsim.gpu.measured": ("read_measured", "split_rows"),
+        "accelsim.gpu.validation": ("validate_gemm",),
     },
     "What input files become": {
         "accelsim.architecture": ("Architecture", "Level", "Axis", "Compute"),
