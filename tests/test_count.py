@@ -16,11 +16,14 @@ from accelsim import load_architecture, load_workload
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.population.enumerated import words_alone
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.halves import put_together
+from accelsim.search.exact.solve import Solver
 from tests.brute import truth
 from tests.test_moments import plain
+from tests.test_population import space_of
 
 PROBLEMS = int(os.environ.get("ACCELSIM_COUNT_PROBLEMS", "120"))
 GROUPS, MOST = 4, 4000
@@ -100,3 +103,34 @@ def test_put_together__refuses_more_mappings_than_64_bits_hold():
     part.notes.ways[:2] = 1 << 59
     with pytest.raises(OverflowError):
         put_together([part.notes], 1.0)
+
+
+def test_fewest_words__of_a_window_that_loops_further_in_bring_back():
+    """Pooling over 3 with stride 2: a loop over the 3 at an inner level ends where the next output begins."""
+    space, found = space_of(5468)
+    assert space.encoded.einsum.dims == {"C": 1, "P": 5, "R": 3, "Q": 1, "S": 1}
+    words = found.outer_words.min()
+
+    few = Solver(MapSpace(words_alone(space.encoded), space.constraints), every=True).search(
+        kind=WITHIN, limit=float(words)
+    )
+
+    assert few.found.tally[2] == (found.outer_words == words).sum() == 18
+
+
+@pytest.mark.parametrize(
+    ("seed", "dims"),
+    [
+        (21234, {"C": 7, "B": 12, "A": 2}),  # a window slides along C while a scalar stays in place
+        # constraints put the loop along which the window slides innermost
+        (21547, {"G": 1, "C": 2, "P": 11, "R": 3, "Q": 6, "S": 3, "K": 1}),
+    ],
+)
+def test_within__of_windows_that_slide_in_rare_ways(seed, dims):
+    space, found = space_of(seed)
+    assert space.encoded.einsum.dims == dims
+    limit = 1.05 * float(found.energy_pj.min())
+
+    within = Solver(space, every=True).search(kind=WITHIN, limit=limit)
+
+    assert within.found.tally[2] == (found.energy_pj <= limit * (1.0 + SURE)).sum()

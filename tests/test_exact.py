@@ -181,6 +181,26 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
 
 
+@pytest.mark.parametrize("group", range(4))
+def test_tables__cost_no_more_for_still_than_for_anything_else(group):
+    """What the search takes for the loops of a block before it has put them in order."""
+    windows = 0
+    for seed in range(FIRST + group, FIRST + PROBLEMS // 10, 4):
+        machine, einsum, constraints = problem(seed)
+        known = truth(machine, einsum, constraints, MOST)
+        if known is None or not known.valid:
+            continue
+        bounds = Solver(MapSpace(encode(machine, einsum), constraints)).bounds
+        windows += bounds.structure.window >= 0
+        still = (orders.STILL,) * len(einsum.tensors)
+        for level in range(len(machine.levels)):
+            pairs = [(bounds.around[level], bounds.around_number(level, still))]
+            pairs += [(bounds.inside[level], bounds.inside_number(level, still))] if level else []
+            for table, number in pairs:
+                assert (table.values[:, number] <= table.values.min(axis=1) * (1 + SAME)).all(), (seed, level)
+    assert windows > 5
+
+
 def test_candidates__of_a_gemm_keep_one_tensor_in_place_each():
     structure = orders.Structure((frozenset({1}), frozenset({2}), frozenset({0})), -1, (-1,) * 3, 3, False)
 

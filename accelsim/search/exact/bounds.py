@@ -20,6 +20,7 @@ from accelsim.search.exact.blocks import blocks_in_time, steps_in_time
 from accelsim.search.exact.bounds_kernel import NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
     NONE,
+    STILL,
     WAIT,
     Statuses,
     Structure,
@@ -369,6 +370,25 @@ class BoundsMaker:
                     sweep_block(self.shapes, self.most[level], pairs, moves, block, inner, out, offsets, values)
                 if q:
                     np.minimum(out, table.values[at, 0, b], out=out)
+            for q, p in self._gaps_that_close(table.statuses):
+                np.minimum(table.values[at, q, b], table.values[at, p, b], out=table.values[at, q, b])
+
+    def _gaps_that_close(self, statuses: list[Statuses]) -> list[tuple[int, int]]:
+        """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.
+
+        Where these do, the first costs more: the loops move its window off and back. It shall bound the second all the
+        same, as the search takes it for whatever the loops of a block will do.
+        """
+        window = self.bounds.structure.window
+        if window < 0:
+            return []
+        found = []
+        for q, p in itertools.permutations(range(len(statuses)), 2):
+            others = zip(range(self.tensors), statuses[q], statuses[p], strict=True)
+            lower = all(low in (STILL, high) for t, low, high in others if t != window)
+            if lower and statuses[q][window] == STILL and statuses[p][window] not in (NONE, STILL):
+                found.append((q, p))
+        return found
 
 
 def _only(spreading: Spreading, contexts: Bools) -> Spreading:

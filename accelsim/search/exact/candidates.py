@@ -42,11 +42,13 @@ def candidate_orders(structure: Structure, loops: frozenset[int], places: Places
         return tuple(((*first, *middle, *last), -1, -1) for middle in itertools.permutations(sorted(free)))
     grow = _Grow(structure)
     alive = frozenset(range(structure.tensors))
+    slid = -1  # along which a fixed loop slides the window
     for d in reversed(last):
+        if structure.window not in structure.idle[d]:
+            slid = d if structure.window in alive else -1
         alive &= structure.idle[d]
-    found = dict.fromkeys(
-        ((*first, *reversed(inner_first), *last), *pair) for inner_first, pair in grow.orders((), free, alive, (-1, -1))
-    )
+    ways = [*grow.orders((), free, alive, (-1, -1)), *(grow.carried_on((), slid, free, alive) if slid >= 0 else ())]
+    found = dict.fromkeys(((*first, *reversed(inner_first), *last), *pair) for inner_first, pair in ways)
     return tuple(found)
 
 
@@ -105,15 +107,22 @@ class _Grow:
             return
         for d in self._next(rest, alive):
             after = alive & idle[d]
-            other = self.structure.partner[d]
             yield from self.orders((*done, d), rest - {d}, after, pair)
-            if self.structure.window in alive and self._slides(d) and other in rest:
-                then = after & idle[other]
-                yield from self.orders((*done, d, other), rest - {d, other}, then, (d, other))
-                both = frozenset({self.structure.window}) | after
-                between = tuple(e for e in sorted(rest - {d, other}) if after and both <= idle[e])
-                if between:
-                    yield from self.orders((*done, d, *between, other), rest - {d, other, *between}, then, (d, other))
+            if self.structure.window in alive:
+                yield from self.carried_on((*done, d), d, rest - {d}, after)
+
+    def carried_on(
+        self, done: tuple[int, ...], d: int, rest: frozenset[int], alive: frozenset[int]
+    ) -> Iterator[tuple[tuple[int, ...], tuple[int, int]]]:
+        """After a loop over d along which the window slides: orders in which its partner in the rank comes next."""
+        idle, other = self.structure.idle, self.structure.partner[d]
+        if other not in rest:
+            return
+        then, both = alive & idle[other], alive | {self.structure.window}
+        yield from self.orders((*done, other), rest - {other}, then, (d, other))
+        between = tuple(e for e in sorted(rest - {other}) if alive and both <= idle[e])
+        if between:
+            yield from self.orders((*done, *between, other), rest - {other, *between}, then, (d, other))
 
     def _slides(self, d: int) -> bool:
         return self.structure.partner[d] >= 0

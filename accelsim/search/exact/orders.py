@@ -102,26 +102,29 @@ class OrderClass:
     come: int = -1
 
 
-def _chains(structure: Structure, pool: frozenset[int], dims: frozenset[int]) -> Iterator[tuple[frozenset[int], ...]]:
-    """Longest sequences of shrinking sets of tensors that stay in place together."""
+Chain = tuple[frozenset[int], ...]
+"""Shrinking sets of tensors that stay in place together."""
 
-    def maximal(alive: frozenset[int]) -> list[frozenset[int]]:
-        sets = {structure.idle[d] & alive for d in dims} - {frozenset(), alive}
-        return sorted((s for s in sets if not any(s < other for other in sets)), key=sorted)
 
-    def extend(chain: tuple[frozenset[int], ...]) -> Iterator[tuple[frozenset[int], ...]]:
-        further = maximal(chain[-1])
-        if not further:
-            yield chain
-        for alive in further:
-            yield from extend((*chain, alive))
-
+def _chains(structure: Structure, pool: frozenset[int], dims: frozenset[int]) -> Iterator[Chain]:
+    """Longest chains."""
     first = [frozenset(s) for s in {structure.idle[d] & pool for d in dims} if s]
     first = [s for s in first if not any(s < other for other in first)]
     if not first:
         yield ()
     for alive in sorted(first, key=sorted):
-        yield from extend((alive,))
+        yield from _chains_from(structure, alive, dims)
+
+
+def _chains_from(structure: Structure, alive: frozenset[int], dims: frozenset[int]) -> Iterator[Chain]:
+    """Longest chains that begin with some tensors."""
+    sets = {structure.idle[d] & alive for d in dims} - {frozenset(), alive}
+    further = sorted((s for s in sets if not any(s < other for other in sets)), key=sorted)
+    if not further:
+        yield (alive,)
+    for fewer in further:
+        for chain in _chains_from(structure, fewer, dims):
+            yield (alive, *chain)
 
 
 class _Builder:
@@ -196,7 +199,9 @@ class _Builder:
                 self._slide(staying, allowed, tail, [], chain, d, come)
         for d in slides if moved else ():
             if d in allowed and not any(chain and d in structure.irrelevant(chain[0]) for chain in chains):
-                self._slide(staying, allowed, tail, [], (), d, come)
+                alive = structure.idle[d] & pool  # fewer than stay in place without sliding
+                for chain in _chains_from(structure, alive, allowed) if alive else [()]:
+                    self._slide(staying, allowed, tail, [], chain, d, come)
 
     def _slide(
         self,
@@ -204,7 +209,7 @@ class _Builder:
         allowed: frozenset[int],
         tail: int,
         stay: list[Term],
-        chain: tuple[frozenset[int], ...],
+        chain: Chain,
         d: int,
         come: int,
     ) -> None:
