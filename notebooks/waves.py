@@ -18,11 +18,10 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from accelsim.gpu.advice import tile_efficiency, wave_efficiency
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.kernel import best_kernels
+from accelsim.gpu.kernel import best_kernels, tile_efficiency, wave_efficiency
 
 plt.style.use("accelsim.plots.accelsim")
 gpu = load_gpu("a100_sxm_80gb")
