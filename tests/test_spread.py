@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -90,6 +91,16 @@ def test_stopped__says_at_least():
     assert not all(near.complete for near in found.near)
     assert "at least" in census_sentence(found)
     assert [near.mappings for near in found.near] == sorted(near.mappings for near in found.near)
+
+
+def test_sentence__calls_nothing_optimal_where_the_lowest_energy_is_not_proved():
+    found = census(load_architecture("two_level"), load_workload("gemm").layers[0], samples=500)
+    energy, *others = found.ranges
+    assert energy.column == "energy"
+    open_ended = replace(found, ranges=(replace(energy, lowest_bound=0.9 * energy.lowest), *others))
+
+    assert "; 16 optimal; 16 within 1 %;" in census_sentence(found)
+    assert "; 16 as low as the best found; 16 within 1 % of it;" in census_sentence(open_ended)
 
 
 def test_fully_used__counts_and_draws_these_alone():

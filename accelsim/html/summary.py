@@ -45,8 +45,8 @@ def whole(number: int) -> str:
 def exact_figures(census: Census) -> str:
     """What was counted or proved."""
     found, cycles = census.range_of("energy"), census.range_of("cycles")
-    bottom = "proved" if found.lowest_bound >= found.lowest * (1 - 1e-9) else "best found"
-    few = "proved" if cycles.lowest_bound >= cycles.lowest * (1 - 1e-9) else "best found"
+    bottom = "proved" if found.lowest_proved else "best found"
+    few = "proved" if cycles.lowest_proved else "best found"
     rows = [
         _valid(census),
         ("lowest energy", energy(found.lowest, 5), f"{found.lowest / census.macs:.4g} pJ/MAC, {bottom}"),

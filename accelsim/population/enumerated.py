@@ -33,7 +33,7 @@ PEAK = Fraction(19, 20)
 """Overall utilization from which on a mapping is close to peak throughput."""
 CLIMBS = 8
 """Mappings from which the largest values are looked for."""
-PARTS = {"fewest": 0.25, "energy": 0.1, "cycles": 0.1, "front": 0.1, "peak": 0.1, "near": 0.35}
+PARTS = {"fewest": 0.2, "energy": 0.2, "cycles": 0.1, "front": 0.1, "peak": 0.1, "near": 0.3}
 """Shares of the time for what is counted one by one, in this order; what a part leaves is for those after it."""
 
 OnPart = Callable[[str], None]

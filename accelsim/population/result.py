@@ -61,9 +61,14 @@ class Range:
         return self.highest / self.lowest
 
     @property
+    def lowest_proved(self) -> bool:
+        """Whether no mapping has less."""
+        return self.lowest_bound >= self.lowest * (1 - 1e-9)
+
+    @property
     def proved(self) -> bool:
         """Whether both ends are exact."""
-        return self.lowest_bound >= self.lowest * (1 - 1e-9) and self.highest_bound <= self.highest * (1 + 1e-9)
+        return self.lowest_proved and self.highest_bound <= self.highest * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def census_sentence(census: Census) -> str:
     if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
         most = f" (at most {times(found.highest_bound / found.lowest_bound)})"
     parts = [f"{about}{large(census.mappings)} valid mappings{whose}", f"energy spread {times(found.ratio)}{most}"]
-    parts += [_near(near) for near in census.near]
+    parts += [_near(near, found.lowest_proved) for near in census.near]
     text = "; ".join(parts) + "."
     if census.fewest is not None:
         least = "" if census.fewest.complete else "at least "
@@ -41,9 +41,12 @@ def census_sentence(census: Census) -> str:
     return text[0].upper() + text[1:]
 
 
-def _near(near: Near) -> str:
+def _near(near: Near, proved: bool) -> str:
     least = "" if near.complete else "at least "
-    where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
+    if near.share:
+        where = f"within {100 * near.share:.3g} %{'' if proved else ' of it'}"
+    else:
+        where = "optimal" if proved else "as low as the best found"
     return f"{least}{large(near.mappings)} {where}"
 
 
@@ -241,7 +244,8 @@ def print_censuses(console: Console, censuses: Sequence[Census]) -> None:
         near = {found.share: found for found in census.near}
         cells = [getattr(census, of) for _, of in names]
         cells += [large(census.mappings), times(census.range_of("energy").ratio)]
-        cells += [_cell(near.get(share)) for share in (0.0, 0.01, 0.1)]
+        proved = census.range_of("energy").lowest_proved
+        cells += [_cell(near.get(share)) if proved else "?" for share in (0.0, 0.01, 0.1)]
         fewest = census.fewest
         if fewest is not None:
             cells += [_least(fewest.mappings, fewest.complete), times(fewest.highest_pj / fewest.lowest_pj)]
@@ -250,7 +254,8 @@ def print_censuses(console: Console, censuses: Sequence[Census]) -> None:
     console.print(
         Text(
             "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 10 % of it, and "
-            "with the fewest words at the outermost level, which vary so much in energy; > at least so many."
+            "with the fewest words at the outermost level, which vary so much in energy; > at least so many; ? the "
+            "lowest energy is not proved in this time."
         )
     )
 
