@@ -32,7 +32,7 @@ from accelsim.population.counting import (
 )
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
 from accelsim.population.enumerated import Clock, near_peak, words_alone
-from accelsim.population.extremes import largest, upper_limits
+from accelsim.population.extremes import climb_from, largest_value
 from accelsim.population.moments.means import means
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Keeping, Nest
@@ -84,6 +84,7 @@ def test_counts__equal_brute_force(group):
 def test_small_spaces__counts_moments_and_extremes_equal_brute_force(group):
     """`tests/test_exact.py` compares the smallest energy and cycles of 3,000 problems; here are the outer words."""
     extremes = moments = 0
+    proved = np.zeros(3)
     for seed in range(group, PROBLEMS, GROUPS):
         machine, einsum, constraints = plain(seed, SMALL)
         found = truth(machine, einsum, constraints, SMALL)
@@ -96,7 +97,7 @@ def test_small_spaces__counts_moments_and_extremes_equal_brute_force(group):
             check_counts(space, found)
             if not found.valid:
                 continue
-            check_extremes(space, found)
+            proved += check_extremes(space, found, search=extremes % 4 == 0)
             extremes += 1
             if has_means(einsum):
                 known, (words, energies) = means(space), counted(found)
@@ -107,6 +108,7 @@ def test_small_spaces__counts_moments_and_extremes_equal_brute_force(group):
             error.add_note(f"seed {seed}")
             raise
     assert extremes >= moments >= 0.8 * PROBLEMS / GROUPS
+    assert (proved > np.array([0.25, 0.9, 0.8]) * extremes).all()  # accesses that are not full, strides and leakage
 
 
 def check_counts(space, found):
@@ -120,20 +122,35 @@ def check_counts(space, found):
     assert dict(by_keep(nest)) == Counter(keep.tobytes() for keep in found.batch.keep)
 
 
-def check_extremes(space, found):
-    """Compare the fewest outer words; the largest values lie between those climbed to and the bounds on all."""
+def check_extremes(space, found, *, search):
+    """Compare the fewest outer words; no value is above its bound, and those found and climbed to are of mappings.
+
+    Returns
+    -------
+    list of bool
+        Whether the bounds of energy, cycles and words are the largest values.
+    """
     least = Solver(MapSpace(words_alone(space.encoded), space.constraints)).search()
     assert round(float(least.found.value[0])) == found.outer_words.min()
     assert least.bound == pytest.approx(found.outer_words.min(), rel=1e-9)
-    columns, limits = (found.energy_pj, found.cycles, found.outer_words), upper_limits(Nest(space))
-    starts = [found.mapping(0)]
-    for goal, values, limit in zip((ENERGY, CYCLES, WORDS), columns, limits, strict=True):
-        assert values.max() <= limit * (1 + 1e-9)
+    nest, starts, proved = Nest(space), [found.mapping(0)], []
+    for goal, values in zip((ENERGY, CYCLES, WORDS), (found.energy_pj, found.cycles, found.outer_words), strict=True):
+        largest = float(values.max())
+        assert largest <= largest_value(nest, goal, most_labels=0).bound * (1 + 1e-9)
+        known = largest_value(nest, goal, largest)
+        assert largest <= known.bound * (1 + 1e-9)
+        assert known.value == largest
+        proved.append(known.bound <= largest * (1 + 1e-9))
+        if search:
+            looked_for = largest_value(nest, goal)
+            assert largest <= looked_for.bound * (1 + 1e-9)
+            assert looked_for.mapping is None or values[found.number(looked_for.mapping)] == looked_for.value
         if goal != CYCLES:
-            worst, value = largest(space, starts, goal)
+            worst, value = climb_from(space, starts, goal)
             number = found.number(worst)
             assert number is not None
             assert values[number] == pytest.approx(value / (space.encoded.units_per_word[0] if goal == WORDS else 1))
+    return proved
 
 
 def by_keep(nest):
@@ -347,8 +364,8 @@ def test_large_spaces__sampled_means_agree_with_the_exact_ones(machine):
 
 
 PARTS = (
-    *(f"census.{part}" for part in ("get_ready", "map_einsum", "map_front", "means", "energy_deviation", "largest")),
-    *(f"enumerated.{part}" for part in ("count_inside", "largest", "count_by_units", "Sampler")),
+    *(f"census.{part}" for part in ("get_ready", "map_einsum", "map_front", "means", "energy_deviation", "climb_from")),
+    *(f"enumerated.{part}" for part in ("count_inside", "climb_from", "count_by_units", "Sampler")),
 )
 """What a census calls, each of which Ctrl-C may end."""
 

@@ -24,7 +24,8 @@ from accelsim.model.array_oracle import walk_array
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.ragged import evaluate_ragged
-from accelsim.population.extremes import upper_limits
+from accelsim.population.draw_kernel import CYCLES
+from accelsim.population.extremes import largest_value
 from accelsim.population.steps import Nest
 from accelsim.result import Ramp
 from accelsim.systolic import Systolic
@@ -301,7 +302,7 @@ def test_census__no_mapping_takes_more_cycles_than_its_limit():
         known = truth(*case, MOST) if case else None
         if case is not None and known is not None and known.valid:
             space = MapSpace(encode(case[0], case[1]), case[2])
-            assert known.cycles.max() <= upper_limits(Nest(space)).cycles, seed
+            assert known.cycles.max() <= largest_value(Nest(space), CYCLES).bound, seed
 
 
 def test_convolution__is_explained_step_by_step():

@@ -24,7 +24,7 @@ def census_lead(census: Census) -> str:
     """The main finding in two sentences."""
     found = census.range_of("energy")
     half = census.sample.quantile("energy", 0.5)
-    worst = "the worst takes" if found.proved else "the worst that was found takes"
+    worst = "the worst takes" if found.highest_proved else "the worst that was found takes"
     about = "" if census.exact else "About "
     only = " and use all compute units" if census.only_fully_used else ""
     early = (
@@ -95,7 +95,7 @@ def _mean(census: Census) -> tuple[str, str, str]:
 
 def _highest(census: Census) -> str:
     found = census.range_of("energy")
-    if found.proved:
+    if found.highest_proved:
         return "proved"
     if not math.isfinite(found.highest_bound):
         return "of those found"

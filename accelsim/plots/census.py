@@ -106,7 +106,7 @@ def _lowest(census: Census) -> str:
 def _highest(census: Census) -> str:
     """What the highest energy of a census is called."""
     found = census.range_of("energy")
-    return "highest" if found.highest_bound <= found.highest * (1 + 1e-9) else "highest found"
+    return "highest" if found.highest_proved else "highest found"
 
 
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
@@ -176,7 +176,7 @@ def best_median_worst(census: Census) -> dict[str, Result]:
     return {
         "best": census.best,
         "median": sample.result(median),
-        "worst" if found.highest_bound <= found.highest * (1 + 1e-9) else "worst found": found.highest_mapping,
+        "worst" if found.highest_proved else "worst found": found.highest_mapping,
     }
 
 

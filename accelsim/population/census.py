@@ -20,7 +20,7 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
 from accelsim.population.enumerated import CLIMBS, Clock, OnPart, fewest, near, near_peak, near_peak_of_sample
-from accelsim.population.extremes import largest, upper_limits
+from accelsim.population.extremes import FEW_LABELS, Extreme, climb_from, largest_value
 from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
 from accelsim.population.moments.means import Means, means
 from accelsim.population.result import Census, Range
@@ -163,10 +163,7 @@ def census(
         fully_used=full if exact else round(full * share),
         only_fully_used=fully_used,
         by_keep=tuple(_by_keep(nest)),
-        ranges=tuple(
-            _range(space, sample, column, limit, lowest[column], clock, fully_used)
-            for column, limit in zip(COLUMNS, upper_limits(nest), strict=True)
-        ),
+        ranges=tuple(_range(nest, sample, column, lowest[column], clock, fully_used) for column in COLUMNS),
         near=close or (),
         fewest=None if few is None else few[1],
         near_peak=fast,
@@ -192,7 +189,7 @@ def count_and_limit(
     if space.constraints.min_utilization > 0 or space.encoded.constants.two_widths[0]:
         return None
     nest = Nest(space)
-    return count_mappings(nest), upper_limits(nest).energy
+    return count_mappings(nest), largest_value(nest, ENERGY, most_labels=FEW_LABELS).bound
 
 
 def _sample(nest: Nest, counted: int, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
@@ -293,16 +290,15 @@ def _front_of_drawn(space: MapSpace, sample: UniformSample) -> FrontResult:
 
 
 def _range(
-    space: MapSpace,
+    nest: Nest,
     sample: UniformSample,
     column: str,
-    limit: float,
     best: tuple[Result, float] | None,
     clock: Clock,
     fully_used: bool,
 ) -> Range:
-    """Range of a column, at most `limit`; what was drawn, for fully used mappings and after an interrupt."""
-    at = COLUMNS.index(column)
+    """Range of a column; its smallest value is that drawn for fully used mappings and after an interrupt."""
+    space, goal = nest.space, (ENERGY, CYCLES, WORDS)[COLUMNS.index(column)]
     values = sample.values(column)
     if sample.complete:
         least = sample.result(int(values.argmin())) if best is None or fully_used else best[0]
@@ -312,13 +308,19 @@ def _range(
     starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:CLIMBS]]
     bound = 0.0 if best is None else best[1]
     lowest = sample.result(int(np.argmin(values))) if best is None or fully_used else best[0]
-    climbed = None
-    if not fully_used:
-        goal = (ENERGY, CYCLES, WORDS)[at]
-        climbed = clock.attempt(f"looking for the largest {column}", lambda: largest(space, starts, goal))
-    found = evaluate_encoded(space.encoded, climbed[0] if climbed else starts[0])
-    low, high = _value(lowest, column), _value(found, column)
-    return Range(column, low, min(low, bound), high, max(high, limit), lowest, found)
+
+    def find() -> tuple[Result, Extreme]:
+        climbed = starts[0] if fully_used else climb_from(space, starts, goal)[0]
+        known = evaluate_encoded(space.encoded, climbed)
+        most = largest_value(nest, goal, _value(known, column))
+        return (known if most.mapping is None else evaluate_encoded(space.encoded, most.mapping)), most
+
+    found = clock.attempt(f"looking for the largest {column}", find)
+    if found is None:
+        drawn = evaluate_encoded(space.encoded, starts[0])
+        found = drawn, largest_value(nest, goal, _value(drawn, column), most_labels=0)
+    low, high = _value(lowest, column), _value(found[0], column)
+    return Range(column, low, min(low, bound), high, max(high, found[1].bound), lowest, found[0])
 
 
 def _value(result: Result, column: str) -> float:

@@ -66,9 +66,9 @@ class Range:
         return self.lowest_bound >= self.lowest * (1 - 1e-9)
 
     @property
-    def proved(self) -> bool:
-        """Whether both ends are exact."""
-        return self.lowest_proved and self.highest_bound <= self.highest * (1 + 1e-9)
+    def highest_proved(self) -> bool:
+        """Whether no mapping has more."""
+        return self.highest_bound <= self.highest * (1 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)

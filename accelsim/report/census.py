@@ -150,13 +150,13 @@ def _interval(found: Interval) -> str:
 def _notes(ranges: Sequence[Range]) -> list[str]:
     """What is proved of the smallest and largest values."""
     lines = []
-    unproved = [_COLUMNS[found.column] for found in ranges if found.lowest_bound < found.lowest * (1 - 1e-9)]
+    unproved = [_COLUMNS[found.column] for found in ranges if not found.lowest_proved]
     if len(unproved) < len(ranges):
         lines.append("Smallest values are proved" + (f", but for {', '.join(unproved)}." if unproved else "."))
     beyond = [
         f"{_COLUMNS[found.column]} {percent(found.highest_bound / found.highest - 1)}"
         for found in ranges
-        if found.highest_bound > found.highest * (1 + 1e-9)
+        if not found.highest_proved
     ]
     if beyond:
         lines.append(f"Largest values are of mappings found; none can be larger by more than: {', '.join(beyond)}.")
