@@ -299,6 +299,7 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             "complete": census.fewest.complete,
             "lowest_pj": census.fewest.lowest_pj,
             "highest_pj": census.fewest.highest_pj,
+            "highest_bound": census.fewest.highest_bound,
         },
         "near_peak": None if census.near_peak is None else asdict(census.near_peak),
         "means": None if census.means is None else asdict(census.means),

@@ -145,6 +145,12 @@ def check_extremes(space, found, *, search):
             looked_for = largest_value(nest, goal)
             assert largest <= looked_for.bound * (1 + 1e-9)
             assert looked_for.mapping is None or values[found.number(looked_for.mapping)] == looked_for.value
+            for most in (found.outer_words.min(), np.quantile(found.outer_words, 0.3)):
+                some = values[found.outer_words <= most].max()
+                units = float(most) * space.encoded.units_per_word[0]
+                limited = largest_value(nest, goal, most_words=units)
+                assert limited.value <= some * (1 + 1e-9)
+                assert some <= limited.bound * (1 + 1e-9)
         if goal != CYCLES:
             worst, value = climb_from(space, starts, goal)
             number = found.number(worst)
@@ -280,7 +286,9 @@ def test_census__equals_brute_force(group):
         assert taken.fewest.words == found.outer_words.min(), seed
         assert taken.fewest.mappings == fewest.sum(), seed
         assert taken.fewest.lowest_pj == pytest.approx(found.energy_pj[fewest].min(), rel=1e-9), seed
-        assert taken.fewest.highest_pj <= found.energy_pj[fewest].max() * (1 + 1e-9), seed
+        worst = found.energy_pj[fewest].max()
+        assert taken.fewest.highest_pj <= worst * (1 + 1e-9), seed
+        assert worst <= taken.fewest.highest_bound * (1 + 1e-9), seed
     assert looked > CENSUSES / LARGE_GROUPS
     assert same > 0.8 * looked
 

@@ -28,6 +28,7 @@ from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
 from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.result import Result
+from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
@@ -42,6 +43,7 @@ MOST_LISTED = 20_000_000
 """Mappings that are evaluated one after the other, at most: 0.8 GB."""
 
 
+@keep_bounds()
 def census(
     architecture: Architecture,
     einsum: Einsum,

@@ -17,7 +17,7 @@ from accelsim.model.encode import PE, Encoded
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units
 from accelsim.population.draw_kernel import ENERGY
-from accelsim.population.extremes import climb_from
+from accelsim.population.extremes import SOME_LABELS, climb_from, largest_value
 from accelsim.population.result import Fewest, Near, NearPeak
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Nest, Step
@@ -126,12 +126,14 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     inside = count_inside(nest)
     mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
     mappings = max(mappings, 1)  # the one that was found, if there was no time to count
-    _, worst = climb_from(space, [start, *starts], ENERGY, most_words=words)
+    _, climbed = climb_from(space, [start, *starts], ENERGY, most_words=words)
+    worst = largest_value(nest, ENERGY, climbed, most_words=words, most_labels=SOME_LABELS)
     complete = [clock.note(each) for each in (few.stop, best.stop, stop)]
     result = evaluate_encoded(space.encoded, start)
     bound = float(words) if complete[0] else few.bound
     units = space.encoded.units_per_word[0]
-    return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst)
+    found = Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst.value, worst.bound)
+    return (result, bound / units), found
 
 
 def words_alone(encoded: Encoded) -> Encoded:

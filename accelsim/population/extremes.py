@@ -23,10 +23,10 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.charges import Row, cycle_rows, energy_rows, word_rows
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
 from accelsim.population.steps import Nest
-from accelsim.population.worst import WorstSearch
+from accelsim.population.worst import Worst, WorstSearch
 
-MOST_LABELS, FEW_LABELS = 20_000, 300
-"""Labels that a search for the largest value holds at a time, where it may take seconds and where it may not."""
+MOST_LABELS, SOME_LABELS, FEW_LABELS = 20_000, 10_000, 300
+"""Labels that a search for the largest value holds at a time: where it may take seconds, one second, and less."""
 STEP, STEPS = 0.9, 100
 """A search that knows no value lowers its floor so, and so often, until some mapping lies above."""
 
@@ -39,7 +39,9 @@ class Extreme(NamedTuple):
     bound: float
 
 
-def largest_value(nest: Nest, column: int, known: float = 0.0, most_labels: int = MOST_LABELS) -> Extreme:
+def largest_value(
+    nest: Nest, column: int, known: float = 0.0, *, most_words: float = math.inf, most_labels: int = MOST_LABELS
+) -> Extreme:
     """Look for the largest value of a column, and bound it.
 
     Parameters
@@ -49,6 +51,8 @@ def largest_value(nest: Nest, column: int, known: float = 0.0, most_labels: int 
         Energy in pJ; words in storage words at the outermost level.
     known : float
         A value that some valid mapping has; 0 if none is known.
+    most_words : float
+        Only mappings with at most so many storage words at the outermost level, in units of the kernel.
     most_labels : int
         Labels that are held at a time; 0: no search, only the bound that it begins with.
 
@@ -60,7 +64,7 @@ def largest_value(nest: Nest, column: int, known: float = 0.0, most_labels: int 
     rows = {ENERGY: energy_rows, CYCLES: cycle_rows, WORDS: word_rows}[column](nest)
     found, bound = Extreme(known, None, known), known
     for row in rows:
-        search = WorstSearch(nest, row.charges)
+        search = WorstSearch(nest, row.charges, most_words)
         top = row.value(search.bound)
         if top > found.value and most_labels:
             found, top = _search(search, row, column, found, most_labels)
@@ -70,9 +74,9 @@ def largest_value(nest: Nest, column: int, known: float = 0.0, most_labels: int 
 
 def _search(search: WorstSearch, row: Row, column: int, found: Extreme, most_labels: int) -> tuple[Extreme, float]:
     """The largest value found, and the bound of a row."""
-    top = search.bound
-    if found.value:
-        tried = search.above(row.total(found.value), most_labels)
+    top, known = search.bound, found.value
+    if known:
+        tried = search.above(row.total(known), most_labels)
     else:
         for _ in range(STEPS):
             floor = STEP * top
@@ -80,20 +84,25 @@ def _search(search: WorstSearch, row: Row, column: int, found: Extreme, most_lab
             top = min(top, tried.bound)
             if tried.bound > floor:
                 break
-    top = min(top, tried.bound)
-    better = _better(search.nest.space, column, tried.mappings, found)
-    if better.value > found.value:
-        top = min(top, search.above(row.total(better.value), most_labels).bound)
-    return better, row.value(top)
+    top, found = min(top, tried.bound), _better(search, row, column, tried, found)
+    while found.value > known:
+        known = found.value
+        tried = search.above(row.total(known), most_labels)
+        top, found = min(top, tried.bound), _better(search, row, column, tried, found)
+    return found, row.value(top)
 
 
-def _better(space: MapSpace, column: int, mappings: Batch, found: Extreme) -> Extreme:
-    """The largest value of some mappings, if it is larger than one known."""
-    for at in range(len(mappings.temporal)):
-        mapping = decode_mapping(space.encoded, mappings, at)
+def _better(search: WorstSearch, row: Row, column: int, tried: Worst, found: Extreme) -> Extreme:
+    """The largest value of the mappings that a search came to, if it is larger than one known."""
+    space = search.nest.space
+    for at, total in enumerate(tried.sums.tolist()):
+        if row.value(total) <= found.value:
+            break
+        mapping = decode_mapping(space.encoded, tried.mappings, at)
         result = evaluate_encoded(space.encoded, mapping)
         value = {ENERGY: result.energy_pj, CYCLES: result.cycles, WORDS: result.outer_words}[column]
-        if result.valid and value > found.value and not space.constraints.broken_by(mapping):
+        few = result.outer_words * space.encoded.units_per_word[0] <= search.charged.most_words
+        if result.valid and few and value > found.value and not space.constraints.broken_by(mapping):
             found = Extreme(float(value), mapping, found.bound)
     return found
 

@@ -138,6 +138,8 @@ class Fewest:
         Whether all were counted; else there are at least so many, and fewer words may be possible.
     lowest_pj, highest_pj : float
         Energy of the best and of the worst of them that was found.
+    highest_bound : float
+        None of them takes more [pJ].
     """
 
     words: int
@@ -145,6 +147,7 @@ class Fewest:
     complete: bool
     lowest_pj: float
     highest_pj: float
+    highest_bound: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)

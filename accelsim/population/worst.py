@@ -9,6 +9,7 @@ tensors, D = dimensions, S = tile shapes (a grid of D axes), N = labels.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,9 +25,10 @@ from accelsim.population.steps import Nest, Step
 
 
 class Worst(NamedTuple):
-    """What no valid mapping's sum passes, and mappings above the floor, those with the largest sums first."""
+    """What no valid mapping's sum passes; and the mappings above the floor with the largest sums, largest first."""
 
     bound: float
+    sums: Floats
     mappings: Batch
 
 
@@ -41,7 +43,8 @@ class _Labels:
 
     at : int64[N, D], sizes; room : int64[N], used up on an axis; used : int64[N], bits of dimensions in a block;
     waits : bool[N, T], tensors whose tile no loop in time has moved yet; tile : int64[N, T], shape of that tile, of a
-    window that may slide, else -1; sums : float64[N, 2 + 2 T], see `VALUE`; event : int64[N], the loop put last.
+    window that may slide, else -1; least : float64[N, T], words of a window that come from
+    outside, at least; sums : float64[N, 2 + 2 T], see `VALUE`; event : int64[N], the loop put last.
     """
 
     at: Ints
@@ -49,6 +52,7 @@ class _Labels:
     used: Ints
     waits: Bools
     tile: Ints
+    least: Floats
     sums: Floats
     event: Ints
 
@@ -75,6 +79,8 @@ class WorstSearch:
     ----------
     nest : Nest
     charges : Charges
+    most_words : float
+        Only mappings with at most so many storage words at the outermost level.
 
     Attributes
     ----------
@@ -82,8 +88,8 @@ class WorstSearch:
         What no mapping's sum passes, by what the search begins with.
     """
 
-    def __init__(self, nest: Nest, charges: Charges) -> None:
-        self.charged = Charged(nest, charges)
+    def __init__(self, nest: Nest, charges: Charges, most_words: float = math.inf) -> None:
+        self.charged, self.limited = Charged(nest, charges, most_words), most_words < math.inf
         self.nest, self.charges, self.c = nest, charges, nest.space.encoded.constants
         self.output, self.sliding = self.charged.output, sorted(self.charged.windows)
         chains = [Chain(self.charged, chosen) for chosen in choices(nest)]
@@ -128,6 +134,7 @@ class WorstSearch:
             none,
             np.zeros((1, tensors), np.bool_),
             np.full((1, tensors), -1),
+            np.zeros((1, tensors)),
             sums,
             none - 1,
         )
@@ -138,8 +145,27 @@ class WorstSearch:
         """What mappings with such an inside are charged at most, past the network of a level; float64[N]."""
         tensors = labels.waits.shape[1]
         around = chain.around[lv][tuple(labels.at.T)]
-        open_words = labels.sums[:, 1 + tensors :] @ chain.rest[lv]
-        return np.asarray(labels.sums[:, : 1 + tensors].sum(axis=1) + open_words - chain.less[lv] + around)
+        stays, words = labels.sums[:, 1 : 1 + tensors], labels.sums[:, 1 + tensors :]
+        if self.limited:  # what enters the outermost tiles has to become no more than it may be
+            most = np.where(chain.outermost[lv], self.charged.most * self.charged.shared[lv], math.inf)
+            share = np.minimum(1.0, most / np.maximum(words[:, :-1], 1e-300))
+            stays, words = stays * share, np.minimum(words, np.append(most, most[self.output]))
+            few = np.where(chain.outermost[lv], self.charged.most, math.inf)
+            around = around - np.maximum(0.0, words[:, :-1] - few) @ self.charged.outer
+        summed = labels.sums[:, VALUE] + stays.sum(axis=1) + words @ chain.rest[lv]
+        return np.asarray(summed - chain.less[lv] + around)
+
+    def least_words(self, labels: _Labels, chain: Chain, lv: int) -> Floats:
+        """Storage words at the outermost level that mappings with such an inside have at least; float64[N]."""
+        tensors, charged = labels.waits.shape[1], self.charged
+        at = tuple(labels.at.T)
+        fewer = np.column_stack([fewer[at] for fewer in charged.fewer])
+        words = labels.sums[:, 1 + tensors : 1 + 2 * tensors]
+        least = words / np.where(labels.waits, fewer, np.minimum(fewer, charged.shared[lv]))
+        windows = np.where(labels.waits, labels.least / fewer, labels.least)
+        least = np.where(np.isin(np.arange(tensors), self.sliding), windows, least)
+        least = np.where(chain.outermost[lv], np.maximum(least, charged.needed), charged.needed)
+        return np.asarray(charged.outer_words(least).sum(axis=1))
 
     def charge(self, labels: _Labels, t: int, amount: Floats) -> None:
         """Charge for a tensor's words: for as long as its tile stays, or for good."""
@@ -180,13 +206,16 @@ class WorstSearch:
             outside = (
                 charges.transfer[lv - 1, t] + chain.rest[lv - 1, t] + (chain.rest[lv - 1, -1] if t == out else 0.0)
             )
-            if not (outside or self.charged.fill(lv, t) or charges.change[lv, t]):  # as if there were no such tile
+            if not (
+                self.limited or outside or self.charged.fill(lv, t) or charges.change[lv, t]
+            ):  # as if there were no such tile
                 labels.sums[:, 1 + tensors + t] = 0.0
                 continue
             if t in self.charged.windows:
                 slides = ~labels.waits[:, t] & (charges.change[lv, t] == 0)
                 labels.tile[:, t] = np.where(slides, np.ravel_multi_index(at, self.nest.shape), -1)
             entering = self.charged.words[t][at]
+            labels.least[:, t] = entering / self.charged.shared[lv - 1, t]
             labels.sums[:, 1 + tensors + t] = entering
             labels.sums[:, 1 + t] += (
                 entering * self.charged.fill(lv, t) + self.charged.visits[at] * charges.change[lv, t]
@@ -219,12 +248,17 @@ class WorstSearch:
         """Drop labels that cannot pass the floor, that another one is never below, or for which there is no room."""
         most = self.most(labels, chain, lv)
         good = most > self.floor
+        if self.limited:
+            good &= self.least_words(labels, chain, lv) <= self.charged.most_words * (1 + 1e-12)
         labels, most = labels.take(good), most[good]
         if len(labels) < 2 <= self.most_labels:
             return labels
         shape = np.ravel_multi_index(tuple(labels.at.T), self.nest.shape)
         blocks = (labels.used << labels.waits.shape[1]) | labels.waits @ (1 << np.arange(labels.waits.shape[1]))
         kinds = [shape, blocks, labels.room, *labels.tile[:, self.sliding].T]
+        if self.limited:
+            entering = labels.sums[:, 1 + labels.waits.shape[1] : -1]
+            kinds += [entering[:, t] for t in np.flatnonzero(chain.outermost[lv]).tolist()]
         ranked = np.lexsort((-most, *kinds))
         new = np.ones(len(ranked), np.bool_)
         new[1:] = np.any([kind[ranked[1:]] != kind[ranked[:-1]] for kind in kinds], axis=0)
@@ -289,6 +323,7 @@ class WorstSearch:
                 labels.waits[:, t], labels.tile[:, t] = False, -1
             else:
                 fewer = bound[waits]
+                labels.least[waits, t] /= fewer
                 labels.sums[waits, 1 + t] /= fewer
                 labels.sums[waits, 1 + tensors + t] /= fewer
                 if t == self.output:
@@ -298,11 +333,17 @@ class WorstSearch:
         """Of a window that a loop slides, take off what stays in the tile."""
         if (extents := self.charged.windows[t].get(d)) is None:
             return
+        further = math.prod(
+            self.nest.sizes[e][-1] / self.nest.sizes[e][labels.at[:, e]] for e in self.charged.windows[t]
+        )
+        labels.least[:, t] /= np.where(labels.waits[:, t], further, 1.0)
         slides = labels.tile[:, t] >= 0
+        labels.least[labels.waits[:, t] & ~slides, t] /= bound[labels.waits[:, t] & ~slides]
         inside = np.array(self.nest.sizes[d])[labels.at[slides, d]] // bound[slides]
         extent = extents[labels.tile[slides, t]]
         new = np.minimum(extent, self.c.factor[t, d] * inside) / extent
         share = (1 + (bound[slides] - 1) * new) / bound[slides]
+        labels.least[slides, t] *= share
         labels.sums[slides, 1 + t] *= share
         labels.sums[slides, 1 + labels.waits.shape[1] + t] *= share
         if t == self.output:
@@ -362,8 +403,8 @@ class WorstSearch:
                     loops[slot.level].append(d)
             for lv, placed in enumerate(loops):
                 order[row, lv] = [*placed, *(d for d in range(dims) if d not in placed)]
-        return Worst(self.reached, Batch(temporal, order, x, y, keep))
+        return Worst(self.reached, np.array([total for total, *_ in many]), Batch(temporal, order, x, y, keep))
 
 
-CLOSEST = 8
+CLOSEST = 64
 """Mappings that a search returns at most."""

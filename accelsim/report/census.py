@@ -33,6 +33,8 @@ def census_sentence(census: Census) -> str:
     if census.fewest is not None:
         least = "" if census.fewest.complete else "at least "
         vary = times(census.fewest.highest_pj / census.fewest.lowest_pj)
+        if census.fewest.complete and census.fewest.highest_bound > census.fewest.highest_pj * 1.0005:
+            vary += f" (at most {times(census.fewest.highest_bound / census.fewest.lowest_pj)})"
         few = (
             f"{least}{large(census.fewest.mappings)} move the fewest words at the outermost level "
             f"({count(census.fewest.words)}) and vary {vary} in energy."

@@ -8,6 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -397,6 +400,31 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
     return p._replace(
         parent=p.parent[contexts], shared=p.shared[contexts], target=p.target[contexts], least=p.least[contexts]
     )
+
+
+_kept: ContextVar[dict[tuple[object, ...], Bounds] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keep_bounds() -> Iterator[None]:
+    """Within, `kept_bounds` makes the same tables only once: one census asks for some of them three times."""
+    token = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+def kept_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None) -> Bounds:
+    """As `make_bounds`, but tables of an equal map space that were made within `keep_bounds` are not made again."""
+    kept, space = _kept.get(), grid.space
+    if kept is None:
+        return make_bounds(grid, spreads, pj, deadline)
+    constants = tuple(array.tobytes() for array in space.encoded.constants)
+    key = (constants, space.encoded.dims, space.constraints, space.imperfect, spreads, pj.tobytes())
+    if key not in kept:
+        kept[key] = make_bounds(grid, spreads, pj, deadline)
+    return kept[key]
 
 
 def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None) -> Bounds:

@@ -62,7 +62,7 @@ def make_guide(
     counting = _counting(priced, keeps) if alike else None
     if every:
         every_first, every_orders = _orders(bounds, True, counting)
-    needed = _needed_words(space)
+    needed = needed_words(space)
     certain = _certain_energy(space, options, needed)
     options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
     option_ways = [np.ones(len(found.x), np.int64) for found in options]
@@ -222,7 +222,7 @@ def _counting(priced: Bools, keeps: list[Bools]) -> list[list[int]]:
     return found
 
 
-def _needed_words(space: MapSpace) -> Ints:
+def needed_words(space: MapSpace) -> Ints:
     """Different words of each tensor that the multiply-accumulates ask for; strides may leave some out."""
     c = space.encoded.constants
     found = []

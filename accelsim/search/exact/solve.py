@@ -19,7 +19,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
-from accelsim.search.exact.bounds import least_energies, make_bounds
+from accelsim.search.exact.bounds import kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
 from accelsim.search.exact.guide import least_outer_words, make_guide, with_mixed
@@ -165,10 +165,10 @@ class Solver:
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         costs = least_energies(self.grid)
         costs[0, :, (BY_READ, BY_WRITE, BY_UPDATE)] += word_price * space.encoded.constants.word_parts[0].min(axis=1)
-        self.bounds = make_bounds(self.grid, self.spreads, costs, deadline)
+        self.bounds = kept_bounds(self.grid, self.spreads, costs, deadline)
         ports = limited_ports(self.grid) if cycles else []
         outer = [port for port in ports if port.level == 0][:1]
-        mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
+        mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
         self.guide = make_guide(self.bounds, outer, mixed, every=every, alike=alike, cycles=cycles)
         self.guide = self.guide._replace(word_price=np.array([word_price]))
         self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
