@@ -99,7 +99,7 @@ def write_figure(path: str, ax: Axes) -> None:
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("png", "svg"):
         raise AccelsimError(f"-o {path}: name a file that ends in .png or .svg")
-    Path(path).write_bytes(figure_bytes(ax)[kind])
+    Path(path).write_bytes(figure_bytes(ax, [kind])[kind])
 
 
 def gpu_compare_command(arguments: argparse.Namespace) -> int:
