@@ -114,12 +114,24 @@ def test_read_profile__plain_tables_and_raw_pages(tmp_path):
     assert (kernel.time_us, kernel.dram_bytes) == (12.5, 3.5e6)
 
 
+RAW, UNITS = "ID,Kernel Name,gpu__time_duration.sum,dram__bytes.sum\n", ",,us,Mbyte\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("hello\n", "no head line of a profile"),
         ("M,N,K,time_us\n", "no kernels below the head line"),
         ("M,N,K,time_us\n1,2,x,4\n", ":2:5: K: expected a whole number from 1 to 67108864, got 'x'"),
+        (f"{RAW}{UNITS}0,gemm,12.5.1,3\n", ":3:8: gpu__time_duration.sum: expected a number of at least 0, got"),
+        (f'{RAW}{UNITS}0,gemm,"12,5",3\n', "write a point for decimals, and commas between thousands alone"),
+        (f"{RAW}{UNITS}0,gemm,-12.5,3\n", "expected a number of at least 0, got '-12.5'"),
+        (f"{RAW},,hour,Mbyte\n0,gemm,1,3\n", ":2:3: 'hour' is no unit of gpu_time_duration_sum; write one of ns, us"),
+        (f"{RAW}{UNITS}0,gemm,,3\n", ":3:1: no kernel has a time; collect it with"),
+        (
+            "ID,Kernel Name,Metric Name,Metric Unit,Metric Value\n0,gemm,sm__cycles.sum,cycle,9\n",
+            "no kernel has a time",
+        ),
     ],
 )
 def test_read_profile__names_mistakes(tmp_path, text, message):
@@ -140,6 +152,8 @@ def test_compare_command__matches_layers_and_shapes(capsys):
     assert len(document["unmatched"]) == 1
     assert cli.main(["gpu", "compare", str(SAMPLES / "ncu.csv"), "--gpu", "a100"]) == 0
     assert "141 MB" in capsys.readouterr().out
+    assert cli.main(["gpu", "compare", str(SAMPLES / "ncu.csv"), "--gpu", "rtx_3070"]) == 0
+    assert "half of the kernels take less than 0.16 of the predicted time" in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_roofline_command__draws_and_prints(capsys, tmp_path):
@@ -160,3 +174,20 @@ def test_advise_command__draws_and_prints(capsys, tmp_path):
     assert "N = 50264" in capsys.readouterr().out
     assert picture.read_text().startswith("<?xml")
     assert cli.main(["gpu", "advise", "0", "1", "1", "--gpu", "a100"]) == 2
+    capsys.readouterr()
+    for wrong, message in (
+        (["--sweep", "m"], "--sweep draws a chart; say where to"),
+        (["--calibration", "shiped"], "did you mean 'shipped'?"),
+        (["--gpu", "v100", "--dtype", "bf16"], "does not compute in 'bf16'; formats: fp64, fp32, fp16"),
+    ):
+        assert cli.main(["gpu", "advise", "8", "8", "8", "--gpu", "a100", *wrong]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_advise__compares_other_sizes_and_formats_with_the_same_schedules():
+    """FP16 and BF16 run at one rate on an A100, so neither is faster, with Stream-K among the schedules or not."""
+    for stream_k in (False, True):
+        advice = advise(load_gpu("a100"), 513, 6144, 5120, "bf16", stream_k=stream_k)
+        assert (advice.kernel.schedule == "Stream-K") == stream_k
+        (other,) = (change for change in advice.formats if change.what == "fp16")
+        assert other.time_us == advice.kernel.time_us

@@ -108,7 +108,10 @@ def test_map__on_a_gpu_shows_one_layer_or_all(capsys, tmp_path):
         (["h100", "gemm", "--dtype", "fp9"], "did you mean 'fp8'?"),
         (["h100", "gemm", "--mig", "9g"], "no MIG profile '9g'"),
         (["l4", "gemm", "--calibration", "shipped"], "no calibration of l4"),
-        (["h100", "gemm", "--calibration", "nowhere.json"], "nowhere.json:1:1: no such file"),
+        (
+            ["h100", "gemm", "--calibration", "nowhere.json"],
+            "nowhere.json: no such file; write one with `accelsim calibrate`",
+        ),
         (["h100", "bert_base", "--layer", "x"], "no layer 'x'"),
         (["h100", "gemm", "--set", "bits=12"], "say which number format: --dtype"),
     ],

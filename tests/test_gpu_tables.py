@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +118,24 @@ def test_validate_gemm__reads_the_state_of_l2(tmp_path, capsys):
     assert f"{path}:2:45: l2: expected one of rotating, cold, warm, got 'tepid'" in capsys.readouterr().err
 
 
+def test_validate_gemm__writes_a_page_its_figures_and_a_plot_of_each_gpu(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{device},{m},1024,4096,fp16,20" for m in (256, 512) for device in (A100, "NVIDIA L40S")]
+    Path("m.csv").write_text(HEAD + "\n".join(rows) + "\n")
+    assert cli.main(["validate", "gemm", "m.csv", "-o", "out"]) == 0
+    assert "Written to out" in capsys.readouterr().out
+    plots = {f"{name}.{kind}" for name in ("1_a100_sxm_80gb_fp16", "2_l40s_fp16") for kind in ("png", "svg")}
+    assert {path.name for path in Path("out").iterdir()} == {"validation.md", "validation.json", *plots}
+    assert [case["gpu"] for case in json.loads(Path("out/validation.json").read_text())["gemm"]] == [
+        "a100_sxm_80gb",
+        "l40s",
+    ]
+    assert "(2_l40s_fp16.svg)" in Path("out/validation.md").read_text()
+    for what, option in (("gemm", ["--every"]), ("conv", ["-o", "out"])):
+        assert cli.main(["validate", what, "m.csv", *option]) == 2
+        assert f"not for {what}; leave it out" in capsys.readouterr().err
+
+
 def test_table__marks_cells_behind_quoted_ones():
     """In `"a, b"; c` below, the second cell begins at column 8."""
     table = find_table('x;y\n\n"a; b";c\n', "f")
@@ -162,7 +181,7 @@ def test_validate_gemm__does_not_take_another_gpus_rows_for_those_of_the_named_o
 
 @pytest.mark.parametrize(
     ("column", "doubt"),
-    [("time_ms", "half of the rows take over"), ("time_ns", "2 rows are above 1.3 times the peak"), ("time_us", "")],
+    [("time_ms", "half of the kernels take over"), ("time_ns", "2 rows are above 1.3 times the peak"), ("time_us", "")],
 )
 def test_validate_gemm__doubts_a_wrong_unit(tmp_path, capsys, column, doubt):
     path = tmp_path / "m.csv"

@@ -60,6 +60,8 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.gemm import LARGEST
     from accelsim.report.gpu_advice import advice_json, print_advice
 
+    if arguments.sweep and not arguments.output:
+        raise AccelsimError("--sweep draws a chart; say where to, such as -o sweep.png")
     gpu = load_gpu(arguments.gpu, arguments.mig)
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
     advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
@@ -97,7 +99,7 @@ def write_figure(path: str, ax: Axes) -> None:
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("png", "svg"):
         raise AccelsimError(f"-o {path}: name a file that ends in .png or .svg")
-    Path(path).write_bytes(figure_bytes(ax)[kind])
+    Path(path).write_bytes(figure_bytes(ax, [kind])[kind])
 
 
 def gpu_compare_command(arguments: argparse.Namespace) -> int:
@@ -107,7 +109,7 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.catalogue import load_gpu
     from accelsim.gpu.compare import compare_profile, kernels_of
     from accelsim.gpu.profile import read_profile
-    from accelsim.report.gpu_compare import compared_row, print_compared
+    from accelsim.report.gpu_compare import compared_row, doubt_of, print_compared
     from accelsim.workload import load_workload
 
     gpu = load_gpu(arguments.gpu, arguments.mig)
@@ -122,7 +124,8 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         rows = [compared_row(case) for case in found]
         names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
-        print_json({"gpu": gpu.name, "mode": mode, "layers": rows, "unmatched": names, "not_compared": reasons})
+        document = {"gpu": gpu.name, "mode": mode, "doubt": doubt_of(found), "layers": rows}
+        print_json({**document, "unmatched": names, "not_compared": reasons})
     else:
         print_report(lambda console: print_compared(console, gpu.name, mode, found, unmatched, left_out))
     return DONE

@@ -5,10 +5,17 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from accelsim.commands.printing import DONE, print_json, print_report
+from accelsim.commands.printing import DONE, print_json, print_report, print_written
 from accelsim.errors import AccelsimError
 from accelsim.gpu.arguments import ROTATING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.gpu.validation import GemmValidation
 
 
 def gpus_command(arguments: argparse.Namespace) -> int:
@@ -76,11 +83,13 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
 
 def validate_gemm_command(arguments: argparse.Namespace) -> int:
     """Hold predicted times of matrix products against measured ones."""
+    from accelsim.folder import write_directory
     from accelsim.gpu.validation import validate_gemm
     from accelsim.report.gpu_validation import print_gemm_validations
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
+    _refuse(arguments, "gemm", every=False)
     found, skipped = validate_gemm(
         arguments.paths,
         gpu=arguments.gpu,
@@ -90,30 +99,60 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
         leave_out=arguments.leave_out,
         l2=arguments.l2,
     )
+    rows = [
+        {
+            "gpu": case.gpu.name,
+            "number_format": case.measured.number_format,
+            "l2": case.measured.l2,
+            "mode": case.mode,
+            "about": case.about,
+            "note": case.measured.note,
+            "doubts": case.doubts,
+            "launch_gap_us": case.launch_gap_us,
+            "errors": {name: errors.as_row() for name, errors in case.errors.items()},
+            "inside_interval": _or_none(case.inside),
+            "step_pairs": case.step_rows,
+            "step_correlation": _or_none(case.step_correlation),
+            "large_step_pairs": case.large_step_rows,
+            "large_step_correlation": _or_none(case.large_step_correlation),
+        }
+        for case in found
+    ]
+    document = {"gemm": rows, "not_compared": skipped}
+    if arguments.output:
+        write_directory(arguments.output, _files(found, skipped, document))
     if arguments.json:
-        rows = [
-            {
-                "gpu": case.gpu.name,
-                "number_format": case.measured.number_format,
-                "l2": case.measured.l2,
-                "mode": case.mode,
-                "about": case.about,
-                "note": case.measured.note,
-                "doubts": case.doubts,
-                "launch_gap_us": case.launch_gap_us,
-                "errors": {name: errors.as_row() for name, errors in case.errors.items()},
-                "inside_interval": _or_none(case.inside),
-                "step_pairs": case.step_rows,
-                "step_correlation": _or_none(case.step_correlation),
-                "large_step_pairs": case.large_step_rows,
-                "large_step_correlation": _or_none(case.large_step_correlation),
-            }
-            for case in found
-        ]
-        print_json({"gemm": rows, "not_compared": skipped})
-    else:
-        print_report(lambda console: print_gemm_validations(console, found, skipped))
+        print_json(document)
+        return DONE
+
+    def show(console: Console) -> None:
+        print_gemm_validations(console, found, skipped)
+        print_written(console, arguments.output)
+
+    print_report(show)
     return DONE
+
+
+def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
+    """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
+    from accelsim.output import to_json
+    from accelsim.plots import figure_bytes
+    from accelsim.plots.gpu import plot_measured
+    from accelsim.report.gpu_validation import print_gemm_validations
+    from accelsim.report.text import page_text
+
+    files, plots = {"validation.json": to_json(document).encode()}, []
+    for at, case in enumerate(found, 1):
+        name = f"{at}_{case.gpu.name}_{case.measured.number_format}".replace(":", "_")
+        about = f"{case.gpu.name}, {case.measured.number_format}, {case.mode}"
+        plots.append(f"![{about}]({name}.svg)")
+        drawn = figure_bytes(
+            plot_measured(f"{about} (dotted: a quarter off)", case.measured.time_us, case.predicted_us)
+        )
+        files |= {f"{name}.{kind}": content for kind, content in drawn.items()}
+    text = page_text(lambda console: print_gemm_validations(console, found, skipped))
+    page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
+    return {"validation.md": page.encode(), **files}
 
 
 def validate_conv_command(arguments: argparse.Namespace) -> int:
@@ -123,9 +162,7 @@ def validate_conv_command(arguments: argparse.Namespace) -> int:
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
-    for name, usual in (("mig", None), ("dtype", None), ("leave_out", False), ("l2", ROTATING)):
-        if getattr(arguments, name) != usual:
-            raise AccelsimError(f"--{name.replace('_', '-')}: not for conv; leave it out")
+    _refuse(arguments, "conv", mig=None, dtype=None, leave_out=False, l2=ROTATING, output=None, every=False)
     found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
     if arguments.json:
         named = ("gpu", "number_format", "algorithm", "training_pass")
@@ -140,6 +177,13 @@ def validate_conv_command(arguments: argparse.Namespace) -> int:
     else:
         print_report(lambda console: print_convolutions(console, found, skipped))
     return DONE
+
+
+def _refuse(arguments: argparse.Namespace, what: str, **usual: str | bool | None) -> None:
+    """Refuse options that a study has not."""
+    for name, value in usual.items():
+        if getattr(arguments, name) != value:
+            raise AccelsimError(f"--{name.replace('_', '-')}: not for {what}; leave it out")
 
 
 def _or_none(value: float) -> float | None:

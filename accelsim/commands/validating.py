@@ -25,12 +25,12 @@ def validate_command(arguments: argparse.Namespace) -> int:
     from accelsim.report.validation import print_studies, print_study
     from accelsim.validation.reference import NoReferenceError
 
+    if arguments.output:
+        refuse_directory(arguments.output)
     if arguments.what == "gemm":
         return validate_gemm_command(arguments)
     if arguments.what == "conv":
         return validate_conv_command(arguments)
-    if arguments.output:
-        refuse_directory(arguments.output)
     if arguments.what == "timeloop" and not arguments.json and not arguments.output:
         return _validate_timeloop(arguments.paths)
     found: list[Study] = []

@@ -85,16 +85,15 @@ def advise(
             if size < rounded <= 1.25 * size:
                 changed = tuple(rounded if i == at else value for i, value in enumerate((m, n, k)))
                 sizes.setdefault((changed[0], changed[1], changed[2]), f"{name} = {rounded} (multiple of {multiple})")
-    times = _times(gpu, list(sizes), number_format, mode, l2)
+    times = _times(gpu, list(sizes), number_format, mode, l2, stream_k=stream_k)
     roundings = [
         Change(what, *size, number_format, time_us, _tflops(m, n, k, time_us), kernel.time_us / time_us)
         for (size, what), time_us in zip(sizes.items(), times, strict=True)
     ]
     better = [change for change in roundings if change.time_us < kernel.time_us * _FASTER]
     better.sort(key=lambda change: change.time_us)
-    return Advice(
-        kernel, tuple(better), tuple(_formats(gpu, kernel, calibration, l2)), tuple(_notes(gpu, kernel, other))
-    )
+    formats = _formats(gpu, kernel, calibration, l2, stream_k=stream_k)
+    return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel, other)))
 
 
 def sweep(
@@ -113,18 +112,27 @@ def sweep(
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
     sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
     gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
-    splits = SCHEDULES if stream_k else SPLITS
-    found: Floats = gemms.flops / time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=splits).time_us
-    return found * 1e-6
+    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=SCHEDULES if stream_k else SPLITS)
+    found: Floats = gemms.flops / times.time_us * 1e-6
+    return found
 
 
 def _times(
-    gpu: Gpu, sizes: Sequence[tuple[int, int, int]], number_format: str, mode: Mode, l2: str, sparse: bool = False
+    gpu: Gpu,
+    sizes: Sequence[tuple[int, int, int]],
+    number_format: str,
+    mode: Mode,
+    l2: str,
+    *,
+    stream_k: bool,
+    sparse: bool = False,
 ) -> list[float]:
     if not sizes:
         return []
     gemms = Gemms.of(*zip(*sizes, strict=True))
-    found: list[float] = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, sparse=sparse).time_us.tolist()
+    splits = SCHEDULES if stream_k else SPLITS
+    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=splits, sparse=sparse)
+    found: list[float] = times.time_us.tolist()
     return found
 
 
@@ -133,7 +141,7 @@ def _tflops(m: int, n: int, k: int, time_us: float) -> float:
     return 2.0 * m * n * k / time_us * 1e-6
 
 
-def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list[Change]:
+def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str, *, stream_k: bool) -> list[Change]:
     """The product in the other formats, and in each with 2:4 sparse weights.
 
     Where a calibration is of another kind of kernels, without it.
@@ -148,7 +156,7 @@ def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list
         for sparse in (False, True):
             if (name == kernel.number_format and not sparse) or (sparse and name not in gpu.peak_tflops_sparse):
                 continue
-            (time_us,) = _times(gpu, [size], name, mode, l2, sparse)
+            (time_us,) = _times(gpu, [size], name, mode, l2, stream_k=stream_k, sparse=sparse)
             what = f"{name}, 2:4 sparse weights" if sparse else name
             found.append(Change(what, *size, name, time_us, _tflops(*size, time_us), kernel.time_us / time_us))
     return sorted(found, key=lambda change: change.time_us)

@@ -23,6 +23,7 @@ from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, Split, split_rows
 from accelsim.gpu.tiling import compute_class
 from accelsim.spec.source import Problems, read_text
+from accelsim.units import near_miss
 
 FOLDER = Path(__file__).with_name("calibrations")
 SHIPPED = "shipped"
@@ -128,6 +129,9 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
             raise AccelsimError(
                 f"no calibration of {whole} for {number_format} ships with accelsim; there are: {known}"
             )
+    elif not Path(calibration).exists():
+        hint = near_miss(str(calibration), [SHIPPED]) or f"write one with `accelsim calibrate`, or say {SHIPPED}"
+        raise AccelsimError(f"{calibration}: no such file; {hint}")
     else:
         found = load_calibration(calibration)
     if (found.gpu, found.kind) != (whole, kind):

@@ -10,6 +10,8 @@ import numpy as np
 
 from accelsim.gpu.arrays import Floats
 
+_FAR_OFF = 5.0
+DOUBT = ": is it this GPU and number format, and the unit of the times?"
 LARGE_FLOP = 1e11
 """Products from here on are listed by themselves."""
 
@@ -69,6 +71,16 @@ def errors_of(predicted: Floats, measured: Floats, flops: Floats) -> Errors:
         spearman=_spearman(predicted, measured),
         ratio=float(np.median(predicted / measured)),
     )
+
+
+def far_off(measured: Floats, predicted: Floats) -> str:
+    """Say that half of the times are far from the prediction, as in another unit or on another GPU, or nothing."""
+    ratio = float(np.median(measured / predicted))
+    if ratio > _FAR_OFF:
+        return f"half of the kernels take over {ratio:.3g} times the predicted time{DOUBT}"
+    if ratio < 1 / _FAR_OFF:
+        return f"half of the kernels take less than {ratio:.2g} of the predicted time{DOUBT}"
+    return ""
 
 
 def _spearman(left: Floats, right: Floats) -> float:

@@ -88,9 +88,9 @@ class Gpu:
     def operations(self, number_format: str) -> float:
         """Operations an SM and cycle in a number format, dense."""
         if number_format not in self.operations_per_sm_cycle:
-            known = listed(self.operations_per_sm_cycle)
-            hint = near_miss(number_format, self.operations_per_sm_cycle)
-            raise AccelsimError(f"{self.name} does not compute in '{number_format}'; {hint or f'formats: {known}'}")
+            known = f"formats: {listed(self.operations_per_sm_cycle)}"
+            hint = "" if number_format in FORMATS else near_miss(number_format, self.operations_per_sm_cycle)
+            raise AccelsimError(f"{self.name} does not compute in '{number_format}'; {hint or known}")
         return self.operations_per_sm_cycle[number_format]
 
     def slice(self, profile: str) -> Gpu:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
@@ -12,13 +11,26 @@ from accelsim.errors import Mark
 from accelsim.gpu.measured import product_columns, products, time_column
 from accelsim.gpu.table import NOWHERE, Row, Table, find_table, plain_name
 from accelsim.spec.source import Problems, read_text
-from accelsim.units import quoted
+from accelsim.units import listed, quoted
 
 _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
-_BYTES = {"byte": 1.0, "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9}
+_BYTES = {
+    "byte": 1.0,
+    "kbyte": 1e3,
+    "mbyte": 1e6,
+    "gbyte": 1e9,
+    "tbyte": 1e12,
+    "b": 1.0,
+    "kb": 1e3,
+    "mb": 1e6,
+    "gb": 1e9,
+    "tb": 1e12,
+}
 _TIME_METRICS = ("gpu_time_duration_sum", "gpu_time_duration_avg", "duration")
 _DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum")
 """Metrics by `plain_name`: `gpu__time_duration.sum` and so on."""
+_NUMBER = re.compile(r"(?i)(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+")
+"""Numbers as Nsight writes them, some with commas between thousands."""
 _SHAPE = re.compile(r"(?i)(?:\bm\s*=\s*(\d+)\W+n\s*=\s*(\d+)\W+k\s*=\s*(\d+)|\b(\d+)x(\d+)x(\d+)\b)")
 
 
@@ -123,17 +135,17 @@ class _Row:
 
     def number(self, name: str, problems: Problems) -> float | None:
         """Number in a cell, or None with the mistake reported."""
-        try:
-            value = float(self.cells[name].replace(",", ""))
-        except ValueError:
-            value = math.inf
-        if math.isfinite(value):
-            return value
-        column = list(self.cells).index(name)
-        written = self.table.head.cells[column]
-        where = self.table.mark(self.row, column)
-        problems.add(where, f"{written}: expected a number, got {quoted(self.cells[name])}")
+        cell = self.cells[name]
+        if _NUMBER.fullmatch(cell):
+            return float(cell.replace(",", ""))
+        hint = "write a point for decimals, and commas between thousands alone" if "," in cell else ""
+        written = self.table.head.cells[list(self.cells).index(name)]
+        problems.add(self.place(name), f"{written}: expected a number of at least 0, got {quoted(cell)}", hint)
         return None
+
+    def place(self, name: str) -> Mark:
+        """Place of a cell."""
+        return self.table.mark(self.row, list(self.cells).index(name))
 
 
 def _reader(head: Sequence[str]) -> Callable[[Sequence[str], Iterable[_Row], Problems], list[ProfiledKernel]] | None:
@@ -183,48 +195,64 @@ def _compute_long(head: Sequence[str], rows: Iterable[_Row], problems: Problems)
     """Nsight Compute with a row for each metric of each run."""
     found: dict[str, ProfiledKernel] = {}
     for row in rows:
-        metric, unit = plain_name(row.cells["metric_name"]), row.cells.get("metric_unit", "").lower()
+        key, metric = row.cells.get("id", ""), plain_name(row.cells["metric_name"])
+        kernel = found.setdefault(key, _untimed(row))
         if metric not in (*_TIME_METRICS, *_DRAM_METRICS):
             continue
         value = row.number("metric_value", problems)
-        if value is None:
-            continue
-        key = row.cells.get("id", "")
-        within = _nvtx(row.cells)
-        kernel = found.get(key) or _untimed(row, within)
-        found[key] = _with_metric(kernel, metric, unit, value)
-    return [kernel for kernel in found.values() if kernel.time_us > 0]
+        factor = _factor(metric, row.cells.get("metric_unit", ""), row.where, problems)
+        if value is not None:
+            found[key] = _with_metric(kernel, metric, value * factor)
+    return _timed(found.values(), problems)
 
 
 def _compute_wide(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> list[ProfiledKernel]:
     """Nsight Compute with a column for each metric; the first row below the head may hold the units."""
-    units: Mapping[str, str] = {}
+    factors = {name: _factor(name, "", NOWHERE, problems) for name in (*_TIME_METRICS, *_DRAM_METRICS) if name in head}
     found = []
     for row in rows:
         if not row.cells.get("id") and not row.cells["kernel_name"]:
-            units = row.cells
+            factors = {name: _factor(name, row.cells[name], row.place(name), problems) for name in factors}
             continue
-        within = _nvtx(row.cells)
-        kernel = _untimed(row, within)
-        for metric in (*_TIME_METRICS, *_DRAM_METRICS):
-            if row.cells.get(metric):
-                value = row.number(metric, problems)
-                kernel = kernel if value is None else _with_metric(kernel, metric, units.get(metric, "").lower(), value)
+        kernel = _untimed(row)
+        for metric, factor in factors.items():
+            value = row.number(metric, problems) if row.cells[metric] else None
+            if value is not None:
+                kernel = _with_metric(kernel, metric, value * factor)
         found.append(kernel)
-    return [kernel for kernel in found if kernel.time_us > 0]
+    return _timed(found, problems)
 
 
-def _untimed(row: _Row, within: str) -> ProfiledKernel:
+def _factor(metric: str, unit: str, where: Mark, problems: Problems) -> float:
+    """What makes us or bytes of a metric; without a unit it is in ns or bytes."""
+    known, base = (_UNITS, "ns") if metric in _TIME_METRICS else (_BYTES, "byte")
+    if unit and unit.lower() not in known:
+        problems.add(where, f"{quoted(unit)} is no unit of {metric}", f"write one of {listed(known)}")
+        return 1.0
+    return known[unit.lower() or base]
+
+
+def _timed(kernels: Collection[ProfiledKernel], problems: Problems) -> list[ProfiledKernel]:
+    """Kernels whose time was measured; that no one's was is reported."""
+    found = [kernel for kernel in kernels if kernel.time_us > 0]
+    if kernels and not found and not len(problems):
+        hint = "collect it with `ncu --metrics gpu__time_duration.sum`, or with the section SpeedOfLight"
+        problems.add(next(iter(kernels)).where, "no kernel has a time", hint)
+    return found
+
+
+def _untimed(row: _Row) -> ProfiledKernel:
+    within = _nvtx(row.cells)
     return replace(ProfiledKernel(row.cells["kernel_name"], within, 0.0, 1, shape_in(within)), where=row.where)
 
 
-def _with_metric(kernel: ProfiledKernel, metric: str, unit: str, value: float) -> ProfiledKernel:
+def _with_metric(kernel: ProfiledKernel, metric: str, value: float) -> ProfiledKernel:
+    """Kernel with a time [us] or what it moved [bytes]."""
     if metric in _TIME_METRICS:
-        return replace(kernel, time_us=value * _UNITS.get(unit, 1e-3))
-    moved = value * _BYTES.get(unit, 1.0)
+        return replace(kernel, time_us=value)
     if metric == _DRAM_METRICS[0]:
-        return replace(kernel, dram_bytes=moved)
-    return replace(kernel, dram_bytes=(kernel.dram_bytes or 0.0) + moved)
+        return replace(kernel, dram_bytes=value)
+    return replace(kernel, dram_bytes=(kernel.dram_bytes or 0.0) + value)
 
 
 def _nvtx(row: Mapping[str, str]) -> str:

@@ -14,7 +14,7 @@ from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
 from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu
 from accelsim.gpu.common_fit import constants_of, family, fit_common
-from accelsim.gpu.errors import LARGE_FLOP, Errors, errors_of
+from accelsim.gpu.errors import DOUBT, LARGE_FLOP, Errors, errors_of, far_off
 from accelsim.gpu.formats import no_format
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
@@ -26,7 +26,6 @@ KINDS = ("async", "mma")
 """Kinds of kernels whose common constants are fitted."""
 _OVER_PEAK = 1.3
 """How far boards run above the boost clock of their data sheet, and more."""
-_FAR_OFF = 5.0
 _SHORT_US, _LEAST_SHORT, _LEAST_GAP_US = 30.0, 4, 2.0
 
 
@@ -75,13 +74,9 @@ class GemmValidation:
         faster = int((times * _OVER_PEAK < peak_us).sum())
         if faster:
             peak = f"{self.gpu.flops(self.measured.number_format) * 1e-12:.3g} TFLOPS"
-            found.append(f"{faster} rows are above {_OVER_PEAK:g} times the peak of the data sheet, {peak}")
-        ratio = float(np.median(times / self.predicted_us))
-        if ratio > _FAR_OFF:
-            found.append(f"half of the rows take over {ratio:.3g} times the predicted time")
-        if ratio < 1 / _FAR_OFF:
-            found.append(f"half of the rows take less than {ratio:.2g} of the predicted time")
-        return found
+            found.append(f"{faster} rows are above {_OVER_PEAK:g} times the peak of the data sheet, {peak}{DOUBT}")
+        far = far_off(times, self.predicted_us)
+        return [*found, far] if far else found
 
     @property
     def launch_gap_us(self) -> float | None:

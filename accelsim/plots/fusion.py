@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from accelsim.fusion.network import FusionResult
-from accelsim.fusion.walk import Segment
 from accelsim.plots.network import component_colours
 from accelsim.plots.style import put_title, styled, tick
 from accelsim.report.text import energy_scale, times
-from accelsim.result import Result
+
+if TYPE_CHECKING:
+    from accelsim.fusion.network import FusionResult
+    from accelsim.fusion.walk import Segment
+    from accelsim.result import Result
 
 _MOST = 8
 """Chains that are drawn, those that save most."""

@@ -83,14 +83,14 @@ def _settings() -> dict[str, Any]:
     return cast("dict[str, Any]", matplotlib.rcParams)
 
 
-def figure_bytes(ax: Axes) -> dict[str, bytes]:
-    """Figure of some axes as `png` and `svg`; equal figures give equal bytes."""
+def figure_bytes(ax: Axes, kinds: Sequence[str] = ("png", "svg")) -> dict[str, bytes]:
+    """Figure of some axes as `png`, `svg` or both; equal figures give equal bytes."""
     figure = ax.figure
     found = {}
     with matplotlib.rc_context(fname=_STYLE):
-        for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+        for kind in kinds:
             with io.BytesIO() as file:
-                figure.savefig(file, format=kind, metadata=metadata)  # type: ignore[union-attr]
+                figure.savefig(file, format=kind, metadata={"Software" if kind == "png" else "Date": None})  # type: ignore[union-attr]
                 found[kind] = file.getvalue()
     return found
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from accelsim.errors import AccelsimError
 from accelsim.plots.style import DARK, plain_log_ticks, put_title, styled
-from accelsim.validation import Study
+
+if TYPE_CHECKING:
+    from accelsim.validation import Study
 
 _MARKERS = "osD^vP*"
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#444444")

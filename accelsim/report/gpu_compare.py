@@ -6,10 +6,12 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from accelsim.errors import Problem
 from accelsim.gpu.compare import Compared
+from accelsim.gpu.errors import far_off
 from accelsim.gpu.profile import ProfiledKernel
 from accelsim.report.gpu_kernels import kernel_row
 from accelsim.report.text import percent, print_table, table, title
@@ -26,6 +28,13 @@ def compared_row(case: Compared) -> dict[str, Any]:
         "roofline_share": case.roofline_share,
         "predicted": kernel_row(case.predicted),
     }
+
+
+def doubt_of(found: Sequence[Compared]) -> str:
+    """What says that the profile is of another GPU or number format, or its times in another unit; or nothing."""
+    if not found:
+        return ""
+    return far_off(np.array([case.measured_us for case in found]), np.array([case.predicted.time_us for case in found]))
 
 
 def print_compared(
@@ -63,6 +72,9 @@ def print_compared(
         total = sum(case.measured_us for case in found)
         layers = f"{len(found)} layer{'s' if len(found) > 1 else ''}, {format_si(total * 1e-6, 's')}"
         console.print(f"\n{layers}; median error {percent(error)}")
+        doubt = doubt_of(found)
+        if doubt:
+            console.print(doubt)
         console.print("ratio: predicted over measured, * outside the interval; roofline: least time over measured")
     if unmatched:
         title(console, "Not matched", "kernels outside ranges that name a layer or sizes, and those of no product")

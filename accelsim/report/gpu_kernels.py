@@ -112,7 +112,8 @@ def _tiling(kernel: Kernel) -> str:
         shared = f"{kernel.blocks} work units, {kernel.split} at most share a tile, {kernel.waves:.2f} tiles an SM"
         return f"tile {kernel.tile}, Stream-K: {shared}"
     split = f", K in {kernel.split} parts" if kernel.split > 1 else ""
-    grid = f"{kernel.blocks} blocks, {kernel.occupancy} at once on an SM, {kernel.waves:.2f} waves"
+    blocks = f"{kernel.blocks} block{'s' if kernel.blocks > 1 else ''}"
+    grid = f"{blocks}, {kernel.occupancy} at once on an SM, {kernel.waves:.2f} waves"
     return f"tile {kernel.tile}{split}: {grid}"
 
 

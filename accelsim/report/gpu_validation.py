@@ -14,6 +14,8 @@ from accelsim.gpu.errors import LARGE_FLOP, Errors
 from accelsim.gpu.validation import GemmValidation
 from accelsim.report.text import print_table, table, title
 
+_FAR_OFF = 10.0
+"""Errors from here on are of another unit or GPU, and no longer told."""
 _LARGE = f"{LARGE_FLOP:g}".replace("e+", "e")
 
 
@@ -25,7 +27,7 @@ def print_gemm_validations(console: Console, found: Sequence[GemmValidation], sk
         if case.measured.note:
             console.print(case.measured.note)
         for doubt in case.doubts:
-            console.print(f"{doubt}: is it this GPU and number format, and the unit of the times?")
+            console.print(doubt)
         if case.launch_gap_us is not None:
             console.print(
                 f"kernels predicted under 30 us took {case.launch_gap_us:.1f} us longer (median), as if "
@@ -93,8 +95,12 @@ def print_calibration(console: Console, calibration: Calibration) -> None:
 
 
 def _percent(value: float) -> str:
-    return "" if math.isnan(value) else f"{100 * value:.1f} %"
+    if math.isnan(value):
+        return ""
+    return f"{100 * value:.1f} %" if value < _FAR_OFF else "> 999 %"
 
 
 def _plain(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
+    if math.isnan(value):
+        return ""
+    return f"{value:.3f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"

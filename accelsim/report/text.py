@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from rich.box import Box
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from accelsim.units import format_si
 
+PAGE_WIDTH = 120
 _RULED = Box("    \n    \n -- \n    \n -- \n -- \n    \n    \n", ascii=True)
 _ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 OKABE_ITO = {"Weights": "#0072B2", "Inputs": "#E69F00", "Outputs": "#009E73"}
@@ -35,6 +37,17 @@ def count(number: int) -> str:
         return f"{Decimal(number):.1e}".replace("+", "")
     suffix = " kMGT"[exponent // 3]
     return f"{digits * 10 ** (exponent % 3):.{3 - exponent % 3}f}{suffix}"
+
+
+def page_text(show: Callable[[Console], None]) -> str:
+    """What a report prints, as lines of a Markdown page."""
+    console = Console(
+        width=PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
+    )
+    with console.capture() as captured:
+        show(console)
+    lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
+    return f"```text\n{lines}\n```\n"
 
 
 def large(number: int) -> str:

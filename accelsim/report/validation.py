@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,10 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelsim.report.text import print_table, table, title
+from accelsim.report.text import page_text, print_table, table, title
 from accelsim.validation import CaseComparison, Figure, FigureErrors, Study, errors_by_quantity
 
-PAGE_WIDTH = 120
 MOST_FIGURES = 60
 """So many figures are printed one by one unless all are asked for."""
 
@@ -60,13 +58,8 @@ def print_study(console: Console, study: Study, *, every: bool = False) -> None:
 
 def study_page(study: Study) -> str:
     """A study as a section of a Markdown page, with every figure, beside a plot `NAME.svg`."""
-    console = Console(
-        width=PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
-    )
-    with console.capture() as captured:
-        print_study(console, study, every=True)
-    lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
-    return f"## {study.name}\n![{study.about}]({study.name}.svg)\n\n```text\n{lines}\n```\n"
+    text = page_text(lambda console: print_study(console, study, every=True))
+    return f"## {study.name}\n![{study.about}]({study.name}.svg)\n\n{text}"
 
 
 def _print_figures(console: Console, figures: Sequence[Figure], *, every: bool) -> None:
