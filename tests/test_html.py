@@ -399,6 +399,18 @@ def test_page__is_harmless_with_evil_names(tmp_path):
 
 
 @needs_browser
+def test_page__breaks_names_between_their_words_on_a_phone(tmp_path):
+    machine, einsum = load_architecture("nvdla_1024"), load_workload("gemm").layers[0]
+    file = tmp_path / "report.html"
+    file.write_text(search_report(map_einsum(machine, einsum, seconds=5), machine, einsum), encoding="utf-8")
+    with Page(file, width=390, height=844) as page:
+        words = "[...document.querySelectorAll('.bars th')].flatMap((head) => [...head.childNodes].filter((n) => n.data))"
+        lines = "((word) => { const all = document.createRange(); all.selectNode(word); return all.getClientRects().length; })"
+        assert page.run(f"{words}.map((word) => word.data)").count("Weight") == 2
+        assert set(page.run(f"{words}.map({lines})")) == {1}
+
+
+@needs_browser
 def test_page__shows_a_map_space_of_one_mapping_on_a_machine_without_limited_bandwidth(tmp_path):
     machine, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
     machine = replace(machine, levels=tuple(replace(level, bandwidth=None) for level in machine.levels[:1]))
