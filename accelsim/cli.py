@@ -25,7 +25,7 @@ SWEEP_PLOTS = ("front", "parallel", "sensitivity")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that names the closest command or option beside a misspelt one."""
+    """A parser that says in one line what is wrong, and names the closest command or option beside a misspelt one."""
 
     def error(self, message: str) -> NoReturn:
         words = message.replace(",", " ").split()
@@ -33,10 +33,17 @@ class _Parser(argparse.ArgumentParser):
         known += [name for action in self._actions for name in action.choices or ()]
         from accelsim.units import near_miss
 
-        unknown = [word.strip("'\"()") for word in words if "unrecognized" in message or word.startswith(("'", '"'))]
+        choice = "invalid choice" in message
+        unknown = [
+            word.strip("'\"()")
+            for word in words
+            if "unrecognized" in message or (choice and word.startswith(("'", '"')))
+        ]
         found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
         hint = next(filter(None, found), "")
-        super().error(message + (f"; {hint}" if hint else ""))
+        if not hint and ("unrecognized" in message or "required" in message):
+            hint = f"`{self.prog} --help` lists them"
+        self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments : sequence of str, optional
         By default those of the process.
     """
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # closed by the shell: `>&-`
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a character that the terminal cannot show is no reason to fail
@@ -74,25 +83,31 @@ def _run(arguments: Sequence[str] | None) -> int:
     from accelsim.errors import AccelsimError, NoValidMapping
 
     try:
-        parser = _parser()
-        parsed, unknown = parser.parse_known_args(arguments)
-        if unknown:
-            parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-        if parsed.command == "map_command":
-            _check_map(parsed)
+        parsed = _parsed(arguments)
+        from accelsim import commands
+
+        command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
+        return command(parsed)
     except SystemExit as stop:  # --help, --version and mistakes in the arguments
         return stop.code if isinstance(stop.code, int) else BAD_INPUT
-    from accelsim import commands
-
-    command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
-    try:
-        return command(parsed)
     except NoValidMapping as error:
         _complain(str(error))
         return NO_VALID_MAPPING
     except AccelsimError as error:
         _complain(str(error))
         return BAD_INPUT
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parsed, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    for name in ("output", "html", "picture"):
+        if getattr(parsed, name, None) == "":
+            parsed.parser.error(f"argument --{name}: expected a path, got nothing")
+    if parsed.command == "map_command":
+        _check_map(parsed)
+    return parsed
 
 
 def _give_up_stdout() -> None:

@@ -26,6 +26,8 @@ def explore_command(arguments: argparse.Namespace) -> int:
     from accelsim.explore.tables import read_about, read_designs, stale, where
 
     refuse_without_pyarrow()
+    if arguments.picture and not arguments.plot:
+        arguments.parser.error("argument --picture: say what to draw, such as --plot front")
     if arguments.html and find_spec("plotly") is None:
         from accelsim.folder import NO_PLOTLY
 
