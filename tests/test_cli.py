@@ -17,7 +17,7 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search
 
 import accelsim
 import accelsim.search.mapper
-from accelsim import library
+from accelsim import cli, library
 from accelsim.commands.mapping import layer_folders
 from accelsim.errors import NoValidMapping
 
@@ -142,6 +142,12 @@ def test_bad_input__ends_with_2_and_says_what_to_write(run, arguments, said):
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_stdout__that_is_closed_is_no_fault(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it after `>&-`
+    assert cli.main(["list", "sweeps"]) == 0
+    sys.stdout.close()
 
 
 def test_bad_input__has_no_hint_where_no_known_word_is_near(run):
