@@ -98,7 +98,9 @@ def _draw(found: FusionResult, ax: Axes) -> None:
     ax.set_ylim(0, 1)
     gain = found.unfused.energy_pj / found.totals.energy_pj
     what = f"left unfused, right fused; gain in energy {times(gain)} in all"
-    put_title(ax, f"{found.workload} on {found.architecture}", what, legend=True)
+    left_out = len(found.fused) - len(_drawn(found)) if found.fused else 0
+    chosen = [f"{len(chains)} of {len(found.fused)} chains drawn: those that save most"] if left_out else []
+    put_title(ax, f"{found.workload} on {found.architecture}", what, *chosen, legend=True)
 
 
 def _sums(rows: Sequence[Mapping[str, Any]], chain: str, fused: bool) -> dict[str, float]:
