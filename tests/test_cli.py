@@ -111,6 +111,8 @@ def test_check__compiles_and_draws_nothing():
         (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: no such file or folder"),
         (["explain", "two_level", "conv1d", "--tensor", "Y", "--level", "X"], "no level 'X'; levels: DRAM, BUF"),
         (["explore", "two_level_buffer", "--picture", "front.png"], "--picture: say what to draw, such as --plot"),
+        (["explore", "two_level_buffer", "--html", REPOSITORY], f"{REPOSITORY}: this is a folder; name a file"),
+        (["explore", "two_level_buffer", "--html", "/dev/null/x.html"], "/dev/null/x.html: /dev/null is not a folder"),
         (["explore", "two_level_buffer", "--scheduler", "host"], "--scheduler host: not an address; write it like tcp"),
         (["map", "systolic", "conv", "-o", ""], "argument --output: expected a path, got nothing"),
         (["map", "systolic", "conv", "extras"], "unrecognized arguments: extras; `accelsim map --help` lists them"),
