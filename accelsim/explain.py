@@ -173,9 +173,13 @@ def explain(
     """
     names = [t.name for t in einsum.tensors]
     levels = [each.name for each in architecture.levels]
-    for what, name, known in (("tensor", tensor, names), ("level", level, levels)):
-        if name is not None and name not in known:
-            raise AccelsimError(f"no {what} '{name}'; {near_miss(name, known) or f'{what}s: {listed(known)}'}")
+    wrong = [
+        f"no {what} '{name}'; {near_miss(name, known) or f'{what}s: {listed(known)}'}"
+        for what, name, known in (("tensor", tensor, names), ("level", level, levels))
+        if name is not None and name not in known
+    ]
+    if wrong:
+        raise AccelsimError("\n".join(wrong))
     result = evaluate(architecture, einsum, mapping)
     refuse_large(einsum, result.compute_used)
     counts = execute(architecture, einsum, mapping)

@@ -81,23 +81,31 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
+def refuse_file(file: str | os.PathLike[str], example: str) -> None:
+    """Raise AccelsimError if a file could not be written, before a search spends its time; `example` is a name."""
+    if Path(file).is_dir():
+        raise AccelsimError(f"{file}: this is a folder; name a file, such as {Path(file) / example}")
+    _refuse(file, Path(file).absolute().parent)
+
+
 def refuse_directory(directory: str | os.PathLike[str]) -> None:
     """Raise AccelsimError if results could not be written into a folder, before a search spends its time."""
-    path = Path(directory).absolute()
+    _refuse(directory, Path(directory).absolute())
+
+
+def _refuse(asked: str | os.PathLike[str], path: Path) -> None:
     existing = next(folder for folder in (path, *path.parents) if folder.exists() or folder.is_symlink())
     if not existing.is_dir():
-        raise AccelsimError(f"{directory}: {existing} is not a folder")
+        raise AccelsimError(f"{asked}: {existing} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise AccelsimError(f"{directory}: {existing} cannot be written")
+        raise AccelsimError(f"{asked}: {existing} cannot be written")
 
 
 def refuse_page(file: str | os.PathLike[str], layer: Einsum | None) -> None:
     """Raise AccelsimError if no page could be written, before a search spends its time."""
     if layer is None:
         raise AccelsimError("a page is of one layer on one machine; choose a layer with --layer")
-    if Path(file).is_dir():
-        raise AccelsimError(f"{file}: this is a folder; name a file, such as {Path(file) / 'report.html'}")
-    refuse_directory(Path(file).absolute().parent)
+    refuse_file(file, "report.html")
     if find_spec("plotly") is None:
         raise AccelsimError(NO_PLOTLY)
 

@@ -288,8 +288,20 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0:
         return f"0 {unit}"
-    scale, prefix = next((p for p in _PREFIXES if abs(rounded) >= p[0] * (1 - 1e-9)), _PREFIXES[-1])
-    return f"{_digits(rounded / scale, digits)} {prefix.strip()}{unit}"
+    scale, name = si_scale(rounded, unit)
+    return f"{_digits(rounded / scale, digits)} {name}"
+
+
+def si_scale(largest: float, unit: str) -> tuple[float, str]:
+    """Choose the prefix of a unit for values up to the largest one: its size, and its name with the unit.
+
+    Examples
+    --------
+    >>> si_scale(0.042, "J"), si_scale(1.6, "s")
+    ((0.001, 'mJ'), (1.0, 's'))
+    """
+    scale, prefix = next((p for p in _PREFIXES if abs(largest) >= p[0] * (1 - 1e-9)), _PREFIXES[-1])
+    return scale, f"{prefix.strip()}{unit}"
 
 
 def format_energy(energy_pj: float) -> str:

@@ -17,7 +17,7 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search
 
 import accelsim
 import accelsim.search.mapper
-from accelsim import library
+from accelsim import cli, library
 from accelsim.commands.mapping import layer_folders
 from accelsim.errors import NoValidMapping
 
@@ -108,7 +108,14 @@ def test_check__compiles_and_draws_nothing():
         (["map", "systolic", "conv", "--pareto", "energy,energy"], "two or three different columns"),
         (["map", "systolic", "conv", "--pareto", "energy,capacity:GLB"], "DRAM, UnifiedBuffer, Accumulators"),
         (["map", "systolic", "vgg16", "--pareto", "energy,cycles"], "vgg16 has 16 layers; say which"),
-        (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: No such file"),
+        (["verify", "/nonexistent/result.json"], "/nonexistent/result.json: no such file or folder"),
+        (["explain", "two_level", "conv1d", "--tensor", "Y", "--level", "X"], "no level 'X'; levels: DRAM, BUF"),
+        (["explore", "two_level_buffer", "--picture", "front.png"], "--picture: say what to draw, such as --plot"),
+        (["explore", "two_level_buffer", "--html", REPOSITORY], f"{REPOSITORY}: this is a folder; name a file"),
+        (["explore", "two_level_buffer", "--html", "/dev/null/x.html"], "/dev/null/x.html: /dev/null is not a folder"),
+        (["explore", "two_level_buffer", "--scheduler", "host"], "--scheduler host: not an address; write it like tcp"),
+        (["map", "systolic", "conv", "-o", ""], "argument --output: expected a path, got nothing"),
+        (["map", "systolic", "conv", "extras"], "unrecognized arguments: extras; `accelsim map --help` lists them"),
         (["verify", REPOSITORY / "arch" / "eyeriss.yaml"], "eyeriss.yaml: not JSON"),
         (["list", "archs"], "did you mean 'arch'?"),
         (["spread", "a100", "conv"], "a100 is a GPU of the catalogue: a machine with levels (such as gpu_sm)"),
@@ -137,6 +144,12 @@ def test_bad_input__ends_with_2_and_says_what_to_write(run, arguments, said):
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert said in err
+
+
+def test_stdout__that_is_closed_is_no_fault(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it after `>&-`
+    assert cli.main(["list", "sweeps"]) == 0
+    sys.stdout.close()
 
 
 def test_bad_input__has_no_hint_where_no_known_word_is_near(run):

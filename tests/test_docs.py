@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from accelsim import cli
+from accelsim.arguments import make_parser
 from accelsim.check import check_files
 from tests.conftest import REPOSITORY
 
@@ -96,7 +97,7 @@ def test_commands__are_ones_that_there_are(page):
         for line in block.text.splitlines():
             name, *arguments = shlex.split(line, comments=True) or [""]
             if name == "accelsim" and "…" not in line:
-                assert cli._parser().parse_known_args(arguments)[1] == [], f"{page.name}:{block.line}: {line}"
+                assert make_parser().parse_known_args(arguments)[1] == [], f"{page.name}:{block.line}: {line}"
 
 
 def test_validation_page__prints_the_numbers_of_the_records(shared):

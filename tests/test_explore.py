@@ -1,19 +1,9 @@
-"""Sweeps: what is found equals mapping each design by itself, however the work was spread, stopped or damaged."""
+"""Sweeps: what is found equals mapping each design by itself, and is what is drawn."""
 
 from __future__ import annotations
 
-import errno
-import functools
-import hashlib
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -23,52 +13,22 @@ from browser import Page, find_browser
 
 from accelsim import load_architecture, load_workload, map_einsum
 from accelsim.errors import AccelsimError, SpecError
-from accelsim.explore import load_sweep, store
-from accelsim.explore.cluster import Cluster
+from accelsim.explore import load_sweep
 from accelsim.explore.machines import Design, Machines, design_at, least_words, quick_bound
-from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
 from accelsim.explore.store import read_parquet
-from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, about, read_designs, where
+from accelsim.explore.tables import RESULTS, about, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
 from accelsim.html.explore import sweep_report
 from accelsim.plots import explore as plots
-
-MACHINE = """
-params: {glb: 64 B, pe: 2, bandwidth: 4 B/cycle, mac: 1 pJ, clock: 1 GHz, free: 1}
-architecture:
-  name: little
-  clock: $clock
-  levels:
-    - {name: DRAM, class: DRAM, word: 16 bit, bandwidth: $bandwidth, energy: {read: 200 pJ, write: 200 pJ}}
-    - {name: GLB, class: SRAM, size: $glb, word: 16 bit, energy: {read: 6 pJ, write: 6 pJ}, fanout: {x: $pe}}
-  compute: {name: MAC, class: intmac, energy: {compute: $mac}}
-"""
-LAYERS = """
-workload:
-  name: net
-  layers:
-    - {name: a, repeat: 2, gemm: {M: 4, N: 6, K: 4}}
-    - {name: b, gemm: {M: 8, N: 4, K: 2}}
-    - {name: c, gemm: {M: 4, N: 6, K: 4}}
-"""
+from sweeps import GRID, sweep_of, tables, write_inputs
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with a machine of a few words and a network of three layers, two of them equal."""
     monkeypatch.chdir(tmp_path)
-    Path("little.yaml").write_text(MACHINE)
-    Path("net.yaml").write_text(LAYERS)
+    write_inputs()
     return tmp_path
-
-
-def sweep_of(text: str, name: str = "s.yaml"):
-    Path(name).write_text(f"sweep:\n  architecture: little.yaml\n  workloads: [net.yaml]\n{text}")
-    return load_sweep(name)
-
-
-GRID = "  parameters: {glb: [16 B, 32 B, 128 B], pe: [1, 2, 4]}\n"
 
 
 def by_itself(sweep, overrides, network=None):
@@ -77,10 +37,6 @@ def by_itself(sweep, overrides, network=None):
     found = [(layer, map_einsum(machine, layer, objective=sweep.mapper.objective, workers=1).best)
              for layer in (network or load_workload("net.yaml")).layers]  # fmt: skip
     return tuple(sum(layer.repeat * getattr(best, name) for layer, best in found) for name in ("energy_pj", "cycles"))
-
-
-def tables(where_: Path) -> tuple[bytes, ...]:
-    return tuple((where_ / name).read_bytes() for name in (DESIGNS, RESULTS))
 
 
 def test_explore__finds_what_mapping_each_design_by_itself_finds(folder):
@@ -278,247 +234,6 @@ def test_budgets__keep_designs_out_of_the_front(folder):
     assert {row["status"] for row in rows} == {"over_area", "over_power", "mapped"}
 
 
-def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):
-    sweep = sweep_of(GRID)
-    explore(sweep, "whole", workers=1)
-
-    def stop_after(state):
-        if state.fresh >= 7:
-            raise KeyboardInterrupt
-
-    stopped = explore(sweep, "parts", workers=1, on_state=stop_after)
-    assert (stopped.stop, stopped.done_now) == ("interrupted", 7)
-    assert len(read_designs("parts")) == 3  # what is finished can be read
-    rest = explore(sweep, "parts", workers=1)
-    assert (rest.stop, rest.known_before, rest.done_now) == ("finished", 7, 11)
-    assert tables(folder / "parts") == tables(folder / "whole")
-    larger = sweep_of(GRID.replace("[1, 2, 4]", "[1, 2, 4, 8]"))
-    assert explore(larger, "parts", workers=1).done_now == 6  # a larger sweep takes what is there
-
-
-def test_damaged_part__is_named_and_its_work_done_again(folder, run):
-    sweep = sweep_of(GRID)
-    explore(sweep, "out", workers=1)
-    before = tables(folder / "out")
-    (part,) = (folder / "out" / "parts").iterdir()
-    good = part.read_bytes()
-    other = part.with_name(hashlib.sha256((folder / "out" / DESIGNS).read_bytes()).hexdigest()[:32] + ".parquet")
-    other.write_bytes((folder / "out" / DESIGNS).read_bytes())  # whole, but no part
-    part.write_bytes(good[:-100] + b"x" * 100)
-    (part.parent / "0folder.parquet").mkdir()
-    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
-    assert code == 0
-    bad = [
-        f"out/parts/{p.name}: this part is damaged, and is {p.stem}.damaged now; what it held" for p in (part, other)
-    ]
-    blocked = "out/parts/0folder.parquet: this part cannot be read (Is a directory); what it holds"
-    assert sorted(told.splitlines()) == [f"{line} is done again" for line in sorted([*bad, blocked])]
-    assert tables(folder / "out") == before
-    assert part.with_suffix(".damaged").read_bytes() == good[:-100] + b"x" * 100
-    (part.parent / "0folder.parquet").rmdir()
-    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
-
-
-def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
-    sweep = sweep_of(GRID)
-    monkeypatch.setattr("accelsim.explore.run.FLUSH_SECONDS", 0.0)
-    write, count = store.write_directory, 0
-
-    def fills_up(directory, files):
-        nonlocal count
-        count += 1
-        if count > 5:
-            raise OSError(errno.ENOSPC, "No space left on device", str(directory))
-        return write(directory, files)
-
-    monkeypatch.setattr(store, "write_directory", fills_up)
-    with pytest.raises(AccelsimError, match="No space left on device; what was written before is kept: make room"):
-        explore(sweep, "out", workers=1)
-    monkeypatch.setattr(store, "write_directory", write)
-    rest = explore(sweep, "out", workers=1)
-    assert (rest.known_before, rest.done_now) == (5, 13)
-
-
-def pids(pool):
-    return [hand.process.pid for hand in pool._hands]
-
-
-def test_pool__replaces_workers_that_die(folder):
-    """One of two processes is killed at its first result, and again later: nothing is lost, the bytes are the same."""
-    sweep = sweep_of(GRID)
-    explore(sweep, "alone", workers=1)
-    killed = []
-
-    class Killing(Pool):
-        def finished(self, seconds):
-            rows = super().finished(seconds)
-            if rows and len(killed) < 2 and self.busy:
-                killed.append(pids(self)[0])
-                os.kill(killed[-1], signal.SIGKILL)
-            return rows
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("accelsim.explore.run.Pool", Killing)
-        explored = explore(sweep, "pool", workers=2)
-    assert len(killed) == 2
-    assert explored.done_now == 18
-    assert tables(folder / "pool") == tables(folder / "alone")
-
-
-def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch):
-    """Both processes are stopped, and it is said who they are; one goes on, and does what the other one has too."""
-    sweep = sweep_of(GRID)
-    explore(sweep, "alone", workers=1)
-    stopped, told = [], []
-    monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 0.5)
-    monkeypatch.setattr("accelsim.explore.pool.SILENCE", 0.5)
-
-    class Stopping(Pool):
-        def finished(self, seconds):
-            rows = super().finished(seconds)
-            if rows and len(pids(self)) == 2 and not stopped:
-                stopped.extend(pids(self))
-                for pid in stopped:
-                    os.kill(pid, signal.SIGSTOP)
-            return rows
-
-    def tell(line):
-        told.append(line)
-        if stopped and "no result for" in line:
-            os.kill(stopped[1], signal.SIGCONT)
-
-    monkeypatch.setattr("accelsim.explore.run.Pool", Stopping)
-    explored = explore(sweep, "pool", workers=2, on_trouble=tell)
-    assert explored.done_now == 18
-    assert tables(folder / "pool") == tables(folder / "alone")
-    one, other = (f"process {pid} has been at [abc] for . s" for pid in stopped)
-    for said in (f"no result for . s; {one}, {other}; one that hangs .*", f"{one}; another process does .*"):
-        assert any(re.fullmatch(said, line) for line in told), told
-
-
-ORPHAN = """
-import multiprocessing, time
-from accelsim.explore.pool import _end_with_parent
-worker = multiprocessing.get_context("spawn").Process(target=_end_with_parent)
-worker.start()
-print(worker.pid, flush=True)
-time.sleep(600)
-"""
-
-
-def test_worker__ends_when_the_process_that_hands_out_jobs_is_killed():
-    """What a worker writes goes where its parent's output goes: that is at its end once both have ended."""
-    parent = subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True)
-    pid = int(parent.stdout.readline())
-    time.sleep(0.5)
-    os.kill(pid, 0)  # it is there
-    parent.kill()
-    assert parent.communicate(timeout=60) == ("", None)
-
-
-def test_cluster__asks_others_for_a_result_that_a_hanging_worker_holds(folder, monkeypatch):
-    pytest.importorskip("distributed")
-    asked = []
-
-    class Future:
-        status = "finished"
-
-        def __init__(self, number):
-            self.number = number
-
-        def add_done_callback(self, function):
-            function(self)
-
-        def result(self, timeout):
-            if not self.number:
-                raise TimeoutError
-            return ["a row"]
-
-        def release(self):
-            pass
-
-    class Client:
-        dashboard_link = ""
-
-        def __init__(self, *arguments, **options):
-            pass
-
-        def register_plugin(self, plugin):
-            pass
-
-        def nthreads(self):
-            return {"hanging": 1, "working": 1}
-
-        def who_has(self, futures):
-            return {"key": ["hanging"]}
-
-        def submit(self, *arguments, workers, **options):
-            asked.append(workers)
-            return Future(len(asked) - 1)
-
-    monkeypatch.setattr("distributed.Client", Client)
-    cluster = Cluster(Plan((), sweep_of(GRID).mapper), "tcp://nowhere:1")
-    cluster.submit([SimpleNamespace(key="key")])
-    assert cluster.finished(1.0) == []
-    assert cluster.finished(1.0) == ["a row"]
-    assert asked == [None, ["working"]]
-    assert (cluster.busy, cluster.copied) == (0, 1)
-
-
-def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(folder, monkeypatch):
-    """A Dask scheduler with three worker processes: one is killed in the middle, one hangs with what it has.
-
-    What the one that hangs would have done gets a copy on the one that is left; each row is stored once.
-    """
-    pytest.importorskip("distributed")
-    sweep = sweep_of("  parameters: {glb: {from: 16 B, to: 176 B, step: 8 B}, pe: [1, 2]}\n")
-    explore(sweep, "alone", workers=1)
-    begin = [sys.executable, "-W", "ignore", "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    start = functools.partial(subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    processes = [start([*begin, "--port", "0", "--scheduler-file", "at.json"])]
-    begin[4:] = ["distributed.cli.dask_worker", "--no-dashboard", "--no-nanny", "--nthreads", "1"]
-    begin += ["--scheduler-file", "at.json"]
-    try:
-        wait_for(lambda: Path("at.json").exists())
-        processes += [start([*begin, "--name", str(number)]) for number in range(3)]
-        address = json.loads(Path("at.json").read_text())["address"]
-        waiting = Cluster(Plan((), sweep.mapper), address)
-        wait_for(lambda: waiting.many == 3)
-        waiting.close()
-        hang = functools.partial(processes[2].send_signal, signal.SIGSTOP)
-        links, left, made = [], [(24, hang), (4, processes[1].kill)], []
-
-        def kill_some(state):
-            if left and state.fresh >= left[-1][0]:
-                left.pop()[1]()
-
-        class Seen(Cluster):
-            def __init__(self, *arguments):
-                super().__init__(*arguments)
-                made.append(self)
-
-        monkeypatch.setattr("accelsim.explore.cluster.Cluster", Seen)
-        monkeypatch.setattr("accelsim.explore.cluster.PATIENCE", 1.0)
-
-        explored = explore(sweep, "cluster", scheduler=address, on_state=kill_some, on_cluster=links.append)
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    assert not left
-    assert made[0].copied
-    assert len(links) == 1
-    assert explored.done_now == 2 * sweep.grid
-    assert tables(folder / "cluster") == tables(folder / "alone")
-
-
-def wait_for(ready, seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
 def test_where__chooses_rows_by_their_columns(folder):
     sweep = sweep_of(GRID)
     explore(sweep, "out", workers=1)
@@ -548,48 +263,6 @@ def test_budget__that_no_design_meets_is_told_with_the_least(folder, run):
     code, out, told = run("explore", "s.yaml", "--workers", "1")
     assert (code, told) == (1, "")
     assert "no design is within the budget: the smallest area is 2 mm2" in out
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        (DESIGNS, b"", "cannot be read: Parquet file size is 0 bytes"),
-        (DESIGNS, b"garbage" * 9, "cannot be read: Parquet magic bytes not found"),
-        (DESIGNS, None, "this is no table of designs; start the sweep again to write it"),
-        (ABOUT, b"{", "cannot be read: Expecting property name"),
-        (ABOUT, b"[1]", "this does not say what a sweep is; start the sweep again to write it"),
-        (ABOUT, b'{"name": 1}', "this does not say what a sweep is; start the sweep again to write it"),
-    ],
-)
-def test_folder__that_is_damaged_is_told_and_mended_by_the_next_run(folder, run, name, content, said):
-    sweep = sweep_of("  parameters: {pe: [2, 4]}\n")
-    explore(sweep, "out", workers=1)
-    file, before = folder / "out" / name, tables(folder / "out")
-    good = file.read_bytes()
-    file.write_bytes((folder / "out" / RESULTS).read_bytes() if content is None else content)
-    code, _, told = run("explore", "out")
-    assert (code, told.startswith(f"out/{name}: {said}")) == (2, True), told
-    assert explore(sweep, "out", workers=1).done_now == 0
-    assert (file.read_bytes(), tables(folder / "out")) == (good, before)
-
-
-def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run):
-    explore(sweep_of(GRID), "out", workers=1)
-    assert run("explore", "out")[2] == ""
-    (part,) = (folder / "out" / "parts").iterdir()
-    os.utime(part, (time.time() + 60,) * 2)
-    assert run("explore", "out")[2] == (
-        "out/designs.parquet: 1 part of finished work came later; start the sweep again to add what they hold\n"
-    )
-
-
-def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("accelsim.explore.cluster._TIMEOUT", "300ms")
-    sweep_of(GRID)
-    code, _, told = run("explore", "s.yaml", "--scheduler", "tcp://127.0.0.1:9")
-    assert code == 2
-    assert told.startswith("--scheduler tcp://127.0.0.1:9: no Dask scheduler answers there (")
 
 
 def test_design_at__counts_the_last_parameter_fastest(folder):

@@ -173,3 +173,7 @@ def test_check__reports_names_values_and_conditions_at_their_places(tmp_path):
         load_sweep(file)
     assert [problem.mark.line for problem in error.value.problems] == [5]
     assert "unknown unit 'KX'" in str(error.value)
+    file = written(tmp_path, "  parameters:\n    glb: [1 KiB, 3 KX]\n  conditions: [glb > 3]\n")
+    with pytest.raises(SpecError) as error:
+        load_sweep(file)
+    assert [problem.mark.line for problem in error.value.problems] == [5, 6]  # the value, and what it makes of glb

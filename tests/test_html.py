@@ -26,6 +26,7 @@ from accelsim.population.result import Census, Fewest, Near
 from accelsim.report.text import energy
 from accelsim.result import Result
 from accelsim.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
+from accelsim.search.mapper import map_einsum
 from accelsim.workload import Einsum, load_workload
 
 pytest.importorskip("plotly", reason="plotly, the extra `html`, is not installed")
@@ -396,6 +397,19 @@ def test_page__is_harmless_with_evil_names(tmp_path):
         assert page.run("document.querySelector('h1').textContent") == f"{EVIL} mapped onto {EVIL}"
         assert EVIL in page.run("document.querySelector('#nest').textContent")
         assert page.errors == []
+
+
+@needs_browser
+def test_page__breaks_names_between_their_words_on_a_phone(tmp_path):
+    machine, einsum = load_architecture("nvdla_1024"), load_workload("gemm").layers[0]
+    file = tmp_path / "report.html"
+    file.write_text(search_report(map_einsum(machine, einsum), machine, einsum), encoding="utf-8")
+    with Page(file, width=390, height=844) as page:
+        words = "[...document.querySelectorAll('.bars th')].flatMap((h) => [...h.childNodes].filter((c) => c.data))"
+        place = "const place = document.createRange(); place.selectNode(word)"
+        found = page.run(f"{words}.map((word) => {{ {place}; return [word.data, place.getClientRects().length]; }})")
+        assert ["Weight", 1] in found
+        assert {many for _, many in found} == {1}
 
 
 @needs_browser

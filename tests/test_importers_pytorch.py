@@ -65,3 +65,10 @@ def test_without_torch__says_what_to_install(monkeypatch, tmp_path, run):
     assert (code, "pip install 'accelsim[torch]'" in err) == (2, True)
     with pytest.raises(AccelsimError, match="torch is not installed"):
         workload_from_torch(None, ())
+
+
+def test_program__without_onnx_says_to_install_what_reads_programs(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    (tmp_path / "model.pt2").write_bytes(b"")
+    with pytest.raises(AccelsimError, match=r"torch is not installed.*accelsim\[torch\]"):
+        load_workload(tmp_path / "model.pt2")

@@ -7,7 +7,7 @@ import json
 import pytest
 from reports import row_stationary
 
-from accelsim import cli
+from accelsim import arguments, cli
 from accelsim.commands import plotting
 from accelsim.plots import mapping_table
 
@@ -30,10 +30,10 @@ def run(capsys, tmp_path, monkeypatch):
 
 
 def test_plot__kinds_are_those_that_can_be_drawn():
-    assert set(cli.PLOTS) == set(plotting._MAKERS)
+    assert set(arguments.PLOTS) == set(plotting._MAKERS)
 
 
-@pytest.mark.parametrize("kind", cli.PLOTS)
+@pytest.mark.parametrize("kind", arguments.PLOTS)
 def test_plot__each_kind_writes_one_picture_here_and_says_where(run, tmp_path, kind):
     name = NAMES.get(kind, f"{kind}_eyeriss_conv1d")
     assert run("plot", kind, "eyeriss", "conv1d", *FEW) == (0, f"Written to {name}.png\n", "")

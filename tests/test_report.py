@@ -32,7 +32,7 @@ from accelsim.report import (
 from accelsim.report.certificate import gap_text
 from accelsim.report.network import layer_rows
 from accelsim.report.progress import done, search_progress
-from accelsim.report.text import count, letters, percent, share, split_bar, tensor_colours
+from accelsim.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
 from accelsim.report.validation import print_comparisons
 from accelsim.report.verifying import print_checks, print_verdict
 from accelsim.verifying import Check
@@ -208,6 +208,13 @@ def test_result__fits_80_columns_with_every_number_whole(name, layer):
 def words(text: str) -> list[str]:
     """Words without bars and rules."""
     return [word for word in text.split() if not re.fullmatch(r"-+|([A-Z0-9#])\1*([A-Z])?\2*([A-Z])?\3*#*", word)]
+
+
+def test_table__has_every_number_whole_where_it_is_wider_than_the_screen():
+    made = table("layer", "energy", "cycles", "bar", left=(0, 3))
+    made.add_row("a_layer_with_a_long_name", "8.046 mJ", "21,473,280", "")
+    text = printed(lambda console: print_table(console, made), 20)
+    assert all(word in text for word in ("8.046 mJ", "21,473,280", "energy", "cycles", "a_layer_with"))
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

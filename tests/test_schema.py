@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from reports import a_search, an_exact_search, row_stationary
 
+from accelsim import arguments as command_line
 from accelsim import cli, library
 from accelsim.check import check_files
 from accelsim.limits import Limits
@@ -310,7 +311,7 @@ def test_command__knows_every_kind():
     """The command line names them itself, so that `--help` need not import the readers."""
     (kinds,) = (
         action.choices
-        for action in cli._parser()._subparsers._group_actions[0].choices["schema"]._actions
+        for action in command_line.make_parser()._subparsers._group_actions[0].choices["schema"]._actions
         if action.dest == "kind"
     )
     assert tuple(kinds) == KINDS

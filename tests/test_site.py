@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 import accelsim
-from accelsim.cli import _parser
+from accelsim.arguments import make_parser
 from docs.site.commands import commands_of, commands_text
 from docs.site.contents import parts_of
 from docs.site.python import PARTS
@@ -38,7 +38,7 @@ def test_contents__have_every_page_and_notebook_once():
 
 def test_commands__have_a_section_and_every_option_is_in_it():
     sections = dict(re.findall(r"^## (accelsim .+)\n((?:(?!^## ).*\n?)*)", commands_text(), re.MULTILINE))
-    commands = list(commands_of(_parser()))
+    commands = list(commands_of(make_parser()))
     assert list(sections) == [command.prog for command in commands]
     assert {"accelsim map", "accelsim gpu advise", "accelsim explore"} <= set(sections)
     for command in commands:

@@ -69,7 +69,11 @@ def test_compose__knows_the_place_and_path_of_every_node():
         ("[a]: 1\n", "f.yaml:1:1: a key must be a word, not a list or mapping"),
         ("a: [1\nb: 2\n", "f.yaml:2:2: not valid YAML: while parsing a flow sequence expected ',' or ']', but got ':'"),
         ("a: b: c\n", "f.yaml:1:5: not valid YAML: mapping values are not allowed here"),
-        ("a: 1\n\tb: 2\n", "f.yaml:2:1: not valid YAML: while scanning for the next token found"),
+        (
+            "a: 1\n\tb: 2\n",
+            "f.yaml:2:1: not valid YAML: while scanning for the next token found character '\\t' that cannot start any "
+            "token; indent with spaces",
+        ),
         ("a: 1\nb: \x00\n", "f.yaml:2:4: not valid YAML: a control character"),
         ("a: 1\n---\nb: 2\n", "f.yaml:2:1: not valid YAML: expected a single document"),
         ("a: *b\n", "f.yaml:1:4: not valid YAML: found undefined alias 'b'"),

@@ -185,6 +185,16 @@ def test_tensor__checks_itself():
         Tensor("A", (), role="Bias")
 
 
+def test_einsum__reports_mistakes_in_dims_tensors_and_output_together(load):
+    text = "einsum: {dims: {P: 8, R: -3}, tensors: {W: [R], I: [P + Q], O: [P]}, output: Out}"
+    with pytest.raises(SpecError) as error:
+        load(text)
+    whats = [problem.what for problem in error.value.problems]
+    assert len(whats) == 3
+    for what in ("must be at least 1", "dimension 'Q' is not defined", "'Out' is not one of the tensors"):
+        assert any(what in each for each in whats)
+
+
 def test_einsum__checks_itself():
     inputs, output = Tensor("A", ((("M", 1),),)), Tensor("Z", (), role="Outputs", output=True)
     with pytest.raises(ValueError, match="exactly one tensor must be the output"):

@@ -24,14 +24,19 @@ def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.explore.store import refuse_without_pyarrow
     from accelsim.explore.tables import read_about, read_designs, stale, where
+    from accelsim.folder import NO_PLOTLY, refuse_file
 
     refuse_without_pyarrow()
-    if arguments.html and find_spec("plotly") is None:
-        from accelsim.folder import NO_PLOTLY
-
-        raise AccelsimError(NO_PLOTLY)
+    if arguments.picture and not arguments.plot:
+        arguments.parser.error("argument --picture: say what to draw, such as --plot front")
+    if arguments.html:
+        refuse_file(arguments.html, "sweep.html")
+        if find_spec("plotly") is None:
+            raise AccelsimError(NO_PLOTLY)
     if arguments.plot:
-        _picture_kind(_picture(arguments, ""))
+        path = _picture(arguments, "")
+        _picture_kind(path)
+        refuse_file(path, "front.png")
     given = Path(arguments.sweep)
     explored = None
     if given.is_dir():

@@ -23,16 +23,14 @@ _NAMED = 3
 
 def import_command(arguments: argparse.Namespace) -> int:
     """Write a model as a workload file, and say what is not in it as it is in the model."""
-    from accelsim.folder import refuse_directory, write_page
+    from accelsim.folder import refuse_file, write_page
     from accelsim.importers.onnx import import_onnx
 
     path = Path(arguments.workload)
     if path.suffix not in MODELS:
         raise AccelsimError(f"{path}: expected a model, a file that ends in {' or '.join(MODELS)}")
     if arguments.output:
-        refuse_directory(Path(arguments.output).absolute().parent)
-        if Path(arguments.output).is_dir():
-            raise AccelsimError(f"{arguments.output}: this is a folder; name a file, such as {path.stem}.yaml")
+        refuse_file(arguments.output, f"{path.stem}.yaml")
     overrides = read_overrides(arguments)
     check_overrides(overrides, [path])
     imported = import_onnx(path, overrides)

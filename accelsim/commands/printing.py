@@ -30,7 +30,7 @@ def print_report(show: Callable[[Console], None]) -> None:
     console = make_console()
     with console.capture() as captured:
         show(console)
-    sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines()))
 
 
 def print_json(document: dict[str, Any]) -> None:

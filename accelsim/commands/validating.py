@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli import STUDIES
+from accelsim.arguments import STUDIES
 from accelsim.commands.gpus import validate_conv_command, validate_gemm_command
 from accelsim.commands.printing import DIFFERS, DONE, print_json, print_report, print_written
 

@@ -27,6 +27,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
     from accelsim.report.verifying import print_checks, print_verdict
 
     path = Path(arguments.result)
+    if not path.exists():
+        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `fuse -o` wrote")
     if path.is_dir():
         found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
         if not found_there:

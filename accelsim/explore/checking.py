@@ -169,8 +169,9 @@ def check_values(
     def reading(name: str, value: str) -> Problems:
         return _reading(architecture, {**fixed, name: value}, read)
 
-    problems.found.extend(_reading(architecture, fixed, read).found)
-    if problems.found or not isinstance(node, MapNode):
+    before = _reading(architecture, fixed, read)
+    problems.found.extend(before.found)
+    if before.found or not isinstance(node, MapNode):
         return read
     own = parameters_of(architecture)
     for parameter in parameters:

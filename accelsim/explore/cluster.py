@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import pickle
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ class Cluster:
     def __init__(self, plan: Plan, scheduler: str) -> None:
         if find_spec("distributed") is None:
             raise AccelsimError(NO_DASK)
+        if not re.fullmatch(r"([a-z]+://)?\S+:\d+", scheduler):  # Dask would leave a half-made client behind
+            raise AccelsimError(f"--scheduler {scheduler}: not an address; write it like tcp://host:8786")
         from distributed import Client
 
         try:

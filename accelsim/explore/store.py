@@ -6,6 +6,7 @@ under the name of its content; what is in a part is never done again.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -163,7 +164,9 @@ class Store:
         try:
             write_directory(self.folder, files)
         except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            hint = "make room and" if full else "see to the folder and"
             raise AccelsimError(
                 f"{error.filename or self.folder}: {error.strerror or error}; what was written before is kept: "
-                "make room and start the same command again"
+                f"{hint} start the same command again"
             ) from None

@@ -267,8 +267,9 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
             top.entries["prune"], "no bound of the power is known before mapping", "leave `power` or `prune` out"
         )
     mapper = _mapper(top, objectives, file.path)
-    if len(problems) == before and architecture is not None:
+    if sure and architecture is not None:
         read = check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
+    if len(problems) == before and architecture is not None:
         asked = {**{name: top.get("objectives") or body for name in objectives}, **entries_of(top.get("budgets"))}
         refuse_untold(read, asked, area is not None, problems)
         if area is not None:

@@ -62,8 +62,8 @@ function scatter() {
     }
     traces.push({
       type: "scatter", mode: "markers", name: `${name} (${own.length})`, marker, hovertext: own.map(words),
-      hoverinfo: "text+x+y", x: own.map((d) => d[COSTS][x] * data.costs[x].scale),
-      y: own.map((d) => d[COSTS][y] * data.costs[y].scale),
+      hoverinfo: "text+x+y", x: own.map((d) => d[COSTS][x] / data.costs[x].scale),
+      y: own.map((d) => d[COSTS][y] / data.costs[y].scale),
     });
   }
   const type = by_id("log-axes").checked ? "log" : "linear";
@@ -114,10 +114,10 @@ function parallel() {
     if (at % every === 0 || at === p.values.length - 1) note(i, at / (p.values.length - 1), text);
   }));
   costs.forEach((at, i) => limits[i].forEach((value, top) => {
-    note(data.parameters.length + i, limits[i][0] < limits[i][1] ? top : 0.5, short(value * data.costs[at].scale));
+    note(data.parameters.length + i, limits[i][0] < limits[i][1] ? top : 0.5, short(value / data.costs[at].scale));
   }));
   Plotly.react("parallel-plot", traces, layout({
-    annotations, xaxis: { tickvals: names.map((_, i) => i), ticktext: names, range: [-0.1, names.length - 0.4] },
+    annotations, xaxis: { automargin: true, tickvals: names.map((_, i) => i), ticktext: names.map((name) => narrow() ? name.replace(/ (?=\[|pJ|cycle)/g, "<br>") : name), range: [-0.1, names.length - 0.4] },
     yaxis: { showticklabels: false, showgrid: false, zeroline: false, range: [-0.05, 1.05] }, margin: { l: 20, r: 20, t: 30, b: 60 },
   }), tools());
 }

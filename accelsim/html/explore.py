@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from accelsim.html.page import figures, page, table
-from accelsim.plots.explore import LABELS, same_value, two_costs, varied_values
+from accelsim.plots.explore import axis_of, cells, name_of, same_value, two_costs, varied_values
 from accelsim.report.explore import said as in_words
 
 Rows = Sequence[Mapping[str, Any]]
@@ -55,9 +55,10 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     across, up = two_costs(about)
     costs = list(dict.fromkeys([*about["columns"], "energy_pj", "cycles", "time_s", "power_w", "area_um2"]))
     costs = [name for name in costs if any(row[name] is not None for row in kept)] or ["energy_pj", "cycles"]
+    axes = {name: axis_of(name, cells(kept, name)) for name in costs}
     data = {
         "parameters": [{"name": name, "values": values} for name, values in varied.items()],
-        "costs": [{"name": name, "label": LABELS[name][0], "scale": LABELS[name][1]} for name in costs],
+        "costs": [{"name": name, "label": label, "scale": scale} for name, (label, scale) in axes.items()],
         "objectives": list(about["columns"]),
         "across": across,
         "up": up,
@@ -65,11 +66,11 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     }
     best = [row for row in rows if row["front"]]
     cards = [
-        (LABELS[name][0].partition(" [")[0], in_words(name, row[name]), f"least, design {row['design']}")
+        (name_of(name), in_words(name, row[name]), f"least, design {row['design']}")
         for name in about["columns"]
         if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
     ]
-    heads = ["design", *varied, *(LABELS[name][0].partition(" [")[0] for name in costs)]
+    heads = ["design", *varied, *map(name_of, costs)]
     listing: list[list[str | tuple[str, float]]] = [
         [(str(row["design"]), float(row["design"]))]
         + [str(row[name]) for name in varied]

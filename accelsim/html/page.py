@@ -15,6 +15,9 @@ from accelsim.folder import NO_PLOTLY
 
 _WIDE = 17
 """Longer values take two columns."""
+_LONG_NAME = 16
+"""Letters of a name that may not fit into a line or a card on a phone."""
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])")
 
 
 def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str = "report.js") -> str:
@@ -40,6 +43,7 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str
     """
     return Template(_file("report.html")).substitute(
         title=escape(title),
+        heading=said(title),
         lead=said(lead),
         sections=sections,
         style=_file("report.css"),
@@ -50,14 +54,17 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str
 
 
 def said(text: str) -> str:
-    r"""Text as HTML, in which numbers stay beside their units.
+    r"""Text as HTML, in which numbers stay beside their units, and long names break between their words.
 
     Examples
     --------
     >>> said("2.5 mJ & 3 % more")
     '2.5\xa0mJ &amp; 3\xa0% more'
+    >>> said("WeightInputBuffer")
+    'Weight<wbr>Input<wbr>Buffer'
     """
-    return re.sub(r"(?<=\d) (?=%|[TGMkmunpf]?J\b)", "\u00a0", escape(text))
+    together = re.sub(r"(?<=\d) (?=%|[TGMkmunpf]?[JsW]\b|[KMGT]?i?B\b)", "\u00a0", text)
+    return re.sub(rf"\w{{{_LONG_NAME},}}", lambda name: _BETWEEN_WORDS.sub("<wbr>", name[0]), escape(together))
 
 
 def _file(name: str) -> str:

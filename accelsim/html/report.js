@@ -51,6 +51,12 @@
     return made;
   }
 
+  /** A name that breaks between its words only (WeightBuffer, b1_project), and within those that are very long. */
+  function breakable(name) {
+    const words = name.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[_./-])|(?<= )/).flatMap((word) => word.match(/.{1,14}/gsu) || []);
+    return words.flatMap((word, i) => i ? [element("wbr"), word] : [word]);
+  }
+
   /** Wilson's 95 % interval of a share, as in accelsim.population.sampling. */
   function interval(chosen, of) {
     const z = 1.96, share = chosen / of;
@@ -342,7 +348,7 @@
         depth += loop ? 1 : 0;
         return made;
       });
-      const head = element("p", {}, element("b", {}, data.levels[index]), `${used.startsWith("x") ? " " : ", "}${used}`);
+      const head = element("p", {}, element("b", {}, data.levels[index]), `${used.startsWith("x") ? " " : ", "}${used.replace(/ %/g, "\u00a0%")}`);
       return element("div", { class: "level" }, head, element("p", { class: "keeps" }, keeps), ...loops);
     });
     return [...levels, element("div", { class: "level" }, element("p", {}, element("b", {}, data.compute), ` ${mapping.units}`))];
@@ -374,7 +380,7 @@
         return element("i", { style: `width:${width}%;background:${colour};color:${inkOn(colour)}`, title: `${said}: ${energy(pj)}` }, width > 4 ? letter : "");
       });
       const mark = compare ? [element("i", { class: "mark", style: `left:${99 * bestSums[component] / longest}%`, title: `best mapping: ${energy(bestSums[component])}` })] : [];
-      return element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, element("div", { class: "bar" }, ...pieces, ...mark)),
+      return element("tr", {}, element("th", { scope: "row" }, ...breakable(name)), element("td", {}, element("div", { class: "bar" }, ...pieces, ...mark)),
         element("td", { class: "number" }, energy(sums[component], 3)), element("td", { class: "number" }, percent(sums[component] / mapping.energy_pj)));
     });
     const legend = element("ul", { class: "legend" }, ...data.tensors.map((tensor) => element("li", {}, swatch(tensor), tensor.name)),
@@ -386,8 +392,8 @@
     const parts = data.components.map(() => data.tensors.map(() => 0));
     for (const [component, tensor, pj] of mapping.energy) parts[component][tensor] = pj;
     const rows = parts.map((row, component) => [data.components[component], row]).filter(([, row]) => row.some(Boolean));
-    const head = element("tr", {}, ...["component", ...data.tensors.map(({ name }) => name)].map((name) => element("th", { scope: "col" }, name)));
-    const body = rows.map(([name, row]) => element("tr", {}, element("th", { scope: "row" }, name), ...row.map((pj) => element("td", { class: "number" }, pj ? energy(pj) : ""))));
+    const head = element("tr", {}, ...["component", ...data.tensors.map(({ name }) => name)].map((name) => element("th", { scope: "col" }, ...breakable(name))));
+    const body = rows.map(([name, row]) => element("tr", {}, element("th", { scope: "row" }, ...breakable(name)), ...row.map((pj) => element("td", { class: "number" }, pj ? energy(pj) : ""))));
     const made = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
     return element("details", {}, element("summary", {}, "Energy in numbers"), element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Energy by component and tensor" }, made));
   }
@@ -396,7 +402,7 @@
     const rows = names.map((name, index) => {
       const bar = element("div", { class: "bar" }, element("i", { style: `width:${100 * needed[index] / total}%;background:var(--bar)` }));
       const said = needed[index] ? count(needed[index]) : "no limit";
-      return element("tr", index === limit ? { class: "most" } : {}, element("th", { scope: "row" }, name), element("td", {}, bar), element("td", { class: "number" }, said));
+      return element("tr", index === limit ? { class: "most" } : {}, element("th", { scope: "row" }, ...breakable(name)), element("td", {}, bar), element("td", { class: "number" }, said));
     });
     return element("table", { class: "bars" }, element("tbody", {}, ...rows));
   }

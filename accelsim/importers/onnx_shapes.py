@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 from accelsim.errors import AccelsimError
-from accelsim.importers.pytorch import ENDING, read_program
+from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
 from accelsim.units import listed
 
 NO_ONNX = "onnx is not installed, and reading ONNX models needs it; `pip install 'accelsim[onnx]'`"
@@ -103,7 +103,7 @@ def _load(path: str | PathLike[str]) -> tuple[Any, Any]:
         import onnx
         import onnx.shape_inference
     except ImportError:
-        raise AccelsimError(NO_ONNX) from None
+        raise AccelsimError(NO_TORCH if str(path).endswith(ENDING) else NO_ONNX) from None
     if str(path).endswith(ENDING):
         return read_program(path), onnx
     try:

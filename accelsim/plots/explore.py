@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -13,27 +13,62 @@ from accelsim.plots.style import (
     BEST_COLOUR,
     DARK,
     letters_beside,
-    log_tick,
     plain_log_ticks,
     points,
     put_title,
     styled,
     tick,
 )
+from accelsim.report.text import energy_scale
+from accelsim.units import si_scale
 
 Rows = Sequence[Mapping[str, Any]]
-LABELS = {
-    "energy_pj": ("energy [pJ]", 1.0), "cycles": ("cycles", 1.0), "time_s": ("time [s]", 1.0),
-    "edp_pj_cycles": ("EDP [pJ x cycle]", 1.0), "power_w": ("power [W]", 1.0), "area_um2": ("area [mm2]", 1e-6),
+_NAMES = {
+    "energy_pj": "energy", "cycles": "cycles", "time_s": "time", "edp_pj_cycles": "EDP", "power_w": "power",
+    "area_um2": "area",
 }  # fmt: skip
-"""Label of each column, and what its values are multiplied with for it."""
 _OTHER = "#999999"
 _LEFT_OUT = "#56B4E9"
 _MOST_LINES = 500
 
 
+def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
+    """Label of the axis of a column, and what one of its unit is in the column's: the largest value chooses the unit.
+
+    Examples
+    --------
+    >>> axis_of("energy_pj", [3.4e10, 4.2e10]), axis_of("time_s", [1.6, 0.3]), axis_of("area_um2", [2.1e6])
+    (('energy [mJ]', 1000000000.0), ('time [s]', 1.0), ('area [mm2]', 1000000.0))
+    >>> axis_of("edp_pj_cycles", [4.6e17]), axis_of("cycles", [88e6])
+    (('EDP [1e15 pJ x cycle]', 1000000000000000.0), ('cycles', 1.0))
+    """
+    name, largest = name_of(column), max(values, default=1.0) or 1.0
+    if column == "cycles":
+        return name, 1.0
+    if column == "energy_pj":
+        scale, unit = energy_scale(largest)
+    elif column == "area_um2":
+        scale, unit = 1e6, "mm2"
+    elif column == "edp_pj_cycles":
+        scale = 10.0 ** (3 * math.floor(math.log10(largest) / 3)) if largest >= 1e6 else 1.0
+        unit = "pJ x cycle" if scale == 1.0 else f"1e{math.log10(scale):.0f} pJ x cycle"
+    else:
+        scale, unit = si_scale(largest, {"time_s": "s", "power_w": "W"}[column])
+    return f"{name} [{unit}]", scale
+
+
+def name_of(column: str) -> str:
+    """What a column is called."""
+    return _NAMES.get(column, column)
+
+
+def cells(rows: Rows, column: str) -> list[float]:
+    """Values of a column, where there are any."""
+    return [float(row[column]) for row in rows if row[column] is not None]
+
+
 def designs_front_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Rows of `plot_designs_front`: each design with the first two objectives, as drawn, and what it is.
+    """Rows of `plot_designs_front`: each design with the first two objectives, in their columns' units, and what it is.
 
     `kind` is `front`, `dominated`, or `pruned`; then the values are bounds. Other designs are left out.
     """
@@ -44,10 +79,7 @@ def designs_front_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, 
         names = [f"bound_{name}" if kind == "pruned" and f"bound_{name}" in row else name for name in columns]
         values = [row.get(name) for name in names]
         if kind and all(value is not None for value in values):
-            scaled = [
-                float(value) * LABELS[c][1] for c, value in zip(columns, values, strict=True) if value is not None
-            ]
-            found.append({"design": row["design"], "kind": kind, "across": scaled[0], "up": scaled[1]})
+            found.append({"design": row["design"], "kind": kind, "across": values[0], "up": values[1]})
     return found
 
 
@@ -80,7 +112,12 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
 
 
 def _draw_front(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
-    table, (across, up) = designs_front_table(rows, about), two_costs(about)
+    table = designs_front_table(rows, about)
+    for direction, column in zip(("across", "up"), two_costs(about), strict=True):
+        label, scale = axis_of(column, [row[direction] for row in table])
+        table = [{**row, direction: row[direction] / scale} for row in table]
+        _scale(ax, direction == "across", [row[direction] for row in table])
+        (ax.set_xlabel if direction == "across" else ax.set_ylabel)(label)
     looks = {
         "pruned": ("bound of a pruned design", _LEFT_OUT, "v", 12), "dominated": ("dominated", _OTHER, "o", 12),
         "front": (f"front in {', '.join(about['objectives'])}", BEST_COLOUR, "o", 26),
@@ -96,10 +133,6 @@ def _draw_front(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
             steps.append((x, y))
     if steps:
         ax.step([x for x, _ in steps], [y for _, y in steps], where="post", color=DARK, linewidth=1.0, zorder=1.5)
-    for axis, name, label in ((ax.xaxis, "across", across), (ax.yaxis, "up", up)):
-        values = [row[name] for row in table]
-        _scale(ax, axis is ax.xaxis, values)
-        (ax.set_xlabel if axis is ax.xaxis else ax.set_ylabel)(LABELS[label][0])
     put_title(ax, about["name"], f"{len(rows):,} designs", legend=bool(table))
 
 
@@ -159,8 +192,8 @@ def _parallel_axes(rows: Rows, about: Mapping[str, Any]) -> dict[str, Callable[[
 
         axes[name] = at
     for name in about["columns"]:
-        cells = [float(row[name]) for row in rows if row[name] is not None]
-        low, high = (min(cells), max(cells)) if cells else (0.0, 1.0)
+        values_of = cells(rows, name) or [0.0, 1.0]
+        low, high = min(values_of), max(values_of)
         log = low > 0 and high > 3 * low
 
         def along(cell: Any, low: float = low, high: float = high, log: bool = log) -> float:
@@ -200,6 +233,7 @@ def _draw_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
             ax.plot(at, [row[name] for name in names], color=colour, linewidth=width, zorder=order)
     mapped = [row for row in rows if row["status"] == "mapped"]
     small = points("xtick.labelsize") * 0.9
+    labels = list(varied)
     for x, name in zip(at, names, strict=True):
         ax.axvline(x, color=DARK, linewidth=0.8, zorder=3)
         if name in varied:
@@ -208,18 +242,17 @@ def _draw_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
             every = math.ceil(len(values) / 8)
             marks = {place: text for i, (place, text) in enumerate(marks.items()) if i % every == 0 or place == 1.0}
         else:
-            cells = [float(row[name]) * LABELS[name][1] for row in mapped if row[name] is not None] or [0.0]
-            marks = (
-                {0.0: _short(min(cells)), 1.0: _short(max(cells))}
-                if max(cells) > min(cells)
-                else {0.5: _short(cells[0])}
-            )
+            found = cells(mapped, name) or [0.0]
+            label, scale = axis_of(name, found)
+            labels.append(label)
+            least, most = _short(min(found) / scale), _short(max(found) / scale)
+            marks = {0.0: least, 1.0: most} if max(found) > min(found) else {0.5: least}
         for y, text in marks.items():
             ax.text(x + 0.03, y, text, fontsize=small, va="center", zorder=4,
                     bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6})  # fmt: skip
     ax.set_xlim(-0.1, len(names) - 0.6)
     ax.set_ylim(-0.06, 1.06)
-    ax.set_xticks(at, [LABELS[name][0] if name in LABELS else name for name in names])
+    ax.set_xticks(at, labels)
     ax.set_yticks([])
     ax.grid(visible=False)
     ax.spines["left"].set_visible(False)
@@ -230,25 +263,22 @@ def _draw_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
 
 def _short(value: float) -> str:
     """Number of three digits at the end of an axis."""
-    return log_tick(float(f"{value:.3g}"))
+    return tick(float(f"{value:.3g}"))
 
 
 def sensitivity_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rows of `plot_sensitivity`: for each value of each parameter the first objective of the mapped designs.
 
-    `least`, `mean` (geometric) and `designs` are over the mapped designs that have the value; a design that has the
-    least value of all appears once for each of its parameters.
+    `least` and `mean` (geometric), in the column's unit, and `designs` are over the mapped designs that have the
+    value; a design that has the least value of all appears once for each of its parameters.
     """
     column, found = about["columns"][0], []
     for name, values in varied_values(about).items():
         for value in values:
-            cells = [float(row[column]) * LABELS[column][1] for row in rows
-                     if row["status"] == "mapped" and same_value(row[name], value)]  # fmt: skip
-            if cells:
-                mean = math.exp(math.fsum(map(math.log, cells)) / len(cells)) if min(cells) > 0 else 0.0
-                found.append(
-                    {"parameter": name, "value": value, "least": min(cells), "mean": mean, "designs": len(cells)}
-                )
+            own = [float(row[column]) for row in rows if row["status"] == "mapped" and same_value(row[name], value)]
+            if own:
+                mean = math.exp(math.fsum(map(math.log, own)) / len(own)) if min(own) > 0 else 0.0
+                found.append({"parameter": name, "value": value, "least": min(own), "mean": mean, "designs": len(own)})
     return found
 
 
@@ -268,8 +298,9 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
 
 
 def _draw_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
-    table = sensitivity_table(rows, about)
-    label = LABELS[about["columns"][0]][0]
+    table, column = sensitivity_table(rows, about), about["columns"][0]
+    label, scale = axis_of(column, [row["mean"] for row in table])
+    table = [{**row, "least": row["least"] / scale, "mean": row["mean"] / scale} for row in table]
     places: list[float] = []
     texts: list[str] = []
     x, names = 0.0, list(dict.fromkeys(row["parameter"] for row in table))
@@ -293,7 +324,7 @@ def _draw_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
     crowded = max(map(len, texts), default=0) + 1 > letters_beside(ax, "xtick.labelsize") / max(1.0, x)
     ax.set_xticks(places, texts, rotation=90 if crowded else 0)
     ax.set_ylabel(label)
-    put_title(ax, about["name"], f"{label.partition(' [')[0]} over each parameter", legend=bool(table), above=12)
+    put_title(ax, about["name"], f"{name_of(column)} over each parameter", legend=bool(table), above=12)
 
 
 PLOTTED = {"front": plot_designs_front, "parallel": plot_parallel, "sensitivity": plot_sensitivity}

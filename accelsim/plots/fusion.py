@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from accelsim.plots.network import component_colours
+from accelsim.plots.network import component_colours, frame_bars, panels
 from accelsim.plots.style import put_title, styled, tick
 from accelsim.report.text import energy_scale, times
 
@@ -87,20 +87,16 @@ def _draw(found: FusionResult, ax: Axes) -> None:
     chains = list(dict.fromkeys(row["chain"] for row in rows))
     result = found.segments[0].alone[0]
     colours = component_colours(result, {row["component"] for row in rows if row["energy_pj"]})
-    ax.spines[:].set_visible(False)
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.grid(visible=False)
-    above, below = ax.inset_axes((0, 0.47, 1, 0.53)), ax.inset_axes((0, 0, 1, 0.4))
+    above, below = panels(ax, 0.53, 0.4)
     _draw_energy(above, rows, chains, colours)
     _draw_words(below, rows, chains)
     for component, colour in colours.items():
         ax.bar([0], [0], color=colour, label=f"{component} (compute)" if component == result.compute else component)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
     gain = found.unfused.energy_pj / found.totals.energy_pj
     what = f"left unfused, right fused; gain in energy {times(gain)} in all"
-    put_title(ax, f"{found.workload} on {found.architecture}", what, legend=True)
+    left_out = len(found.fused) - len(_drawn(found)) if found.fused else 0
+    chosen = [f"{len(chains)} of {len(found.fused)} chains drawn: those that save most"] if left_out else []
+    put_title(ax, f"{found.workload} on {found.architecture}", what, *chosen, legend=True)
 
 
 def _sums(rows: Sequence[Mapping[str, Any]], chain: str, fused: bool) -> dict[str, float]:
@@ -123,7 +119,7 @@ def _draw_energy(
     ax.set_ylabel(f"energy [{unit}]")
     ax.set_xticks(range(len(chains)), [""] * len(chains))
     ax.yaxis.set_major_locator(MaxNLocator(5))
-    _frame(ax, len(chains))
+    frame_bars(ax, len(chains))
 
 
 def _draw_words(ax: Axes, rows: Sequence[Mapping[str, Any]], chains: Sequence[str]) -> None:
@@ -135,9 +131,4 @@ def _draw_words(ax: Axes, rows: Sequence[Mapping[str, Any]], chains: Sequence[st
     ax.yaxis.set_major_locator(MaxNLocator(4))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     ax.set_xticks(range(len(chains)), chains, rotation=0 if len(chains) <= 4 else 90)
-    _frame(ax, len(chains))
-
-
-def _frame(ax: Axes, chains: int) -> None:
-    ax.set_xlim(-0.6, chains - 0.4)
-    ax.grid(axis="x", visible=False)
+    frame_bars(ax, len(chains))

@@ -69,22 +69,27 @@ def _draw(network: str, machine: str, results: Sequence[tuple[int, Result]], ax:
     colours = component_colours(
         results[0][1], {row["component"] for row in rows if row["energy_pj"] or row["bottleneck"]}
     )
-    ax.spines[:].set_visible(False)
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.grid(visible=False)
-    above, below = ax.inset_axes((0, 0.53, 1, 0.47)), ax.inset_axes((0, 0, 1, 0.47))
+    above, below = panels(ax, 0.47, 0.47)
     _draw_energy(above, rows, layers, colours)
     _draw_cycles(below, rows, layers, colours)
     for component, colour in colours.items():
         ax.bar(
             [0], [0], color=colour, label=f"{component} (compute)" if component == results[0][1].compute else component
         )
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
     total_pj = sum(row["energy_pj"] for row in rows)
     cycles = sum(row["cycles"] for row in rows if row["bottleneck"])
     put_title(ax, f"{network} on {machine}", energy(total_pj), f"{tick(cycles)} cycles", legend=True)
+
+
+def panels(ax: Axes, above: float, below: float) -> tuple[Axes, Axes]:
+    """Two axes, one above the other, with these shares of the height; `ax` itself shows its title and legend only."""
+    ax.spines[:].set_visible(False)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.grid(visible=False)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    return ax.inset_axes((0, 1 - above, 1, above)), ax.inset_axes((0, 0, 1, below))
 
 
 def component_colours(result: Result, drawn: set[str]) -> dict[str, str]:
@@ -109,7 +114,7 @@ def _draw_energy(
     ax.set_ylabel(f"energy [{unit}]")
     ax.set_xticks(range(len(layers)), [""] * len(layers))
     ax.yaxis.set_major_locator(MaxNLocator(5))
-    _frame(ax, len(layers))
+    frame_bars(ax, len(layers))
 
 
 def _draw_cycles(
@@ -126,9 +131,10 @@ def _draw_cycles(
     longest = 22 if width_in(ax) > 4 else 14
     shown = [layers[i] if len(layers[i]) <= longest else layers[i][: longest - 1] + "…" for i in named]
     ax.set_xticks(named, shown, rotation=90)
-    _frame(ax, len(layers))
+    frame_bars(ax, len(layers))
 
 
-def _frame(ax: Axes, layers: int) -> None:
-    ax.set_xlim(-0.6, layers - 0.4)
+def frame_bars(ax: Axes, bars: int) -> None:
+    """Give bars at 0, 1, 2 … room at both ends, and no lines between them."""
+    ax.set_xlim(-0.6, bars - 0.4)
     ax.grid(axis="x", visible=False)

@@ -70,7 +70,7 @@ def _print_walk(console: Console, walk: TileWalk, ranks: Mapping[str, str]) -> N
     made.padding = (0, 0, 0, 0)
     for row, step in zip(rows, walk.steps, strict=True):
         made.add_row(*row, _reason(step.why, max(room, _NARROWEST_REASON)))
-    console.print(made)
+    print_table(console, made)
     more = walk.count - len(walk.steps)
     if more:
         console.print(f"… {more:,} more step{'s' if more > 1 else ''}; --steps shows more")

@@ -188,7 +188,7 @@ def _print_energy(console: Console, result: Result, einsum: Einsum) -> None:
     made.add_section()
     made.add_row(*total, "")
     made.add_row(*last, "")
-    console.print(made)
+    print_table(console, made)
     console.print(Text("Bars: " + ", ".join(f"{letter[name]} {name or 'other'}" for name in names), style="dim"))
 
 
@@ -207,7 +207,7 @@ def _print_cycles(console: Console, result: Result) -> None:
         bar = Text("#" * round(min(24, max(0, room - 14)) * component["share"]))
         bar.append(" <- bottleneck" if component["bottleneck"] else "", style="bold")
         made.add_row(*row, bar)
-    console.print(made)
+    print_table(console, made)
     if result.ramps:
         console.print(Text(f"{result.compute} with its ramps, one by one:"))
         wide = len(f"{result.busy_cycles:,}")

@@ -16,6 +16,8 @@ from accelsim.units import format_si
 PAGE_WIDTH = 120
 _RULED = Box("    \n    \n -- \n    \n -- \n -- \n    \n    \n", ascii=True)
 _ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
+_FOLDED = 12
+"""Letters that a column keeps that breaks its text."""
 OKABE_ITO = {"Weights": "#0072B2", "Inputs": "#E69F00", "Outputs": "#009E73"}
 SPARE_COLOURS = ("#56B4E9", "#CC79A7", "#D55E00", "#F0E442")
 OTHER_COLOUR = "#999999"
@@ -216,12 +218,23 @@ def table(*columns: str, left: Sequence[int] = (0,), fold: Sequence[int] = ()) -
 
 
 def print_table(console: Console, made: Table) -> None:
-    """Print a table, with its columns closer together where the width asks for it."""
+    """Print a table, with its columns closer together where the width asks for it; no number is ever cut off."""
     foldable = any(not column.no_wrap for column in made.columns[1:])
-    width = console.measure(made, options=console.options.update(max_width=10_000)).maximum
-    if width > console.width and not foldable:
+    wide = console.options.update(max_width=10_000)
+    if console.measure(made, options=wide).maximum > console.width and not foldable:
         made.padding = (0, 0, 0, 0)
+    widths = [
+        max(1, *(console.measure(cell, options=wide).maximum for cell in (column.header, *column.cells)))
+        for column in made.columns
+    ]
+    rule_and_gap = 1 + sum(made.padding[1::2])
+    least = rule_and_gap * (len(widths) - 1) + sum(
+        width if column.no_wrap else min(width, _FOLDED) for column, width in zip(made.columns, widths, strict=True)
+    )
+    screen = console.width
+    console.width = max(screen, least)
     console.print(made)
+    console.width = screen
 
 
 def room_beside(console: Console, rows: Sequence[Sequence[str]]) -> tuple[int, int]:

@@ -151,11 +151,14 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
     ranks: dict[str, Node] = einsum.value("tensors", {})
     output = einsum.value("output", "")
     given: dict[str, str] = einsum.value("roles", {})
-    if len(problems) > before or not einsum.readable:
-        return None
-    if output not in ranks:
+    if output and ranks and output not in ranks:
         hint = near_miss(output, ranks) or f"tensors: {listed(ranks)}"
         problems.add(einsum.entries["output"], f"{quoted(output)} is not one of the tensors", hint)
+    if len(problems) > before or not einsum.readable:
+        written = einsum.get("dims")
+        named = dict.fromkeys(written.entries, 1) if isinstance(written, MapNode) else {}
+        for rank_node in ranks.values() if named else ():
+            _ranks(rank_node, named, problems)
         return None
     if len(ranks) == 1:
         problems.add(einsum.entries["tensors"], "expected the output and at least one input")

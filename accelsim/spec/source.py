@@ -158,7 +158,8 @@ def _composed(text: str, file: str, problems: Problems) -> Node | None:
         at = error.problem_mark or error.context_mark
         mark = Mark(file, at.line + 1, at.column + 1) if at else start
         context = f" {error.context}" if error.context else ""
-        problems.add(mark, f"not valid YAML:{context} {error.problem or ''}".rstrip())
+        hint = "indent with spaces" if "'\\t'" in str(error.problem) else ""
+        problems.add(mark, f"not valid YAML:{context} {error.problem or ''}".rstrip(), hint)
     except yaml.reader.ReaderError as error:
         problems.add(_place(file, text, error.position), "not valid YAML: a control character")
     except RecursionError:

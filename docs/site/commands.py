@@ -21,9 +21,9 @@ def commands_of(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
 
 def commands_text() -> str:
     """Reference of all commands as Markdown, a section for each."""
-    from accelsim.cli import _parser
+    from accelsim.arguments import make_parser
 
-    return "\n".join(_command_text(command) for command in commands_of(_parser()))
+    return "\n".join(_command_text(command) for command in commands_of(make_parser()))
 
 
 def _command_text(command: argparse.ArgumentParser) -> str:
