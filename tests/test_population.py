@@ -408,3 +408,18 @@ def test_census__nothing_drawn_that_has_room_for_wide_sums_is_said(monkeypatch):
     monkeypatch.setattr(Sampler, "sample", lambda *_, **__: replace(drawn, **columns))
     with pytest.raises(AccelsimError, match="none of 10 mappings drawn has room"):
         census(machine, layer, samples=10)
+
+
+@pytest.mark.parametrize("machine", ["eyeriss", "systolic", "nvdla_1024", "gpu_sm"])
+def test_largest_values__of_a_strided_layer_are_found_without_a_start_and_proved(machine):
+    """Its windows overlap, and boxes hold pixels that no MAC uses; nothing drawn or climbed to is worse."""
+    nest = Nest(MapSpace(encode(load_architecture(machine), load_workload("strided").layers[0])))
+    sample = Sampler(nest).sample(2000, 0, workers=1)
+    for goal, values in ((ENERGY, sample.energy_pj), (WORDS, sample.outer_words)):
+        found = largest_value(nest, goal)
+        _, climbed = climb_from(nest.space, [sample.mapping(int(values.argmax()))], goal)
+
+        assert found.mapping is not None
+        assert found.value <= found.bound <= found.value * (1 + 1e-6)
+        assert values.max() <= found.value
+        assert climbed <= found.value * (1 + 1e-9)

@@ -19,7 +19,16 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.population.enumerated import CLIMBS, Clock, OnPart, fewest, near, near_peak, near_peak_of_sample
+from accelsim.population.enumerated import (
+    CLIMBS,
+    Clock,
+    OnPart,
+    fewest,
+    fewest_of_sample,
+    near,
+    near_peak,
+    near_peak_of_sample,
+)
 from accelsim.population.extremes import FEW_LABELS, Extreme, climb_from, largest_value
 from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
 from accelsim.population.moments.means import Means, means
@@ -125,10 +134,10 @@ def census(
     if seconds is not None:
         clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded, counts=True))
     search = partial(_search, architecture, einsum, constraints, clock, cores)
+    best = clock.attempt("finding the lowest energy", lambda: search("energy"))
     few = None
     if not fully_used:
         few = clock.attempt("counting mappings with the fewest outer words", lambda: fewest(space, nest, clock, cores))
-    best = clock.attempt("finding the lowest energy", lambda: search("energy"))
     lowest = {
         "energy": best,
         "cycles": clock.attempt("finding the fewest cycles", lambda: search("cycles")),
@@ -167,7 +176,7 @@ def census(
         by_keep=tuple(_by_keep(nest)),
         ranges=tuple(_range(nest, sample, column, lowest[column], clock, fully_used) for column in COLUMNS),
         near=close or (),
-        fewest=None if few is None else few[1],
+        fewest=None if few is None else fewest_of_sample(few[1], sample) if sample.complete else few[1],
         near_peak=fast,
         means=found_means,
         deviation=deviation,
