@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from accelsim import load_architecture, load_workload
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.census import census
+from accelsim.population.census import census, count_and_limit
 from accelsim.population.counting import (
     as_integer,
     carry,
@@ -423,3 +424,18 @@ def test_largest_values__of_a_strided_layer_are_found_without_a_start_and_proved
         assert found.value <= found.bound <= found.value * (1 + 1e-6)
         assert values.max() <= found.value
         assert climbed <= found.value * (1 + 1e-9)
+
+
+def test_count_and_limit__tells_how_many_and_how_bad_unless_that_takes_long(tmp_path):
+    gemm = load_workload("gemm").layers[0]
+    mappings, most = count_and_limit(load_architecture("eyeriss"), gemm)
+    nest = Nest(MapSpace(encode(load_architecture("eyeriss"), gemm)))
+    assert mappings == count_mappings(nest)
+    assert most == pytest.approx(largest_value(nest, ENERGY).value, rel=1e-9)
+
+    given = (Path(__file__).parents[1] / "arch" / "gpu_sm.yaml").read_text()
+    free = tmp_path / "free.yaml"
+    free.write_text("\n".join(line for line in given.splitlines() if not line.strip().startswith(("keep:", "bypass:"))))
+    mappings, most = count_and_limit(load_architecture(str(free)), gemm)  # 512 choices of what three levels keep
+    assert mappings > 10**12
+    assert most is None

@@ -94,7 +94,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[int, float] | None:
+def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[int, float | None] | None:
     """Valid mappings and the energy that none exceeds, where an exact search looked at all of them."""
     if search.certificate is None or search.uneven or search.imperfect or search.padded:
         return None

@@ -48,6 +48,8 @@ COLUMNS = ("energy", "cycles", "outer_words")
 LISTED, TILINGS = 10, 20
 """All mappings are evaluated if there are at most so many times as many as would be drawn, and at most so many times as
 many tilings; that takes up to some five times as long, and makes the distribution exact."""
+FEW_CHOICES = 64
+"""Choices of what the levels keep, up to which the worst mapping of all is looked for in a second."""
 MOST_LISTED = 20_000_000
 """Mappings that are evaluated one after the other, at most: 0.8 GB."""
 
@@ -190,17 +192,18 @@ def census(
 
 def count_and_limit(
     architecture: Architecture, einsum: Einsum, constraints: Constraints | None = None
-) -> tuple[int, float] | None:
+) -> tuple[int, float | None] | None:
     """How many valid mappings there are, and the energy [pJ] that none exceeds: a census in a fraction of a second.
 
     None where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
-    finished words.
+    finished words. No energy where the levels have so many choices of what to keep that it would take seconds.
     """
     space = MapSpace(encode(architecture, einsum), constraints)
     if space.constraints.min_utilization > 0 or space.encoded.constants.two_widths[0]:
         return None
     nest = Nest(space)
-    return count_mappings(nest), largest_value(nest, ENERGY, most_labels=FEW_LABELS).bound
+    few = math.prod(len(step.keeps) for step in nest.steps if isinstance(step, Keeping)) <= FEW_CHOICES
+    return count_mappings(nest), largest_value(nest, ENERGY, most_labels=FEW_LABELS).bound if few else None
 
 
 def _sample(nest: Nest, counted: int, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:

@@ -208,10 +208,8 @@ class Chain:
         for t in np.flatnonzero(self.keep[lv]).tolist():
             words = charged.words[t]
             if self.outermost[lv - 1, t]:
-                total -= np.maximum(0.0, words - charged.most[t]) * charged.outer[t]
-                over = np.maximum(0.0, words - charged.most[t] * charged.shared[lv - 1, t])
-                words = words - over
-                total += over * charged.outer[t]
+                words = np.minimum(words, charged.most[t] * charged.shared[lv - 1, t])
+                total -= np.maximum(0.0, words - charged.most[t]) * charged.outer[t]  # shared by then
             total += words * (charged.fill(lv, t) + crossing[t] + (crossing[-1] if t == out else 0.0))
             total += charged.visits * charges.change[lv, t]
             if t == out:

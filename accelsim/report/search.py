@@ -66,17 +66,15 @@ def _sample_lines(search: SearchResult, sample: Sample) -> list[str]:
     return lines
 
 
-def print_population(console: Console, search: SearchResult, population: tuple[int, float] | None) -> None:
+def print_population(console: Console, search: SearchResult, population: tuple[int, float | None] | None) -> None:
     """Say how many valid mappings there are, and how much the worst may need (`accelsim spread` tells more)."""
     if population is None:
         return
     mappings, most_pj = population
-    console.print(
-        Text(
-            f"{large(mappings)} mappings are valid; none needs more than {times(most_pj / search.best.energy_pj)} the "
-            "energy of this one"
-        )
-    )
+    text = f"{large(mappings)} mappings are valid"
+    if most_pj is not None:
+        text += f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
+    console.print(Text(text))
 
 
 def print_ranked(console: Console, search: SearchResult, most: int | None = None) -> None:
