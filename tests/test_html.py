@@ -70,7 +70,7 @@ def text_of(report: str) -> str:
             if self.inside not in ("script", "style"):
                 found.append(data)
 
-    Reader().feed(report)
+    Reader().feed(report.replace("<wbr>", ""))
     return re.sub(r"\s+", " ", " ".join(found))
 
 

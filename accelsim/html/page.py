@@ -123,4 +123,5 @@ def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:
 
 def _card(name: str, value: str, more: str) -> str:
     wide = ' class="wide"' if len(value) > _WIDE else ""
-    return f"<div{wide}><dt>{said(name)}</dt><dd><b>{said(value)}</b> <span>{said(more)}</span></dd></div>"
+    shown = re.sub(r",(?=\d{3})", ",<wbr>", said(value))  # a long number breaks between its groups of digits
+    return f"<div{wide}><dt>{said(name)}</dt><dd><b>{shown}</b> <span>{said(more)}</span></dd></div>"

@@ -135,6 +135,8 @@ def _in_words(number: float) -> str:
 def _fewest(fewest: Fewest, level: str) -> tuple[str, str, str]:
     same = "all" if fewest.mappings > 1 else ""
     spread = f"they take {energy(fewest.lowest_pj)} to {energy(fewest.highest_pj)}" if same else ""
+    if same and fewest.complete and fewest.highest_bound > fewest.highest_pj * 1.0005:
+        spread += f", or up to {energy(fewest.highest_bound)}: the worst is not proved"
     words = f"{fewest.words:,}" if fewest.complete else f"{fewest.words:,} of those found"
     name = f"mappings that move the fewest words at {level}, {words}"
     return name, _at_least(fewest.mappings, fewest.complete), spread

@@ -99,7 +99,8 @@ def _box(ranks: Sequence[str], step: TileStep) -> str:
     """Write the box before and after a step: a rank along which it stays has one range."""
     if step.before is None or step.after is None:
         only = [_range(rank, *along) for rank, along in zip(ranks, step.before or step.after or (), strict=True)]
-        return _lines(only or ["one word"], _WIDEST_BOX) + (" -> empty" if step.after is None else "")
+        *others, last = only or ["one word"]
+        return _lines([*others, last + (" -> empty" if step.after is None else "")], _WIDEST_BOX)
     moves = [
         _range(rank, *was) + (f" -> {now[0]}:{now[1] + 1}" if was != now else "")
         for rank, was, now in zip(ranks, step.before, step.after, strict=True)
