@@ -101,6 +101,14 @@ def test_map__on_a_gpu_shows_one_layer_or_all(capsys, tmp_path):
     assert document["total"]["time_us"] == pytest.approx(total)
 
 
+def test_map__on_a_gpu_is_short_where_asked(capsys):
+    assert cli.main(["map", "h100_sxm", "gemm", "--quiet"]) == 0
+    text = capsys.readouterr().out
+    assert "bottleneck" in text
+    assert "Tilings" not in text
+    assert "Time  an SM" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

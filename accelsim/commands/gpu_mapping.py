@@ -108,7 +108,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
 
     def show(console: Console) -> None:
         if len(kernels) == 1:
-            print_kernel(console, kernels[0])
+            print_kernel(console, kernels[0], quiet=arguments.quiet)
         else:
             print_kernels(console, workload.name, kernels, repeats)
         print_written(console, arguments.output)

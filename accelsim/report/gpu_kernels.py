@@ -33,8 +33,8 @@ def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     return {**row, "tflops": kernel.tflops, "repeat": repeat}
 
 
-def print_kernel(console: Console, kernel: Kernel) -> None:
-    """Print one kernel: the tiling, its time and what it is made of, and the next best tilings."""
+def print_kernel(console: Console, kernel: Kernel, *, quiet: bool = False) -> None:
+    """Print one kernel: the tiling and its time, and unless `quiet` what that is made of and the next best tilings."""
     sizes = f"M={kernel.m} N={kernel.n} K={kernel.k}" + (f" batch={kernel.batch}" if kernel.batch > 1 else "")
     console.print(f"{kernel.name} on {kernel.gpu}: {sizes}, {kernel.number_format}")
     rows = [
@@ -50,6 +50,8 @@ def print_kernel(console: Console, kernel: Kernel) -> None:
     ]
     for name, text in rows:
         console.print(f"{name:<11} {text}")
+    if quiet:
+        return
     title(console, "Time", "an SM's rounds, L2 and DRAM overlap: the longest of them counts, and some of the others")
     made = table("part", "time", "what")
     for name, time_us in kernel.parts_us.items():
