@@ -53,6 +53,16 @@ def _own_cache(monkeypatch, tmp_path_factory):
 
 
 @pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder to work in, with the machine and the network of `tests/sweeps.py`."""
+    from sweeps import write_inputs
+
+    monkeypatch.chdir(tmp_path)
+    write_inputs()
+    return tmp_path
+
+
+@pytest.fixture
 def run(capsys):
     """Run a command in this process: its exit code and what it printed."""
 

@@ -21,14 +21,7 @@ from accelsim.explore.tables import RESULTS, about, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
 from accelsim.html.explore import sweep_report
 from accelsim.plots import explore as plots
-from sweeps import GRID, sweep_of, tables, write_inputs
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_inputs()
-    return tmp_path
+from sweeps import GRID, sweep_of, tables
 
 
 def by_itself(sweep, overrides, network=None):

@@ -26,14 +26,7 @@ from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
 from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, read_designs
 from accelsim.explore.work import Plan
-from sweeps import GRID, sweep_of, tables, write_inputs
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_inputs()
-    return tmp_path
+from sweeps import GRID, sweep_of, tables
 
 
 def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):

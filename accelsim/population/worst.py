@@ -203,12 +203,9 @@ class WorstSearch:
             each = charges.read[lv, t] + (charges.update[lv, t] if t == out else 0.0)
             self.charge(labels, t, each * words)
             labels.sums[:, VALUE] -= old * float(charges.read[lv, t] + charges.fill[lv, t])
-            outside = (
-                charges.transfer[lv - 1, t] + chain.rest[lv - 1, t] + (chain.rest[lv - 1, -1] if t == out else 0.0)
-            )
-            if not (
-                self.limited or outside or self.charged.fill(lv, t) or charges.change[lv, t]
-            ):  # as if there were no such tile
+            free = not (charges.transfer[lv - 1, t] or chain.rest[lv - 1, t] or (t == out and chain.rest[lv - 1, -1]))
+            free &= not (self.charged.fill(lv, t) or charges.change[lv, t])
+            if free and not self.limited:  # as if there were no such tile
                 labels.sums[:, 1 + tensors + t] = 0.0
                 continue
             if t in self.charged.windows:
@@ -251,14 +248,14 @@ class WorstSearch:
         if self.limited:
             good &= self.least_words(labels, chain, lv) <= self.charged.most_words * (1 + 1e-12)
         labels, most = labels.take(good), most[good]
-        if len(labels) < 2 <= self.most_labels:
+        if len(labels) < 2:
             return labels
         shape = np.ravel_multi_index(tuple(labels.at.T), self.nest.shape)
         blocks = (labels.used << labels.waits.shape[1]) | labels.waits @ (1 << np.arange(labels.waits.shape[1]))
         kinds = [shape, blocks, labels.room, *labels.tile[:, self.sliding].T]
         if self.limited:
             entering = labels.sums[:, 1 + labels.waits.shape[1] : -1]
-            kinds += [entering[:, t] for t in np.flatnonzero(chain.outermost[lv]).tolist()]
+            kinds += [known[:, t] for t in np.flatnonzero(chain.outermost[lv]) for known in (entering, labels.least)]
         ranked = np.lexsort((-most, *kinds))
         new = np.ones(len(ranked), np.bool_)
         new[1:] = np.any([kind[ranked[1:]] != kind[ranked[:-1]] for kind in kinds], axis=0)

@@ -60,6 +60,8 @@ def main() -> None:
     parser.add_argument("tables", nargs="+", type=Path)
     parser.add_argument("--plots", type=Path, help="folder for gpu_uncalibrated.png and gpu_calibrated.png")
     arguments = parser.parse_args()
+    if arguments.plots:
+        arguments.plots.mkdir(parents=True, exist_ok=True)
     plain = [case for case in validate_gemm(arguments.tables)[0] if find_gpu(case.measured.device)]
     fitted = validate_gemm(arguments.tables, calibration="shipped")[0]
     sys.stdout.write(f"{HEAD}\n|---|{'---:|' * 7}\n")
