@@ -25,6 +25,7 @@ _KERNELS = (
     "model/systolic.py",
     "mapspace/kernel.py",
     "population/draw_kernel.py",
+    "population/moments/sums_kernel.py",
     "search/kernel.py",
     "search/exact/bounds_kernel.py",
     "search/exact/found_kernel.py",

@@ -88,7 +88,8 @@ class Network:
 
         Parameters
         ----------
-        values : float64[*S], or float64[G, *R] with `tracked`
+        values : float64[*S, ...], or float64[G, *R, ...] with `tracked`
+            Further axes hold sums that the same is done to.
         sharing : Sharing
         tracked : Tracked, optional
             States that the first axis of the values holds.
@@ -114,7 +115,8 @@ class Network:
         single = [d for d in rest if not any(d in pair for pair in windows)]
         order = [*single, *(d for pair in windows for d in pair)]
         lead = 0 if tracked is None else 1
-        axes = [*range(lead), *(lead + rest.index(d) for d in order)]
+        further = range(lead + len(rest), values.ndim)
+        axes = [*range(lead), *(lead + rest.index(d) for d in order), *further]
         shape = [*values.shape[:lead], *(len(self.nest.sizes[d]) for d in single)]
         cells = [math.prod(len(self.nest.sizes[d]) for d in pair) for pair in windows]
         units = [self._single(steps, d, lead + k, sharing) for k, d in enumerate(single)]
@@ -122,7 +124,7 @@ class Network:
             moves = self._pair(steps, pair, sharings, sharing)
             units.append(Unit(len(shape) + k, cells[k], tuple(moves)))
         moved = values.transpose(axes)
-        source = moved.reshape([*shape, *cells])
+        source = moved.reshape([*shape, *cells, *(values.shape[axis] for axis in further)])
         if back:
             units = [unit.backward() for unit in units]
         if tracked is not None and held:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.model.encode import Floats
-from accelsim.population.moments.orders import Block, Powers, arrange
+from accelsim.population.moments.orders import Block, apply, arrange
 from accelsim.population.moments.parts import parts_of
 from accelsim.population.moments.spreads import Move
 from accelsim.population.moments.waiting import STILL, State, Waiting
@@ -38,15 +38,15 @@ class Slot:
         Stages; the same but for events that settle words.
     settles : int
         FIRST or SECOND, if only one of two factors is settled.
-    others : Powers
-        Loops over dimensions outside the window, as for `arrange`.
+    others : tuple of (int, float)
+        Loops over dimensions outside the window, each with the power of its bound that weighs a mapping.
     window : Allowed
     """
 
     before: int
     after: int
     settles: int
-    others: Powers
+    others: tuple[tuple[int, float], ...]
     window: Allowed
 
 
@@ -140,21 +140,24 @@ class Halo:
 
         Parameters
         ----------
-        values : float64[H, *R] or float64[G, *R]
-            By the stage of the first phase.
+        values : float64[H, *R, ...] or float64[G, *R, ...]
+            By the stage of the first phase. Further axes hold sums that the same is done to.
 
         Returns
         -------
-        float64[H, *R], float64[G, *R] or float64[*S]
+        float64[H, *R, ...], float64[G, *R, ...] or float64[*S, ...]
             By the stage of the last phase.
         """
         stage = slots[-1].after
         count = (len(self.pairs), len(self.singles), self.waiting.cells)[stage]
-        found: Floats = np.zeros((count, *values.shape[1:]))
-        phases, events = [slot.others for slot in slots[::2]], [slot.others for slot in slots[1::2]]
+        found: Floats = np.zeros((*values.shape[1:], count))
+        axes = {d: axis - 1 for d, axis in self.waiting.axes.items()}
+        phases, events = ([dict(slot.others) for slot in slots[k::2]] for k in range(2))
         for (others, filled), matrix in self._pieces_of(block, slots).items():
-            inside = _product(matrix, values)
-            found += arrange(block, inside, self.waiting.axes, phases, events, others, filled)
+            rows = np.flatnonzero(matrix.any(axis=1))
+            inside = np.moveaxis(apply(matrix[rows], values, 0), 0, -1)  # short axes last would take longer
+            found[..., rows] += arrange(block, inside, axes, phases, events, others, filled)
+        found = np.moveaxis(found, -1, 0)
         return self.waiting.as_shapes(found) if stage == NONE else found
 
     def _pieces_of(self, block: Block, slots: Sequence[Slot]) -> dict[tuple[tuple[int, ...], int], Floats]:
@@ -251,15 +254,3 @@ class Halo:
                     if both is not None:
                         put((0, 0, 0), e, bound, both, k, part * share)
         return found
-
-
-def _product(matrix: Floats, values: Floats) -> Floats:
-    """The matrix times values along their first axis; rows and columns of zeros cost nothing."""
-    rows, columns = (np.flatnonzero(matrix.any(axis=axis)) for axis in (1, 0))
-    found: Floats = np.zeros((len(matrix), *values.shape[1:]))
-    small = matrix[np.ix_(rows, columns)]
-    if len(small) == small.shape[1] and np.array_equal(small, np.diag(np.diag(small))):
-        found[rows] = np.diag(small).reshape(-1, *[1] * (values.ndim - 1)) * values[columns]
-    else:
-        found[rows] = (small @ values[columns].reshape(len(columns), -1)).reshape(len(rows), *values.shape[1:])
-    return found

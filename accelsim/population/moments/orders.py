@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from accelsim.model.encode import Floats
+from accelsim.population.moments.sums_kernel import add_product
 from accelsim.population.steps import Nest, Step
 
 Powers = Mapping[int, float]
@@ -81,14 +82,14 @@ def _nodes(degree: int) -> tuple[tuple[float, float], ...]:
     return tuple(zip(points.tolist(), weights.tolist(), strict=True))
 
 
-def apply(matrix: Floats, values: Floats, axis: int) -> Floats:
-    """Multiply the vectors along an axis by a matrix."""
+def apply(matrix: Floats, values: Floats, axis: int, total: Floats | None = None) -> Floats:
+    """Multiply the vectors along an axis by a matrix, and add them to a total."""
     shape = values.shape
-    tail = math.prod(shape[axis + 1 :])
-    if tail == 1:
-        return (values.reshape(-1, shape[axis]) @ matrix.T).reshape(*shape[:axis], len(matrix))
-    found = matrix @ values.reshape(-1, shape[axis], tail)
-    return found.reshape(*shape[:axis], len(matrix), *shape[axis + 1 :])
+    if total is None:
+        total = np.zeros((*shape[:axis], len(matrix), *shape[axis + 1 :]))
+    inside, outside = ((math.prod(s[:axis]), s[axis], math.prod(s[axis + 1 :])) for s in (shape, total.shape))
+    add_product(matrix, np.ascontiguousarray(values).reshape(inside), total.reshape(outside))
+    return total
 
 
 def arrange(
@@ -165,9 +166,9 @@ def _put(
             anywhere = anywhere + x * block.loops(d, phase[d])
     after: dict[int, Floats] = {}
     for mask, values in reached.items():
-        after[mask] = after.get(mask, 0.0) + apply(anywhere, values, axis)
+        after[mask] = apply(anywhere, values, axis, after.get(mask))
         for e, event in enumerate(events):
             if d in event and not mask >> e & 1:
-                moved = apply(block.loops(d, event[d]), values, axis)
-                after[mask | 1 << e] = after.get(mask | 1 << e, 0.0) + moved
+                filled = mask | 1 << e
+                after[filled] = apply(block.loops(d, event[d]), values, axis, after.get(filled))
     return after

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accelsim.model.encode import Floats
+from accelsim.population.moments.sums_kernel import add_moves
 from accelsim.population.steps import Step
 
 Bounds = tuple[int, ...]
@@ -70,32 +71,33 @@ def _move(state: Floats, unit: Unit, reached: Sequence[Bounds], targets: Sequenc
     """The moves of one unit; a target (0, ...) is one for all products."""
     index = {q: k for k, q in enumerate(targets)}
     every = len(targets) == 1 and not any(targets[0])
-    source = state.swapaxes(1, 1 + unit.axis)
-    target = np.zeros((len(targets), unit.size, *source.shape[2:]))
-    for bounds, moves in _by_bounds(unit.moves):
-        pairs = []
+    moves, pairs = sorted(unit.moves, key=lambda move: move[2]), list[tuple[int, int]]()
+    group, first = [0], [0]
+    for bounds, alike in itertools.groupby(moves, key=lambda move: move[2]):
         for k, q in enumerate(reached):
             product = tuple(map(math.prod, zip(q, bounds, strict=True)))
             if all(n <= most for n, most in zip(product, limits, strict=True)):
                 pairs.append((k, 0 if every else index[product]))
-        if not pairs:
-            continue
-        before, behind = (list(row) for row in zip(*pairs, strict=True))
-        if every:
-            inside = source[before].sum(axis=0)
-            for i, j, weight in moves:
-                target[0, j] += weight * inside[i]
-        else:
-            for i, j, weight in moves:
-                target[behind, j] += weight * source[before, i]
-    return target.swapaxes(1, 1 + unit.axis)
-
-
-def _by_bounds(moves: Sequence[Move]) -> list[tuple[Bounds, list[tuple[int, int, float]]]]:
-    found: dict[Bounds, list[tuple[int, int, float]]] = {}
-    for i, j, bounds, weight in moves:
-        found.setdefault(bounds, []).append((i, j, weight))
-    return list(found.items())
+        group.append(group[-1] + sum(1 for _ in alike))
+        first.append(len(pairs))
+    before, behind = np.array(pairs, np.int64).reshape(-1, 2).T.copy()
+    axis, shape = 1 + unit.axis, state.shape
+    target = np.zeros((len(targets), *shape[1:axis], unit.size, *shape[axis + 1 :]))
+    before_axis, behind_axis = math.prod(shape[1:axis]), math.prod(shape[axis + 1 :])
+    source = np.ascontiguousarray(state).reshape(shape[0], before_axis, shape[axis], behind_axis)
+    add_moves(
+        np.array(group, np.int64),
+        np.array(first, np.int64),
+        before,
+        behind,
+        np.array([move[0] for move in moves], np.int64),
+        np.array([move[1] for move in moves], np.int64),
+        np.array([move[3] for move in moves], np.float64),
+        source,
+        np.empty((shape[0], shape[axis]), np.bool_),
+        target.reshape(len(targets), before_axis, unit.size, behind_axis),
+    )
+    return target
 
 
 def chains(steps: Sequence[Step], d: int, sizes: int) -> list[tuple[int, int, Bounds]]:

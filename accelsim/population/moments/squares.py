@@ -18,7 +18,6 @@ seen : different words of the output; every loop that does not move it leaves th
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -78,8 +77,6 @@ Moments = dict[Pair, Floats]
 """Sums over mappings of the product of two variables, by tile shape: float64[*S]; where factors wait for a loop over a
 window, by their states (`accelsim.population.moments.halos`)."""
 Order = tuple[frozenset[int], ...]
-Events = tuple[tuple[tuple[int, float], ...], ...]
-"""By phase or event, the dimensions that may have their loop there and the powers that weigh it."""
 
 
 def _pair(a: Variable, b: Variable) -> Pair:
@@ -111,7 +108,7 @@ class Squares:
         self.idle = [frozenset(d for d in dims if not self.c.relevant[t, d]) for t in tensors]
         self.windows = [windows_of(nest, t) for t in tensors]
         self._halos: dict[tuple[int, int], Halo] = {}
-        self._phases: dict[tuple[Pair, Order, tuple[int, ...]], list[Slot]] = {}
+        self._phases: dict[tuple[Pair, Order, tuple[int, ...]], tuple[Slot, ...]] = {}
 
     def second_moment(self, prices: Floats, base: float) -> float:
         """Sum over all mappings of the square of `base` + the price of all words.
@@ -201,29 +198,27 @@ class Squares:
     def _cross(self, moments: Moments, part: Part) -> Moments:
         """Go up the network below a level."""
         found: Moments = {}
-        alike: dict[Sharing, list[Pair]] = {}
-        for pair, values in moments.items():
+        alike: dict[tuple[Sharing, Halo | None, int], list[Pair]] = {}
+        for pair in moments:
             one, two = (self._shared(v, part.level) for v in pair)
-            sharing = replace(one, times=(two,))
-            tracked, halo = _tracked(pair), self._halo(pair)
-            if halo is None:
-                alike.setdefault(sharing, []).append(pair)
-                continue
-            states = halo.waiting.tracked(part.level)
-            if len(tracked) == 2:
+            key = replace(one, times=(two,)), self._halo(pair), len(_tracked(pair))
+            alike.setdefault(key, []).append(pair)
+        for (sharing, halo, factors), pairs in alike.items():
+            states = None if halo is None else halo.waiting.tracked(part.level)
+            if halo is not None and factors == 2:
                 states = Tracked(halo.pair, len(halo.pairs), halo.pair_moves)
-            found[pair] = part.network.cross(values, sharing, states)
-        for sharing, pairs in alike.items():
-            for some in self._batches(pairs):
-                stacked = np.stack([moments[pair] for pair in some])
-                crossed = part.network.cross(stacked, sharing, Tracked((), len(some), list))
-                found |= zip(some, crossed, strict=True)
+            for some in self._batches({pair: moments[pair] for pair in pairs}):
+                crossed = part.network.cross(np.stack([*some.values()], axis=-1), sharing, states)
+                found |= {pair: crossed[..., k] for k, pair in enumerate(some)}
         return {pair: found[pair] for pair in moments}
 
-    def _batches(self, pairs: Sequence[Pair]) -> Iterator[Sequence[Pair]]:
-        """Pairs whose arrays fit into some memory together."""
-        room = max(1, TOGETHER // math.prod(self.nest.shape))
-        return (pairs[first : first + room] for first in range(0, len(pairs), room))
+    @staticmethod
+    def _batches(sums: Moments) -> Iterator[Moments]:
+        """Arrays of one shape, so many at a time as fit into some memory together."""
+        room = max(1, TOGETHER // next(iter(sums.values())).size)
+        pairs = list(sums)
+        for first in range(0, len(pairs), room):
+            yield {pair: sums[pair] for pair in pairs[first : first + room]}
 
     def _shared(self, v: Variable, lv: int) -> Sharing:
         """How one variable is divided by a network."""
@@ -236,33 +231,32 @@ class Squares:
     def _arrange(self, moments: Moments, block: Block) -> Moments:
         """Put the loops of a block around: factors that wait settle one after the other, together, or not at all."""
         found: Moments = {}
-        alike: dict[tuple[Events, Events], dict[Pair, Floats]] = {}
+        alike: dict[tuple[Halo | None, tuple[Slot, ...]], Moments] = {}
         for pair, values in moments.items():
             halo = self._halo(pair)
             window = () if halo is None else halo.pair
             for order in _orders(pair):
                 slots = self._slots(pair, order, window)
-                if not all(any(d in slot.others or d in window for d in block.dims) for slot in slots[1::2]):
+                if not all(any(d in dict(slot.others) or d in window for d in block.dims) for slot in slots[1::2]):
                     continue
                 gone = frozenset().union(*order)
                 key = _pair(*(_settled(v) if k in gone else v for k, v in enumerate(pair)))
                 times = 2.0 if key[0] == key[1] and (pair[0] != pair[1] or len(order) == 2) else 1.0
+                into = alike.setdefault((halo, slots), {})
+                into[key] = into[key] + times * values if key in into else times * values
+        for (halo, slots), sums in alike.items():
+            for some in self._batches(sums):
+                stacked = np.stack([*some.values()], axis=-1)
                 if halo is not None:
-                    found[key] = found.get(key, 0.0) + times * halo.arrange(block, values, slots)
-                    continue
-                phases, events = (tuple(tuple(slot.others.items()) for slot in slots[k::2]) for k in range(2))
-                into = alike.setdefault((phases, events), {})
-                into[key] = into.get(key, 0.0) + times * values
-        axes = {d: 1 + axis for d, axis in axes_of(self.nest).items()}
-        for (phases, events), sums in alike.items():
-            for some in self._batches([*sums]):
-                stacked = np.stack([sums[key] for key in some])
-                arranged = arrange(block, stacked, axes, [dict(each) for each in phases], [dict(e) for e in events])
-                for key, after in zip(some, arranged, strict=True):
-                    found[key] = found.get(key, 0.0) + after
+                    arranged = halo.arrange(block, stacked, slots)
+                else:
+                    phases, events = ([dict(slot.others) for slot in slots[k::2]] for k in range(2))
+                    arranged = arrange(block, stacked, axes_of(self.nest), phases, events)
+                for k, key in enumerate(some):
+                    found[key] = found[key] + arranged[..., k] if key in found else arranged[..., k]
         return found
 
-    def _slots(self, pair: Pair, order: Order, window: tuple[int, ...]) -> list[Slot]:
+    def _slots(self, pair: Pair, order: Order, window: tuple[int, ...]) -> tuple[Slot, ...]:
         """Phases and events of a block in which factors settle in this order."""
         if (pair, order, window) in self._phases:
             return self._phases[pair, order, window]
@@ -271,8 +265,8 @@ class Squares:
         for settling in order:
             waiting -= settling
             slots += [self._slot(pair, waiting, settling, window), self._slot(pair, waiting, frozenset(), window)]
-        self._phases[pair, order, window] = slots
-        return slots
+        self._phases[pair, order, window] = tuple(slots)
+        return self._phases[pair, order, window]
 
     def _slot(self, pair: Pair, waiting: frozenset[int], settling: frozenset[int], window: tuple[int, ...]) -> Slot:
         """A phase, or an event that settles factors, after which those `waiting` still wait."""
@@ -285,13 +279,13 @@ class Squares:
             bars |= any(idle[k] or self._in_window(pair[k].t, d) for k in settling - tracked)
             factors = [k for k in range(2) if k in waiting - tracked or (pair[k].seen and idle[k])]
             weights[d] = None if bars else -float(len(factors))
-        free = {d: w for d, w in weights.items() if w is not None and d not in window and not settling & held}
+        free = [(d, w) for d, w in weights.items() if w is not None and d not in window and not settling & held]
         before, after = (NONE - len(held & each) for each in (waiting | settling, waiting))
         if not held:
             before = after = NONE
         settles = 1 if settling & held == {1} else 0
         return Slot(
-            before, after, settles if before == 0 and after == 1 else 0, free, tuple(weights[d] for d in window)
+            before, after, settles if before == 0 and after == 1 else 0, tuple(free), tuple(weights[d] for d in window)
         )
 
     def _in_window(self, t: int, d: int) -> bool:
@@ -300,11 +294,16 @@ class Squares:
     def _keep(self, moments: Moments, prices: Floats, part: Part) -> Moments:
         """Hand words over to the tiles of a level, for each choice of what it keeps."""
         found: Moments = {}
-        for keeps, fits in zip(part.keeping.keeps, part.keeping.fits, strict=True):
-            fitting = {pair: self._times(pair, values, fits.astype(np.float64)) for pair, values in moments.items()}
-            turned = self._turn(fitting, self._images(moments, keeps, prices, part.level))
-            for pair, values in turned.items():
-                found[pair] = found.get(pair, 0.0) + values
+        images = [self._images(moments, keeps, prices, part.level) for keeps in part.keeping.keeps]
+        for pair, values in moments.items():
+            alike: dict[tuple[tuple[bool, ...], ...], list[int]] = {}  # choices that do the same to both factors
+            for k, keeps in enumerate(part.keeping.keeps):
+                key = tuple(tuple(keeps.tolist()) if v == ONE else (v.t >= 0 and bool(keeps[v.t]),) for v in pair)
+                alike.setdefault(key, []).append(k)
+            for chosen in alike.values():
+                fits = part.keeping.fits[chosen].sum(axis=0, dtype=np.float64)
+                for key, more in self._turn({pair: self._times(pair, values, fits)}, images[chosen[0]]).items():
+                    found[key] = found[key] + more if key in found else more
         return found
 
     def _images(self, moments: Moments, keeps: Bools, prices: Floats, lv: int) -> Images:

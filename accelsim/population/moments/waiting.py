@@ -330,10 +330,11 @@ class Waiting:
         return np.asarray(moved.reshape(self.cells, *(self.nest.shape[d] for d in self.rest)))
 
     def as_shapes(self, cells: Floats) -> Floats:
-        """Bring float64[C, *R] into the form float64[*S]."""
+        """Bring float64[C, *R, ...] into the form float64[*S, ...]."""
         order = (*self.pair, *self.rest)
-        moved = cells.reshape([self.nest.shape[d] for d in order])
-        return np.asarray(moved.transpose(np.argsort(order)))
+        further = cells.shape[1 + len(self.rest) :]
+        moved = cells.reshape([*(self.nest.shape[d] for d in order), *further])
+        return np.asarray(moved.transpose(*np.argsort(order), *range(len(order), moved.ndim)))
 
     def begin(self, shapes: Floats) -> Floats:
         """Words into new tiles, all of which wait: float64[G, *R]."""
