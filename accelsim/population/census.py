@@ -20,7 +20,6 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
 from accelsim.population.enumerated import (
-    CLIMBS,
     Clock,
     OnPart,
     fewest,
@@ -48,6 +47,8 @@ COLUMNS = ("energy", "cycles", "outer_words")
 LISTED, TILINGS = 10, 20
 """All mappings are evaluated if there are at most so many times as many as would be drawn, and at most so many times as
 many tilings; that takes up to some five times as long, and makes the distribution exact."""
+STARTS = 3
+"""Mappings drawn from which the largest value is climbed to, before the search for what lies above."""
 FEW_CHOICES = 64
 """Choices of what the levels keep, up to which the worst mapping of all is looked for in a second."""
 MOST_LISTED = 20_000_000
@@ -319,7 +320,7 @@ def _range(
         most = sample.result(int(values.argmax()))
         low, high = _value(least, column), _value(most, column)
         return Range(column, low, low, high, high, least, most)
-    starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:CLIMBS]]
+    starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:STARTS]]
     bound = 0.0 if best is None else best[1]
     lowest = sample.result(int(np.argmin(values))) if best is None or fully_used else best[0]
 

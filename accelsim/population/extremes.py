@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,9 @@ MOST_LABELS, SOME_LABELS, FEW_LABELS = 20_000, 10_000, 300
 """Labels that a search for the largest value holds at a time: where it may take seconds, one second, and less."""
 STEP, STEPS = 0.9, 100
 """A search that knows no value lowers its floor so, and so often, until some mapping lies above."""
+
+Allowed = dict[tuple[Slot, str], frozenset[int]]
+"""Bounds that the loop of a slot over a dimension may have."""
 
 
 class Extreme(NamedTuple):
@@ -136,10 +140,11 @@ def climb(space: MapSpace, start: Mapping, column: int, *, most_words: float = m
         Its value.
     """
     encoded = space.encoded
+    allowed = {(slot, dim): space.allowed(slot, dim) for slot in space.slots for dim in encoded.dims}
     here = encode_mappings(encoded, [start])
     value = float(_columns(space, here)[column, 0])
     while True:
-        found = _neighbours(space, here)
+        found = _neighbours(space, allowed, here)
         values = _columns(space, found)
         good = np.isfinite(values[ENERGY]) & (values[WORDS] <= most_words) & (values[CYCLES] <= space.most_cycles)
         ranked = np.where(good, values[column], -math.inf)
@@ -159,7 +164,7 @@ def _columns(space: MapSpace, batch: Batch) -> Floats:
     return values
 
 
-def _neighbours(space: MapSpace, here: Batch) -> Batch:
+def _neighbours(space: MapSpace, allowed: Allowed, here: Batch) -> Batch:
     rows: list[tuple[Ints, ...]] = []
 
     def add(change: Callable[[tuple[Ints, ...]], None]) -> None:
@@ -167,7 +172,7 @@ def _neighbours(space: MapSpace, here: Batch) -> Batch:
         change(row)
         rows.append(row)
 
-    _move_factors(space, here, add)
+    _move_factors(space, allowed, here, add)
     temporal, order = here.temporal[0], here.order[0]
     for lv in range(len(temporal)):
         loops = int((temporal[lv] > 1).sum())
@@ -191,16 +196,19 @@ def _neighbours(space: MapSpace, here: Batch) -> Batch:
     return Batch(temporal, order, x, y, keep.astype(np.bool_))
 
 
-def _move_factors(space: MapSpace, here: Batch, add: Callable[[Callable[[tuple[Ints, ...]], None]], None]) -> None:
+def _move_factors(
+    space: MapSpace, allowed: Allowed, here: Batch, add: Callable[[Callable[[tuple[Ints, ...]], None]], None]
+) -> None:
     """Neighbours that move a prime factor from one loop to another of its dimension; a new loop comes first or last."""
     axes = {"": 0, "x": 2, "y": 3}
     for d, dim in enumerate(space.encoded.dims):
-        allowed = {slot: space.allowed(slot, dim) for slot in space.slots}
         for source, target in itertools.permutations(space.slots, 2):
             bound = int(here[axes[source.axis]][0, source.level, d])
+            if bound == 1:
+                continue
             other = int(here[axes[target.axis]][0, target.level, d])
             for prime in _primes(bound):
-                if bound // prime not in allowed[source] or other * prime not in allowed[target]:
+                if bound // prime not in allowed[source, dim] or other * prime not in allowed[target, dim]:
                     continue
                 for first in (False, True) if other == 1 and not target.axis else (False,):
 
@@ -223,5 +231,6 @@ def _move_factors(space: MapSpace, here: Batch, add: Callable[[Callable[[tuple[I
                     add(move)
 
 
+@cache
 def _primes(number: int) -> list[int]:
     return [p for p in divisors(number)[1:] if all(p % q for q in range(2, math.isqrt(p) + 1))]

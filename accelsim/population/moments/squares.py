@@ -35,7 +35,7 @@ from accelsim.population.moments.waiting import Tracked, windows_of
 from accelsim.population.steps import Nest
 
 READS, FILLS, UPDATES, TRANSFERS = range(4)
-TOGETHER = 1 << 22
+TOGETHER = 1 << 19
 """Sums that are followed together where all that is done to them is the same, at most."""
 
 

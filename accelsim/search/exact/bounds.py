@@ -421,7 +421,7 @@ def kept_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
     if kept is None:
         return make_bounds(grid, spreads, pj, deadline)
     constants = tuple(array.tobytes() for array in space.encoded.constants)
-    key = (constants, space.encoded.dims, space.constraints, space.imperfect, spreads, pj.tobytes())
+    key = (constants, space.encoded.dims, space.constraints, space.imperfect, grid.widest, spreads, pj.tobytes())
     if key not in kept:
         kept[key] = make_bounds(grid, spreads, pj, deadline)
     return kept[key]

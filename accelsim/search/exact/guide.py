@@ -40,9 +40,9 @@ def make_guide(
     space = grid.space
     encoded, c = space.encoded, space.encoded.constants
     levels, tensors = len(c.fanout), len(encoded.tensors)
-    options = (
-        [make_options(space, grid.shapes, level, every=True) for level in range(levels)] if every else grid.options
-    )
+    options: Sequence[Options] = grid.options
+    if every:
+        options = [make_options(space, grid.shapes, level, every=True, widest=grid.widest) for level in range(levels)]
     edges = np.ones((levels + 1, max(len(table.edges) for table in bounds.around)))
     spreads = np.ones(levels + 1, np.int64)
     context = np.full((levels, (2 * levels) ** tensors), -1, np.int64)

@@ -35,6 +35,8 @@ LISTED = 1000
 POINTS = 10_000
 """Room for points of a front."""
 EDP, FASTEST = (1.0, 1.0), (0.0, 1.0)
+MOST_NODES = 1_000_000
+"""Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
@@ -92,12 +94,14 @@ def map_exactly(
     get_ready(spaces[0].encoded, spaces[0].imperfect)
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
-    solved = _best_of([*_perfect(spaces[:1]), *spaces], aim)
+    solved = _widest(spaces, aim) or _best_of([*_perfect(spaces[:1]), *spaces], aim)
     if solved.best is None:
         raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(spaces[0]) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
-    if certificate.proved and goal.energy == 0.0:  # of all mappings with the fewest cycles the one of least energy
+    if (
+        certificate.proved and goal.energy == 0.0 and solved.solver
+    ):  # of all mappings with the fewest cycles the one of least energy
         best = _best_of(spaces, _Aim((1.0, 0.0), workers, watch, best), solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
@@ -198,6 +202,31 @@ def _best_of(spaces: Sequence[MapSpace], aim: _Aim, solver: Solver | None = None
             solved.stop = "timeout" if isinstance(why, TimeoutError) else "interrupted"
             solved.bound = min(solved.bound, floor)
     solved.solver = solver
+    return solved
+
+
+def _widest(spaces: Sequence[MapSpace], aim: _Aim) -> _Solved | None:
+    """Of all mappings with the fewest cycles the one of least energy, if using most compute units makes them so few.
+
+    None where another number is looked for, where it takes more cycles, or a second does not tell.
+    """
+    if aim.power[0] > 0.0 or len(spaces) > 1 or spaces[0].imperfect:
+        return None
+    watch = aim.watch
+    try:
+        solver = Solver(spaces[0], widest=True, workers=aim.workers, deadline=watch.deadline)
+        solver.limit_cycles(min(solver.least_cycles, spaces[0].most_cycles))
+        outcome = solver.search(deadline=watch.deadline, most_nodes=MOST_NODES, on_poll=watch.tell)
+    except TimeoutError:
+        return None
+    _refuse_mismatch(outcome)
+    if outcome.stop == "interrupted" and not outcome.found.many[0]:
+        raise KeyboardInterrupt
+    if outcome.stop == "nodes" or not outcome.found.many[0]:
+        return None
+    solved = _Solved(_result(spaces[0], outcome.found, 0))
+    solved.add(outcome)
+    solved.value = solved.bound = float(solver.least_cycles)
     return solved
 
 

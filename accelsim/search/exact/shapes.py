@@ -103,12 +103,15 @@ class Grid:
         Whether the temporal block of a level may have a loop of this bound.
     options : tuple of Options
         For each network, those that some mapping with the least traffic uses.
+    widest : bool
+        Only those of them that use as many children as possible.
     """
 
     space: MapSpace
     shapes: Shapes
     in_time: Bools
     options: tuple[Options, ...]
+    widest: bool
 
 
 def make_shapes(space: MapSpace) -> Shapes:
@@ -243,13 +246,15 @@ def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
     return np.array(found, np.int64).reshape(-1, len(space.encoded.dims))
 
 
-def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Options:
+def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, widest: bool = False) -> Options:
     """List the ways to spread over the network below a level.
 
     Parameters
     ----------
     every : bool
         List those too that spread the same over the axes in a way that no tensor gains from.
+    widest : bool
+        List only those that use as many children as possible.
     """
     from accelsim.search.exact.bounds_kernel import pick_splits
 
@@ -272,7 +277,8 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool) -> Op
     pair = pair[:kept]
     pair = pair[pair[:, 0] >= 0]
     chosen_x, chosen_y = x[pair[:, 0]], y[pair[:, 1]]
-    return _describe(space, shapes, level, chosen_x, chosen_y)
+    found = _describe(space, shapes, level, chosen_x, chosen_y)
+    return pick_options(found, np.flatnonzero(found.spread == found.spread.max(initial=0))) if widest else found
 
 
 def merge_alike(
@@ -379,8 +385,8 @@ def _describe(space: MapSpace, shapes: Shapes, level: int, x: Ints, y: Ints) -> 
     return Options(x, y, index.astype(np.int64), spread, shares[0], shares[1], windowed, apart)
 
 
-def make_grid(space: MapSpace) -> Grid:
-    """Lay out shapes, temporal factors and the options of each network."""
+def make_grid(space: MapSpace, widest: bool = False) -> Grid:
+    """Lay out shapes, temporal factors and the options of each network, or only the widest of these."""
     shapes = make_shapes(space)
     levels = len(space.encoded.architecture.levels)
     in_time = np.zeros((levels, *shapes.factor.shape), np.bool_)
@@ -388,5 +394,5 @@ def make_grid(space: MapSpace) -> Grid:
         for d, dim in enumerate(space.encoded.dims):
             allowed = space.allowed(Slot(level), dim)
             in_time[level, d] = [int(factor) in allowed for factor in shapes.factor[d]]
-    options = tuple(make_options(space, shapes, level, every=False) for level in range(levels))
-    return Grid(space, shapes, in_time, options)
+    options = tuple(make_options(space, shapes, level, every=False, widest=widest) for level in range(levels))
+    return Grid(space, shapes, in_time, options, widest)

@@ -67,7 +67,7 @@ class Outcome:
     nodes, leaves : int
         Partial mappings bounded, and whole mappings evaluated.
     stop : str
-        `exhausted`, `timeout` or `interrupted`.
+        `exhausted`, `timeout`, `interrupted` or `nodes`.
     """
 
     found: Found
@@ -134,6 +134,9 @@ class Solver:
         Look at all orders and splits, not only at those that can be best.
     alike : bool
         Of orders that cost the same look at one, and count it for all; and of splits over the axes.
+    widest : bool
+        Look only at mappings that use as many children of each network as possible, and so take the fewest cycles if
+        nothing but the compute units limits them; cycles count then too.
     word_price : float
         What each storage word read or written at the outermost level costs besides [pJ]. Under a limit of these words
         bounds are closer with it, and the best mappings are the same if none can have fewer.
@@ -154,13 +157,14 @@ class Solver:
         cycles: bool = False,
         every: bool = False,
         alike: bool = False,
+        widest: bool = False,
         word_price: float = 0.0,
         workers: int = 1,
         deadline: float | None = None,
     ) -> None:
         every = every or _may_slide_in_array(space)
         self.space, self.workers = space, workers
-        self.grid = make_grid(space)
+        self.grid = make_grid(space, widest)
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         costs = least_energies(self.grid)
@@ -169,13 +173,14 @@ class Solver:
         ports = limited_ports(self.grid) if cycles else []
         outer = [port for port in ports if port.level == 0][:1]
         mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
-        self.guide = make_guide(self.bounds, outer, mixed, every=every, alike=alike, cycles=cycles)
+        self.guide = make_guide(self.bounds, outer, mixed, every=every, alike=alike, cycles=cycles or widest)
         self.guide = self.guide._replace(word_price=np.array([word_price]))
         self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
         self.mix_entries = many_mixed(ports) * self.bounds.values.size
         if self.mix_entries > MOST_MIXED:
             self.ports = []
         self.stop = np.array([0, NO_END], np.int64)
+        self.most_nodes = NO_END
 
     def _path(self) -> Path:
         c = self.space.encoded.constants
@@ -226,6 +231,7 @@ class Solver:
         level: int = 0,
         floor: tuple[float, float] = (0.0, 0.0),
         deadline: float | None = None,
+        most_nodes: int = NO_END,
         seeds: Found | None = None,
         on_poll: Callable[[Found, float], None] | None = None,
     ) -> Outcome:
@@ -247,12 +253,14 @@ class Solver:
         floor : (float, float)
             Energy and cycles that no mapping falls below.
         deadline : float, optional
-            When to stop, by `time.monotonic`; a first mapping is looked for even so.
+            When to stop, by `time.monotonic`; a first mapping is looked for even so, unless there are most nodes.
+        most_nodes : int
+            Partial mappings to bound before the search is given up, about; it is then stopped by `nodes`.
         seeds : Found, optional
             Mappings that other searches of the same space found.
         """
         started = time.monotonic()
-        self.stop[:] = 0, NO_END
+        self.stop[:], self.most_nodes = (0, NO_END), most_nodes
         goal = make_goal(
             kind, power, columns, level, floor=floor,
             energy_only=kind != FRONT and power[1] == 0.0 and not self._cycles_limited(),
@@ -263,7 +271,8 @@ class Solver:
         begin, values = self._roots(goal, total)
         least = float(values[0]) if len(values) else math.inf
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
-        if kind == BEST and len(values) and not total.many[0] and deadline is not None and limit == math.inf:
+        none_yet = kind == BEST and len(values) and not total.many[0] and limit == math.inf
+        if none_yet and deadline is not None and most_nodes == NO_END:
             self._find_any(goal, total, begin, values)
         tell = self._teller(on_poll, total, outcome)
         stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
@@ -366,6 +375,12 @@ class Solver:
         full = self.space.encoded.einsum.macs * int(self.space.encoded.constants.mac_cycles[0])
         return int(self.guide.most_cycles[0]) < full
 
+    @property
+    def least_cycles(self) -> int:
+        """Cycles that the compute units take at least, if as many as possible are in use."""
+        used = math.prod(int(options.spread.max(initial=1)) for options in self.grid.options)
+        return -(-self.space.encoded.einsum.macs * int(self.space.encoded.constants.mac_cycles[0]) // used)
+
     def limit_cycles(self, cycles: int) -> None:
         """Look only at mappings with at most so many cycles from now on."""
         self.guide = self.guide._replace(most_cycles=np.array([cycles], np.int64))
@@ -422,12 +437,13 @@ class Solver:
         size = len(begin) if self.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
-                self.stop[1] = self._nodes_without_mixing(goal)
-                if total.tally[0] > self.stop[1]:
-                    stop = MIX
-                    break
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
+                mixing, left = self._nodes_without_mixing(goal), (self.most_nodes - int(total.tally[0])) // pieces
+                self.stop[1], why = min((mixing, MIX), (left, "nodes"))
+                if total.tally[0] > mixing or left <= 0:
+                    stop = why
+                    break
                 parts = [self._copy_of(total) for _ in range(pieces)]
                 jobs = [
                     pool.submit(
@@ -440,7 +456,7 @@ class Solver:
                     job.result()
                 for part in parts:
                     if not stop and part.tally[0] > self.stop[1]:
-                        stop = MIX
+                        stop = why
                     _merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
