@@ -65,14 +65,14 @@ class Waiting(pool.Pool):
 def _serve(pipe: object, plan: Plan, milliseconds: float) -> None:
     global _milliseconds
     _milliseconds = milliseconds
-    pool.work = wait_instead
+    pool.work = wait_instead  # type: ignore[attr-defined]
     pool._serve(pipe, plan)  # type: ignore[arg-type]
 
 
 def run(designs: int, network: str, workers: int, prune: bool, hired: type[pool.Pool] | None = None) -> None:
     """Run a sweep and print its speed."""
     if hired is not None:
-        running._hire = lambda plan, many, *_: hired(plan, many or 1)  # type: ignore[assignment]
+        running._hire = lambda plan, many, *_: hired(plan, many or 1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "benchmark.yaml"
         file.write_text(SWEEP.format(designs=designs, network=network, prune=str(prune).lower()))

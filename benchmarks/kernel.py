@@ -28,8 +28,8 @@ from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.detail import make_detail  # noqa: E402
 from accelsim.model.encode import Batch, Bools, Encoded, Ints, empty_batch, encode  # noqa: E402
 from accelsim.model.kernel import VALID, evaluate_many  # noqa: E402
-from accelsim.result import Sample  # noqa: E402
 from accelsim.search.mapper import map_einsum  # noqa: E402
+from accelsim.search.result import Sample  # noqa: E402
 from accelsim.search.strategy import Budget  # noqa: E402
 from accelsim.workload import load_workload  # noqa: E402
 

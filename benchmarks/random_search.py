@@ -51,7 +51,8 @@ def main() -> None:
         f"{small.name} on {machine.name}: {sampled(truth).seen:,} mappings, {sampled(truth).valid:,} valid, all seen\n"
     )
     out.write(f"least energy {best:.6g} pJ; {sampled(truth).spread.within(1.01):,} within 1 %\n")
-    axes = Figure(figsize=(7, 4.5), layout="constrained").add_subplot()
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.add_subplot()
     for seed in SEEDS:
         search = map_einsum(machine, small, method="random", budget=Budget(mappings=DRAWS), seed=seed)
         plot_curve(search, axes)
@@ -61,7 +62,7 @@ def main() -> None:
     axes.axhline(best / small.macs, color="black", linestyle="--", label="least of all (exhaustive)")
     axes.legend()
     folder.mkdir(parents=True, exist_ok=True)
-    axes.figure.savefig(folder / "curves.png", dpi=120)
+    figure.savefig(folder / "curves.png", dpi=120)
     out.write(f"wrote {folder / 'curves.png'}\n")
 
 

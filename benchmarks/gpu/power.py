@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu
 from accelsim.gpu.energy import IDLE
+from accelsim.gpu.formats import format_of
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.measured import format_of
 
 LEAST_US = 100.0
 AT_LIMIT = 0.93

@@ -24,7 +24,7 @@ import zigzag_golden as zigzag  # noqa: E402
 from nest import Nest, Peer, Replay, as_nest, replay, uneven  # noqa: E402
 
 from accelsim import Budget, map_einsum  # noqa: E402
-from accelsim.result import SearchResult  # noqa: E402
+from accelsim.search.result import SearchResult  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = Path(os.environ.get("ACCELSIM_SHARED", REPOSITORY.parent / "shared")) / "golden"

@@ -20,6 +20,8 @@ from accelsim.model.encode import Floats
 from accelsim.population.moments.sums_kernel import add_product
 from accelsim.population.steps import Nest, Step
 
+FEW_BEHIND = 4
+"""Where so few sums lie behind an axis, a larger matrix times rows of more of them is quicker than what skips zeros."""
 Powers = Mapping[int, float]
 """By dimension the power of its loop's bound that weighs a mapping; a dimension that is missing has no loop there."""
 
@@ -87,8 +89,13 @@ def apply(matrix: Floats, values: Floats, axis: int, total: Floats | None = None
     shape = values.shape
     if total is None:
         total = np.zeros((*shape[:axis], len(matrix), *shape[axis + 1 :]))
-    inside, outside = ((math.prod(s[:axis]), s[axis], math.prod(s[axis + 1 :])) for s in (shape, total.shape))
-    add_product(matrix, np.ascontiguousarray(values).reshape(inside), total.reshape(outside))
+    before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    values = np.ascontiguousarray(values)
+    if behind <= FEW_BEHIND < before:
+        matrix = (matrix[:, None, :, None] * np.eye(behind)[:, None, :]).reshape(len(matrix) * behind, -1)
+        total.reshape(before, -1)[:] += values.reshape(before, -1) @ matrix.T
+    else:
+        add_product(matrix, values.reshape(before, -1, behind), total.reshape(before, -1, behind))
     return total
 
 

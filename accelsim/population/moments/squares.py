@@ -18,7 +18,7 @@ seen : different words of the output; every loop that does not move it leaves th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -208,8 +208,8 @@ class Squares:
             if halo is not None and factors == 2:
                 states = Tracked(halo.pair, len(halo.pairs), halo.pair_moves)
             for some in self._batches({pair: moments[pair] for pair in pairs}):
-                crossed = part.network.cross(np.stack([*some.values()], axis=-1), sharing, states)
-                found |= {pair: crossed[..., k] for k, pair in enumerate(some)}
+                crossed = part.network.cross(_together(some), sharing, states)
+                found |= _apart(crossed, some)
         return {pair: found[pair] for pair in moments}
 
     @staticmethod
@@ -241,19 +241,23 @@ class Squares:
                     continue
                 gone = frozenset().union(*order)
                 key = _pair(*(_settled(v) if k in gone else v for k, v in enumerate(pair)))
-                times = 2.0 if key[0] == key[1] and (pair[0] != pair[1] or len(order) == 2) else 1.0
+                twice = key[0] == key[1] and (pair[0] != pair[1] or len(order) == 2)
+                more = 2.0 * values if twice else values
                 into = alike.setdefault((halo, slots), {})
-                into[key] = into[key] + times * values if key in into else times * values
+                into[key] = into[key] + more if key in into else more
         for (halo, slots), sums in alike.items():
             for some in self._batches(sums):
-                stacked = np.stack([*some.values()], axis=-1)
+                stacked = _together(some)
                 if halo is not None:
                     arranged = halo.arrange(block, stacked, slots)
                 else:
                     phases, events = ([dict(slot.others) for slot in slots[k::2]] for k in range(2))
                     arranged = arrange(block, stacked, axes_of(self.nest), phases, events)
-                for k, key in enumerate(some):
-                    found[key] = found[key] + arranged[..., k] if key in found else arranged[..., k]
+                for key, more in _apart(arranged, some).items():
+                    if key in found:
+                        found[key] += more
+                    else:
+                        found[key] = more
         return found
 
     def _slots(self, pair: Pair, order: Order, window: tuple[int, ...]) -> tuple[Slot, ...]:
@@ -380,6 +384,16 @@ class Squares:
         """The same with the factors exchanged."""
         halo = self._halo(pair)
         return values if halo is None or len(_tracked(pair)) < 2 else np.asarray(values[halo.swapped])
+
+
+def _together(sums: Moments) -> Floats:
+    """Arrays of one shape as one, along its last axis."""
+    return np.stack([*sums.values()], axis=-1)
+
+
+def _apart(values: Floats, pairs: Iterable[Pair]) -> Moments:
+    """The arrays along the last axis, each by itself."""
+    return dict(zip(pairs, np.ascontiguousarray(np.moveaxis(values, -1, 0)), strict=True))
 
 
 _PER_TRANSFER = {"down": 1.0, "went down": 1.0, "up": 1.0, "went up": 1.0, "seen": -1.0, "known": 0.0}

@@ -10,9 +10,9 @@ from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.jit import inline, jit
 
 CHUNK = 256
-"""Sums next to each other that are looked at in turn, so that they stay in the cache."""
-FEW = 16
-"""If fewer lie next to each other, they are looked at as they come."""
+"""Sums that are looked at in turn, so that they stay in the cache."""
+FEW = 8
+"""If fewer lie next to each other, rows are taken across."""
 
 
 @inline
@@ -33,16 +33,28 @@ def add_product(matrix: Floats, values: Floats, total: Floats) -> None:
     total : float64[A, N', B]
         Added to.
     """
-    rows, end = values.shape[0], values.shape[2]
-    block = rows if end < FEW else 1
-    for start in range(0, rows, block):
+    end = values.shape[2]
+    for a in range(values.shape[0]):
         for low in range(0, end, CHUNK):
             for j in range(matrix.shape[0]):
                 for i in range(matrix.shape[1]):
-                    weight = matrix[j, i]
-                    if weight != 0.0:
-                        for a in range(start, start + block):
-                            _add_row(values[a, i, low:], weight, min(CHUNK, end - low), total[a, j, low:])
+                    if matrix[j, i] != 0.0:
+                        _add_row(values[a, i, low:], matrix[j, i], min(CHUNK, end - low), total[a, j, low:])
+
+
+@inline
+def _find_some(values: Floats, start: int, stop: int, low: int, high: int, some: Bools) -> None:
+    """Note for each product and size whether any of the sums looked at is not zero."""
+    for q in range(values.shape[0]):
+        for i in range(values.shape[2]):
+            some[q, i] = False
+            for a in range(start, stop):
+                for b in range(low, high):
+                    if values[q, a, i, b] != 0.0:
+                        some[q, i] = True
+                        break
+                if some[q, i]:
+                    break
 
 
 @jit
@@ -69,22 +81,22 @@ def add_moves(
     total : float64[Q', A, N', B]
         Added to.
     """
-    end = values.shape[3]
-    for a in range(values.shape[1]):
+    rows, end = values.shape[1], values.shape[3]
+    block = CHUNK if end < FEW else 1
+    for start in range(0, rows, block):
+        stop = min(start + block, rows)
         for low in range(0, end, CHUNK):
-            many = min(CHUNK, end - low)
-            for q in range(values.shape[0]):
-                for i in range(values.shape[2]):
-                    some[q, i] = False
-                    row = values[q, a, i, low:]
-                    for b in range(many):
-                        if row[b] != 0.0:
-                            some[q, i] = True
-                            break
+            high = min(low + CHUNK, end)
+            _find_some(values, start, stop, low, high, some)
             for g in range(len(group) - 1):
                 for pair in range(first[g], first[g + 1]):
                     q, p = before[pair], behind[pair]
                     for m in range(group[g], group[g + 1]):
                         i, j = inside[m], outside[m]
-                        if some[q, i]:
-                            _add_row(values[q, a, i, low:], weight[m], many, total[p, a, j, low:])
+                        if not some[q, i]:
+                            continue
+                        if block == 1:
+                            _add_row(values[q, start, i, low:], weight[m], high - low, total[p, start, j, low:])
+                        else:
+                            for b in range(end):
+                                _add_row(values[q, start:, i, b], weight[m], stop - start, total[p, start:, j, b])
