@@ -16,7 +16,8 @@ from accelsim import load_architecture, load_workload
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.enumerated import words_alone
+from accelsim.population.enumerated import completed, words_alone
+from accelsim.population.steps import Nest
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.halves import put_together
@@ -96,13 +97,35 @@ def test_by_state__not_where_levels_leak():
 
 def test_put_together__refuses_more_mappings_than_64_bits_hold():
     counter = Counter(MapSpace(encode(load_architecture("two_level"), load_workload("gemm").layers[0])))
-    (part,) = counter._parts(1, np.zeros((1, 1), np.int64))[:1]
+    (part,) = counter._parts(1, np.zeros((1, 1, 1), np.int64))[:1]
     part.notes.many[:] = 1, 2
     part.notes.ways[:2] = 1 << 58
     assert put_together([part.notes], 1.0).sums.tolist() == [0, 1 << 59]
     part.notes.ways[:2] = 1 << 59
     with pytest.raises(OverflowError):
         put_together([part.notes], 1.0)
+
+
+def test_count_settled__equals_brute_force_where_words_are_taken_once():
+    """Inside tiles where the words of one tensor alone are open, mappings are counted by a recursion of their own."""
+    counted = some_open = 0
+    for seed in range(PROBLEMS):
+        machine, einsum, constraints = plain(seed, MOST)
+        found = truth(without_leak(machine), einsum, constraints, MOST)
+        if found is None or not found.valid:
+            continue
+        outer = MapSpace(words_alone(found.encoded), constraints)
+        counter, nest = Counter(outer), Nest(MapSpace(found.encoded, constraints))
+        if not counter.by_state:
+            continue
+        for words in sorted(set(found.outer_words.tolist()))[:3]:
+            reached, leaves, stop = counter.count_settled(words, None, once=True)
+            assert stop == "exhausted"
+            assert leaves + completed(nest, reached) == (found.outer_words <= words).sum(), (seed, words)
+            some_open += reached[1:].any()
+        counted += 1
+    assert counted > 0.5 * PROBLEMS
+    assert some_open > 0.2 * counted
 
 
 def test_fewest_words__of_a_window_that_loops_further_in_bring_back():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,70 @@ def count_inside(nest: Nest) -> list[list[int]]:
             inside.append(values)
         values = _past(step, values)
     return [_each(values) for values in inside[::-1]]
+
+
+def count_inside_once(nest: Nest, t: int) -> tuple[list[list[int]], list[list[int]]]:
+    """Ways to fill each tile of each level so that the level that keeps a tensor next takes each of its words once.
+
+    That is so if all loops in time that move its tile stand around those that do not, and those on an axis that do not
+    move it share its words. So the ways are those whose tile waits (as in docs/census_moments.md, section 1), and those
+    in which it was moved and nothing has stood still since.
+
+    Parameters
+    ----------
+    nest : Nest
+    t : int
+        A tensor that is no window and no output, all of whose words are needed.
+
+    Returns
+    -------
+    both : list of list of int
+        As `count_inside`, if no loop that leaves the tile in place stands outside.
+    waiting : list of list of int
+        If one does: no loop may move the tile any more.
+    """
+    values, c = _start(nest), nest.space.encoded.constants
+    waiting, moved = np.zeros_like(values), values  # each multiply-accumulate takes words of its own
+    both, kept_waiting = [], []
+    moves = frozenset(d for d in range(len(nest.sizes)) if c.relevant[t, d])
+    still = frozenset(range(len(nest.sizes))) - moves
+    for step in nest.steps:
+        if isinstance(step, Keeping):
+            both.append(waiting + moved)
+            kept_waiting.append(waiting)
+            kept = step.fits[step.keeps[:, t]].sum(axis=0)
+            passed = step.choices - kept
+            waiting, moved = _times(values, kept) + _times(waiting, passed), _times(moved, passed)
+        elif step.slot.axis:
+            shares = c.multicast[step.slot.level, "xy".index(step.slot.axis)]
+            some = _only(step, moves | still if shares else moves)
+            waiting, moved = (_past(some, each) for each in (waiting, moved))
+        else:
+            for part in _in_order(nest, step):
+                rests = _past(_only(part, still), waiting)
+                later = _past(_only(part, moves, may_rest=still), _past(_only(part, still, may_rest=moves), waiting))
+                waiting, moved = rests, _past(_only(part, moves), moved) + later - rests
+                carry(moved)
+        values = _past(step, values)
+    return [_each(each) for each in both[::-1]], [_each(each) for each in kept_waiting[::-1]]
+
+
+def _in_order(nest: Nest, step: Step) -> list[Step]:
+    """The parts of a temporal block, from the inside out: each loop of a fixed place is one, all others are one."""
+    outer, inner = nest.space.fixed_places(step.slot.level)
+    free = frozenset(d for d, anywhere in enumerate(step.free) if anywhere)
+    every = frozenset(range(len(step.moves)))
+    parts = [*(frozenset({d}) for d in reversed(inner)), free, *(frozenset({d}) for d in reversed(outer))]
+    return [_only(step, part, may_rest=every - part) for part in parts if part]
+
+
+def _only(step: Step, dims: frozenset[int], may_rest: frozenset[int] = frozenset()) -> Step:
+    """The same step with loops over some dimensions only; others may rest besides."""
+    return replace(
+        step,
+        moves=tuple(moves if d in dims else () for d, moves in enumerate(step.moves)),
+        may_rest=tuple(rest or d in may_rest for d, rest in enumerate(step.may_rest)),
+    )
 
 
 def count_by_units(nest: Nest) -> dict[int, int]:

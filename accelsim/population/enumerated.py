@@ -13,9 +13,9 @@ from typing import TypeVar
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import PE, Encoded
+from accelsim.model.encode import PE, Encoded, Ints
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units
+from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units, count_inside_once
 from accelsim.population.draw_kernel import ENERGY
 from accelsim.population.extremes import SOME_LABELS, climb_from, largest_value
 from accelsim.population.result import Fewest, Near, NearPeak
@@ -123,9 +123,8 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     solver.limit_words(words)
     best = solver.search(deadline=deadline)
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
-    reached, leaves, stop = Counter(outer, workers=cores).count_settled(words, deadline)
-    inside = count_inside(nest)
-    mappings = leaves + sum(int(reached[lv, shape]) * inside[lv][shape] for lv, shape in np.argwhere(reached))
+    reached, leaves, stop = Counter(outer, workers=cores).count_settled(words, deadline, once=True)
+    mappings = leaves + completed(nest, reached)
     mappings = max(mappings, 1)  # the one that was found, if there was no time to count
     _, climbed = climb_from(space, [start, *starts], ENERGY, most_words=words)
     worst = largest_value(nest, ENERGY, climbed, most_words=words, most_labels=SOME_LABELS)
@@ -135,6 +134,14 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     units = space.encoded.units_per_word[0]
     found = Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst.value, worst.bound)
     return (result, bound / units), found
+
+
+def completed(nest: Nest, reached: Ints) -> int:
+    """Mappings that the ways to tiles of `Counter.count_settled` lead to."""
+    inside = [count_inside(nest)]
+    for t in range(len(reached) // 2):
+        inside += count_inside_once(nest, t) if reached[1 + 2 * t : 3 + 2 * t].any() else ([], [])
+    return sum(int(reached[row, lv, shape]) * inside[row][lv][shape] for row, lv, shape in np.argwhere(reached))
 
 
 def fewest_of_sample(known: Fewest, sample: UniformSample) -> Fewest:
@@ -251,9 +258,9 @@ def _count_fast(busy: Nest, spatial: int, most: int, enough: int, clock: Clock, 
         reached, leaves, stop = solver.count_settled(words, deadline)
         inside = count_inside_by_units(busy)
         mappings = leaves
-        for lv, shape in np.argwhere(reached):
+        for lv, shape in np.argwhere(reached[0]):
             ways = sum(ways[shape] for units, ways in inside[lv].items() if units * outside[lv] >= enough)
-            mappings += int(reached[lv, shape]) * ways
+            mappings += int(reached[0, lv, shape]) * ways
         return mappings, clock.note(stop)
     try:
         search = Solver(space, cycles=True, every=True, alike=True, workers=cores, deadline=deadline)

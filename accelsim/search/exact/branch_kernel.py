@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import DOWN, TILE, UP, USED, Detail
+from accelsim.model.detail import DOWN, STEPS, TILE, UP, USED, Detail
 from accelsim.model.encode import UNLIMITED, Bools, Constants, Floats, Ints
+from accelsim.model.entering import tiles_into
 from accelsim.model.jit import inline, internal, jit
 from accelsim.search.exact.estimate_kernel import (
     AROUND,
@@ -49,13 +50,14 @@ from accelsim.search.exact.node_kernel import (
     shape_of,
     spread_over,
 )
-from accelsim.search.exact.settle_kernel import settle, words_settled
+from accelsim.search.exact.settle_kernel import only_open, settle, words_settled
 from accelsim.search.exact.shapes import Shapes
 
 TIME, SPACE = 0, 1
 FIRST: np.bool_ = np.bool_(True)
 FURTHER: np.bool_ = np.bool_(False)
 LAST = 1 << 30
+FURTHER_IN, NOWHERE = -1, -2
 
 
 @internal
@@ -269,22 +271,64 @@ def _goes_in(
     if goal.kind[0] == COUNT:
         if not words_settled(c, path, level):
             return True
-        found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level]
+        found.reached[0, level, shape_of(shapes, path.tile[level])] += path.ways[level]
         return False
     if notes.level[0] != level:
         return True
     limit = goal.limit[0] * (1.0 + SURE)
-    if found.reached.shape[0] > 1 and words_settled(c, path, level):
-        outside = ways_within(halves, notes, path.energy[level] - path.energy[level - 1], limit)
-        notes.about[0] += float(path.ways[level]) * float(outside)
-        if notes.about[0] > MOST:
-            found.tally[4] = 1
-        else:
-            found.reached[level, shape_of(shapes, path.tile[level])] += path.ways[level] * outside
-        return False
+    if found.reached.shape[1] > 1:
+        more, row = _row_of_reached(c, shapes, g, path, s, halves, notes, found, level, limit)
+        if row >= 0:
+            outside = ways_within(halves, notes, more, limit)
+            notes.about[0] += float(path.ways[level]) * float(outside)
+            if notes.about[0] > MOST:
+                found.tally[4] = 1
+            else:
+                found.reached[row, level, shape_of(shapes, path.tile[level])] += path.ways[level] * outside
+            return False
+        if row == NOWHERE:
+            return False
     if not note_halves(c, shapes, g, path, s, halves, notes, path.least[0], limit):
         found.tally[4] = 1
     return False
+
+
+@inline
+def _row_of_reached(
+    c: Constants,
+    shapes: Shapes,
+    g: Guide,
+    path: Path,
+    s: Detail,
+    halves: Halves,
+    notes: Notes,
+    found: Found,
+    level: int,
+    limit: float,
+) -> tuple[float, int]:
+    """Words that a tile adds to those of its outer half, and the row of `Found.reached` that counts the ways to it.
+
+    FURTHER_IN if the words depend on what is inside, NOWHERE if they are too many.
+    """
+    more = path.energy[level] - path.energy[level - 1]
+    if words_settled(c, path, level):
+        return more, 0
+    t = only_open(c, g, path, level) if found.reached.shape[0] > 1 else -1
+    if t < 0:
+        return more, FURTHER_IN
+    once = float(g.needed[t] * c.word_parts[0, t, 0])
+    if halves.energy[halves.first[notes.at[0]]] + more + 2.0 * once <= limit:
+        return more, FURTHER_IN  # its words may be taken twice
+    apart = 1
+    for d in range(c.bounds.shape[0]):
+        if c.relevant[t, d]:
+            apart *= c.bounds[d] // shapes.size[d, path.tile[level, d]]
+    groups = 1
+    for lv in range(level):
+        groups *= s.at[lv, t, DOWN]
+    if tiles_into(c, path.mapping.temporal[0], path.mapping.order[0], s, level, t) * groups > apart:
+        return more, NOWHERE
+    return more + once, 1 + 2 * t + (s.level[level, STEPS] * groups > apart)
 
 
 @jit

@@ -102,7 +102,7 @@ class Counter(Solver):
         """
         if not self.by_state:
             raise ValueError("what the inside of a tile costs depends on more than its state here")
-        return self._by_state(limit, np.zeros((1, 1), np.int64), deadline)
+        return self._by_state(limit, np.zeros((1, 1, 1), np.int64), deadline)
 
     def _by_state(self, limit: float, reached: Ints, deadline: float | None) -> Counted:
         """As `count_within`; what is settled is added to `reached`, if that is as `count_settled` returns it."""
@@ -149,21 +149,31 @@ class Counter(Solver):
         outcome = self.search(kind=WITHIN, limit=limit, deadline=deadline)
         return int(outcome.found.tally[2]), outcome.stop
 
-    def count_settled(self, words: int, deadline: float | None) -> tuple[Ints, int, str]:
+    def count_settled(self, words: int, deadline: float | None, *, once: bool = False) -> tuple[Ints, int, str]:
         """Count the ways to have at most so many words at the outermost level, where that is settled.
 
         The energy of the space is to be these words, as `population.enumerated.words_alone` makes it.
 
+        Parameters
+        ----------
+        words : int
+        deadline : float, optional
+            When to stop, by `time.monotonic`.
+        once : bool
+            Go no further in either where only the words of one tensor are open and each must be taken once.
+
         Returns
         -------
-        reached : int64[L, S]
+        reached : int64[1, L, S] or int64[1 + 2 * T, L, S]
             How many ways lead to each tile of each level from the outside; at least so many if the count was stopped.
+            With `once` further rows for each tensor, as `population.counting.count_inside_once` counts what is inside.
         leaves : int
             Whole mappings, where the words are settled no earlier.
         stop : str
             As in `Outcome`.
         """
-        shape = len(self.space.encoded.architecture.levels), self.grid.shapes.total
+        rows = 1 + 2 * len(self.space.encoded.tensors) if once else 1
+        shape = rows, len(self.space.encoded.architecture.levels), self.grid.shapes.total
         if self.by_state:
             reached = np.zeros(shape, np.int64)
             counted = self._by_state(words + 0.5, reached, deadline)

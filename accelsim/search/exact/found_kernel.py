@@ -44,7 +44,9 @@ class Found(NamedTuple):
     many : int64[1]; value : float64[K]; column : float64[K, 4], energy, cycles, outer words, capacity; best : Batch of
     K; tally : int64[5], nodes, mappings evaluated, mappings within the limit, mappings whose energy differed from the
     sum of its parts, 1 if there was no room for more; open : float64[1], least bound of what was left for later;
-    reached : int64[L, S], how often COUNT came to each tile.
+    reached : int64[1, L, S], how often COUNT came to each tile where the words are settled; or int64[1 + 2 * T, L, S],
+    also where only those of one tensor are open and must be taken once, if no loop outside leaves its tile in place,
+    and if one does.
     """
 
     many: Ints

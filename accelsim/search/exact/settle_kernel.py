@@ -92,6 +92,21 @@ def words_settled(c: Constants, path: Path, level: int) -> bool:
 
 
 @internal
+def only_open(c: Constants, g: Guide, path: Path, level: int) -> int:
+    """The one tensor whose words at the outermost level are not settled yet; -1 if there are more, or it is special.
+
+    Special are outputs, windows, and tensors with words between those that are needed.
+    """
+    found = -1
+    for t in range(c.whole.shape[0]):
+        if path.parent[level, t] == 0:
+            if found >= 0 or t == c.output[0] or c.windowed[t] or c.whole[t] != g.needed[t]:
+                return -1
+            found = t
+    return found
+
+
+@internal
 def _settle_remainders(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
 ) -> None:

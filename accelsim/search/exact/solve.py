@@ -91,7 +91,7 @@ def make_found(space: MapSpace, room: int) -> Found:
         best=empty_batch(space.encoded, room),
         tally=np.zeros(5, np.int64),
         open=np.full(1, np.inf),
-        reached=np.zeros((1, 1), np.int64),
+        reached=np.zeros((1, 1, 1), np.int64),
     )
 
 
