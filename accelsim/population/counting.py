@@ -41,6 +41,11 @@ def as_integer(words: Ints) -> int:
     return sum(int(word) << (BITS * w) for w, word in enumerate(words))
 
 
+def ways_to(values: Ints, shape: int) -> int:
+    """Ways to come to a shape, those of the last dimension next to each other; from int64[W, *S]."""
+    return as_integer(values.reshape(len(values), -1)[:, shape])
+
+
 def put_loops(step: Step, values: Values, trace: list[Floats] | None = None) -> Values:
     """Add up the ways to come to each shape once the loops of a step stand around the shapes.
 
@@ -135,23 +140,23 @@ def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
     return sorted(((chosen, many) for chosen, many in counted if many), key=lambda each: (-each[1], each[0]))
 
 
-def count_inside(nest: Nest) -> list[list[int]]:
+def count_inside(nest: Nest) -> list[Ints]:
     """Ways to fill each tile of each level: mappings of what is inside, what the level itself keeps left open.
 
     Returns
     -------
-    list of list of int
-        For each level, outermost first, and each shape, those of the last dimension next to each other.
+    list of int64[W, *S]
+        For each level, outermost first; `ways_to` makes integers of them.
     """
     values, inside = _start(nest), []
     for step in nest.steps:
         if isinstance(step, Keeping):
             inside.append(values)
         values = _past(step, values)
-    return [_each(values) for values in inside[::-1]]
+    return inside[::-1]
 
 
-def count_inside_once(nest: Nest, t: int) -> tuple[list[list[int]], list[list[int]]]:
+def count_inside_once(nest: Nest, t: int) -> tuple[list[Ints], list[Ints]]:
     """Ways to fill each tile of each level so that the level that keeps a tensor next takes each of its words once.
 
     That is so if all loops in time that move its tile stand around those that do not, and those on an axis that do not
@@ -166,9 +171,9 @@ def count_inside_once(nest: Nest, t: int) -> tuple[list[list[int]], list[list[in
 
     Returns
     -------
-    both : list of list of int
+    both : list of int64[W, *S]
         As `count_inside`, if no loop that leaves the tile in place stands outside.
-    waiting : list of list of int
+    waiting : list of int64[W, *S]
         If one does: no loop may move the tile any more.
     """
     values, c = _start(nest), nest.space.encoded.constants
@@ -194,7 +199,7 @@ def count_inside_once(nest: Nest, t: int) -> tuple[list[list[int]], list[list[in
                 waiting, moved = rests, _past(_only(part, moves), moved) + later - rests
                 carry(moved)
         values = _past(step, values)
-    return [_each(each) for each in both[::-1]], [_each(each) for each in kept_waiting[::-1]]
+    return both[::-1], kept_waiting[::-1]
 
 
 def _in_order(nest: Nest, step: Step) -> list[Step]:
@@ -222,10 +227,10 @@ def count_by_units(nest: Nest) -> dict[int, int]:
     return {units: counted[units] for units in sorted(counted) if counted[units]}
 
 
-def count_inside_by_units(nest: Nest) -> list[dict[int, list[int]]]:
+def count_inside_by_units(nest: Nest) -> list[dict[int, Ints]]:
     """As `count_inside`, by how many compute units below one instance of the level are used."""
     *found, _ = _by_units(nest)
-    return [{units: _each(values) for units, values in inside.items()} for inside in found[::-1]]
+    return found[::-1]
 
 
 def _by_units(nest: Nest) -> Iterator[dict[int, Ints]]:
@@ -278,12 +283,7 @@ def _summed(step: Step, values: Ints) -> Ints:
 
 def _whole(values: Ints) -> int:
     """Ways to come to the whole."""
-    return as_integer(values.reshape(len(values), -1)[:, -1])
-
-
-def _each(values: Ints) -> list[int]:
-    """Ways to come to each shape, those of the last dimension next to each other."""
-    return [as_integer(row) for row in values.reshape(len(values), -1).T]
+    return ways_to(values, -1)
 
 
 def _largest(nest: Nest) -> float:

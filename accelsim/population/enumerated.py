@@ -15,7 +15,7 @@ import numpy as np
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import PE, Encoded, Ints
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units, count_inside_once
+from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units, count_inside_once, ways_to
 from accelsim.population.draw_kernel import ENERGY
 from accelsim.population.extremes import SOME_LABELS, climb_from, largest_value
 from accelsim.population.result import Fewest, Near, NearPeak
@@ -141,7 +141,8 @@ def completed(nest: Nest, reached: Ints) -> int:
     inside = [count_inside(nest)]
     for t in range(len(reached) // 2):
         inside += count_inside_once(nest, t) if reached[1 + 2 * t : 3 + 2 * t].any() else ([], [])
-    return sum(int(reached[row, lv, shape]) * inside[row][lv][shape] for row, lv, shape in np.argwhere(reached))
+    tiles = np.argwhere(reached).tolist()
+    return sum(int(reached[row, lv, shape]) * ways_to(inside[row][lv], shape) for row, lv, shape in tiles)
 
 
 def fewest_of_sample(known: Fewest, sample: UniformSample) -> Fewest:
@@ -258,8 +259,8 @@ def _count_fast(busy: Nest, spatial: int, most: int, enough: int, clock: Clock, 
         reached, leaves, stop = solver.count_settled(words, deadline)
         inside = count_inside_by_units(busy)
         mappings = leaves
-        for lv, shape in np.argwhere(reached[0]):
-            ways = sum(ways[shape] for units, ways in inside[lv].items() if units * outside[lv] >= enough)
+        for lv, shape in np.argwhere(reached[0]).tolist():
+            ways = sum(ways_to(ways, shape) for units, ways in inside[lv].items() if units * outside[lv] >= enough)
             mappings += int(reached[0, lv, shape]) * ways
         return mappings, clock.note(stop)
     try:

@@ -212,13 +212,9 @@ def _widest(spaces: Sequence[MapSpace], aim: _Aim) -> _Solved | None:
     """
     if aim.power[0] > 0.0 or len(spaces) > 1 or spaces[0].imperfect:
         return None
-    watch = aim.watch
-    try:
-        solver = Solver(spaces[0], widest=True, workers=aim.workers, deadline=watch.deadline)
-        solver.limit_cycles(min(solver.least_cycles, spaces[0].most_cycles))
-        outcome = solver.search(deadline=watch.deadline, most_nodes=MOST_NODES, on_poll=watch.tell)
-    except TimeoutError:
-        return None
+    solver = Solver(spaces[0], widest=True, workers=aim.workers)
+    solver.limit_cycles(min(solver.least_cycles, spaces[0].most_cycles))
+    outcome = solver.search(most_nodes=MOST_NODES)  # whatever the time: without it a first answer comes later still
     _refuse_mismatch(outcome)
     if outcome.stop == "interrupted" and not outcome.found.many[0]:
         raise KeyboardInterrupt
