@@ -28,7 +28,7 @@ from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, 
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
 
-GROWTH = (1e-9, 3e-4, 1e-3, 4e-3, 0.015, 0.05, 0.15, 0.5, math.inf)
+GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""
 FIRST_WAVE, PIECES = 8, 8
 """Root shapes of the first wave of a round, which doubles from wave to wave, and pieces of each later wave.
