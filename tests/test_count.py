@@ -16,7 +16,8 @@ from accelsim import load_architecture, load_workload
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.enumerated import completed, words_alone
+from accelsim.population import enumerated
+from accelsim.population.enumerated import Clock, completed, fewest, words_alone
 from accelsim.population.steps import Nest
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
@@ -126,6 +127,30 @@ def test_count_settled__equals_brute_force_where_words_are_taken_once():
         counted += 1
     assert counted > 0.5 * PROBLEMS
     assert some_open > 0.2 * counted
+
+
+@pytest.mark.parametrize("few", [0, enumerated.FEW])
+def test_fewest__count_and_worst_agree_with_brute_force(few, monkeypatch):
+    """With the search for the worst alone, and with mappings evaluated one by one."""
+    monkeypatch.setattr(enumerated, "FEW", few)
+    counted = proved = 0
+    for seed in range(1000, 1000 + PROBLEMS):
+        machine, einsum, constraints = plain(seed, MOST)
+        found = truth(without_leak(machine), einsum, constraints, MOST)
+        if found is None or not found.valid or constraints.min_utilization > 0 or found.encoded.constants.two_widths[0]:
+            continue
+        space = MapSpace(found.encoded, constraints)
+        known = fewest(space, Nest(space), Clock(None, None), 1)
+        assert known is not None
+        fewest_words = found.outer_words == found.outer_words.min()
+        worst = float(found.energy_pj[fewest_words].max())
+        assert known[1].mappings == fewest_words.sum(), seed
+        assert known[1].highest_pj <= worst * (1 + SURE), seed
+        assert known[1].highest_bound >= worst * (1 - SURE), seed
+        counted += 1
+        proved += known[1].highest_bound <= worst * (1 + SURE)
+    assert counted > 0.5 * PROBLEMS
+    assert proved > (0.1 if few == 0 else 0.9) * counted
 
 
 def test_fewest_words__of_a_window_that_loops_further_in_bring_back():

@@ -179,8 +179,9 @@ def count_inside_once(nest: Nest, t: int) -> tuple[list[Ints], list[Ints]]:
     values, c = _start(nest), nest.space.encoded.constants
     waiting, moved = np.zeros_like(values), values  # each multiply-accumulate takes words of its own
     both, kept_waiting = [], []
-    moves = frozenset(d for d in range(len(nest.sizes)) if c.relevant[t, d])
-    still = frozenset(range(len(nest.sizes))) - moves
+    every = frozenset(range(len(nest.sizes)))
+    moves = frozenset(d for d in every if c.relevant[t, d])
+    still = every - moves
     for step in nest.steps:
         if isinstance(step, Keeping):
             both.append(waiting + moved)
@@ -190,25 +191,17 @@ def count_inside_once(nest: Nest, t: int) -> tuple[list[Ints], list[Ints]]:
             waiting, moved = _times(values, kept) + _times(waiting, passed), _times(moved, passed)
         elif step.slot.axis:
             shares = c.multicast[step.slot.level, "xy".index(step.slot.axis)]
-            some = _only(step, moves | still if shares else moves)
+            some = _only(step, every if shares else moves)
             waiting, moved = (_past(some, each) for each in (waiting, moved))
         else:
-            for part in _in_order(nest, step):
+            for dims in map(frozenset, nest.parts(step)):
+                part = _only(step, dims, may_rest=every - dims)
                 rests = _past(_only(part, still), waiting)
                 later = _past(_only(part, moves, may_rest=still), _past(_only(part, still, may_rest=moves), waiting))
                 waiting, moved = rests, _past(_only(part, moves), moved) + later - rests
                 carry(moved)
         values = _past(step, values)
     return both[::-1], kept_waiting[::-1]
-
-
-def _in_order(nest: Nest, step: Step) -> list[Step]:
-    """The parts of a temporal block, from the inside out: each loop of a fixed place is one, all others are one."""
-    outer, inner = nest.space.fixed_places(step.slot.level)
-    free = frozenset(d for d, anywhere in enumerate(step.free) if anywhere)
-    every = frozenset(range(len(step.moves)))
-    parts = [*(frozenset({d}) for d in reversed(inner)), free, *(frozenset({d}) for d in reversed(outer))]
-    return [_only(step, part, may_rest=every - part) for part in parts if part]
 
 
 def _only(step: Step, dims: frozenset[int], may_rest: frozenset[int] = frozenset()) -> Step:

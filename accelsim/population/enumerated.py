@@ -31,6 +31,8 @@ NEAR = (0.0, 0.01, 0.05, 0.1)
 """Shares above the lowest energy within which mappings are counted."""
 PEAK = Fraction(19, 20)
 """Overall utilization from which on a mapping is close to peak throughput."""
+FEW = 1000
+"""Mappings with the fewest outer words that are evaluated one by one where their worst is not proved otherwise."""
 CLIMBS = 8
 """Mappings from which the largest values are looked for."""
 PARTS = {"energy": 0.3, "fewest": 0.25, "cycles": 0.1, "front": 0.1, "peak": 0.1, "near": 0.15}
@@ -127,13 +129,42 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     mappings = leaves + completed(nest, reached)
     mappings = max(mappings, 1)  # the one that was found, if there was no time to count
     _, climbed = climb_from(space, [start, *starts], ENERGY, most_words=words)
-    worst = largest_value(nest, ENERGY, climbed, most_words=words, most_labels=SOME_LABELS)
     complete = [clock.note(each) for each in (few.stop, best.stop, stop)]
+    worst, limit = _worst(nest, reached if complete[2] and not leaves else reached[:0], words, climbed)
+    if worst < limit and all(complete) and mappings <= FEW:
+        solver = Solver(outer, every=True, workers=cores)
+        every = solver.search(kind=WITHIN, limit=float(words), room=mappings, deadline=deadline)
+        if every.stop == "exhausted":
+            listed = (solver.mapping(every.found, i) for i in range(mappings))
+            worst = limit = max(evaluate_encoded(space.encoded, mapping).energy_pj for mapping in listed)
     result = evaluate_encoded(space.encoded, start)
     bound = float(words) if complete[0] else few.bound
     units = space.encoded.units_per_word[0]
-    found = Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst.value, worst.bound)
-    return (result, bound / units), found
+    return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst, limit)
+
+
+def _worst(nest: Nest, reached: Ints, words: int, known: float) -> tuple[float, float]:
+    """The largest energy found of the mappings with so few outer words, and what none exceeds [pJ].
+
+    Parameters
+    ----------
+    reached : int64[1 + 2 * T, L, *S]
+        As `Counter.count_settled` returns it, if all these mappings go through such tiles; else without rows.
+    words : int
+    known : float
+        What one of them takes [pJ].
+    """
+    groups = np.argwhere(reached.any(axis=2)).tolist()
+    nests = [
+        nest.through(
+            level,
+            reached[row, level].astype(np.bool_).reshape(nest.shape),
+            still=row // 2 - 1 if row and row % 2 == 0 else -1,
+        )
+        for row, level in groups
+    ]
+    found = [largest_value(each, ENERGY, known, most_words=words, most_labels=SOME_LABELS) for each in nests or [nest]]
+    return max(each.value for each in found), max(each.bound for each in found)
 
 
 def completed(nest: Nest, reached: Ints) -> int:

@@ -8,7 +8,8 @@ products of the bounds on an axis.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -89,6 +90,9 @@ class Nest:
         Words of each tensor's box in every tile.
     steps : tuple of (Step or Keeping)
         From the inside out; a Keeping stands after the temporal block of its level.
+    still : (int, int)
+        A level and a tensor: no loop inside the tile of that level moves a tile of that tensor that the outermost level
+        fills; for the search for the worst mapping. -1: no tensor.
     """
 
     def __init__(self, space: MapSpace, least_used: Fraction = Fraction(0)) -> None:
@@ -107,6 +111,28 @@ class Nest:
             fits = fits.reshape(-1, *self.shape)
             steps.append(Keeping(level, keeps, fits, fits.sum(axis=0)))
         self.steps = tuple(steps)
+        self.still = 0, -1
+
+    def through(self, level: int, tiles: Bools, still: int = -1) -> Nest:
+        """The same nest, for mappings through some tiles of a level, bool[*S]; see `still`."""
+        found = copy(self)
+        found.still = level, still
+        found.steps = tuple(
+            replace(step, fits=step.fits & tiles, choices=step.choices * tiles)
+            if isinstance(step, Keeping) and step.level == level
+            else step
+            for step in self.steps
+        )
+        return found
+
+    def parts(self, step: Step) -> list[tuple[int, ...]]:
+        """Dimensions of the parts of a temporal block, from the inside out.
+
+        Each loop of a fixed place is one, all others together are one.
+        """
+        outer, inner = self.space.fixed_places(step.slot.level)
+        free = tuple(d for d, anywhere in enumerate(step.free) if anywhere)
+        return [part for part in (*((d,) for d in reversed(inner)), free, *((d,) for d in reversed(outer))) if part]
 
     def _step(self, slot: Slot) -> Step:
         space, moves, may_rest = self.space, [], []

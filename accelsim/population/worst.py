@@ -247,6 +247,9 @@ class WorstSearch:
         good = most > self.floor
         if self.limited:
             good &= self.least_words(labels, chain, lv) <= self.charged.most_words * (1 + 1e-12)
+        level, still = self.nest.still
+        if still >= 0 and lv >= level and chain.outermost[lv, still]:
+            good &= labels.waits[:, still]
         labels, most = labels.take(good), most[good]
         if len(labels) < 2:
             return labels

@@ -63,18 +63,15 @@ class Block:
 
 
 def blocks_of(nest: Nest, step: Step) -> list[Block]:
-    """The parts of a temporal block, from the inside out: each loop of a fixed place is one, all others are one."""
+    """The parts of a temporal block, from the inside out."""
     bounds = []
     for moves, sizes in zip(step.moves, nest.sizes, strict=True):
         found = np.zeros((len(sizes), len(sizes)))
         for i, j, bound in moves:
             found[j, i] = bound
         bounds.append(found)
-    outer, inner = nest.space.fixed_places(step.slot.level)
-    free = tuple(d for d in range(len(bounds)) if step.free[d])
-    parts = [*((d,) for d in reversed(inner)), free, *((d,) for d in reversed(outer))]
     rests = tuple(float(rest) for rest in step.may_rest)
-    return [Block(part, tuple(bounds), rests) for part in parts if part]
+    return [Block(part, tuple(bounds), rests) for part in nest.parts(step)]
 
 
 @lru_cache(maxsize=64)
