@@ -123,5 +123,6 @@ def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:
 
 def _card(name: str, value: str, more: str) -> str:
     wide = ' class="wide"' if len(value) > _WIDE else ""
-    shown = re.sub(r",(?=\d{3})", ",<wbr>", said(value))  # a long number breaks between its groups of digits
+    long_number = r"\d{1,3}(,\d{3}){3,}"  # breaks between its groups of digits where a line is too short
+    shown = re.sub(long_number, lambda number: number[0].replace(",", ",<wbr>"), said(value))
     return f"<div{wide}><dt>{said(name)}</dt><dd><b>{shown}</b> <span>{said(more)}</span></dd></div>"
