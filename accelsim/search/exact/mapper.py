@@ -99,9 +99,7 @@ def map_exactly(
         raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(spaces[0]) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
-    if (
-        certificate.proved and goal.energy == 0.0 and solved.solver
-    ):  # of all mappings with the fewest cycles the one of least energy
+    if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
         best = _best_of(spaces, _Aim((1.0, 0.0), workers, watch, best), solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
