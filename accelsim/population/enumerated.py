@@ -134,8 +134,9 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     if worst < limit and all(complete) and mappings <= FEW:
         solver = Solver(outer, every=True, workers=cores)
         every = solver.search(kind=WITHIN, limit=float(words), room=mappings, deadline=deadline)
-        if every.stop == "exhausted":
-            listed = (solver.mapping(every.found, i) for i in range(mappings))
+        many = int(every.found.many[0])  # fewer than were counted, where some have no room for partial sums
+        if every.stop == "exhausted" and many == every.found.tally[2]:
+            listed = (solver.mapping(every.found, i) for i in range(many))
             worst = limit = max(evaluate_encoded(space.encoded, mapping).energy_pj for mapping in listed)
     result = evaluate_encoded(space.encoded, start)
     bound = float(words) if complete[0] else few.bound
