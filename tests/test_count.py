@@ -98,7 +98,7 @@ def test_by_state__not_where_levels_leak():
 
 def test_put_together__refuses_more_mappings_than_64_bits_hold():
     counter = Counter(MapSpace(encode(load_architecture("two_level"), load_workload("gemm").layers[0])))
-    (part,) = counter._parts(1, np.zeros((1, 1, 1), np.int64))[:1]
+    (part,) = counter._begin_parts(1, np.zeros((1, 1, 1), np.int64))
     part.notes.many[:] = 1, 2
     part.notes.ways[:2] = 1 << 58
     assert put_together([part.notes], 1.0).sums.tolist() == [0, 1 << 59]

@@ -319,7 +319,7 @@ def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(
 def test_early_stop__has_a_mapping_and_a_gap():
     space = MapSpace(encode(load_architecture("gpu_sm"), load_workload("conv").layers[0]))
 
-    outcome = Solver(space).search(deadline=0.0)
+    outcome = Solver(space, cycles=True).search(power=(1.0, 1.0), deadline=0.0)
 
     assert outcome.stop == "timeout"
     assert outcome.found.many[0] == 1

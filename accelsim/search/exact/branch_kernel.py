@@ -17,6 +17,7 @@ from accelsim.search.exact.estimate_kernel import (
     WITHIN_TILE,
     bound_of,
     mixed,
+    mixed_by_innermost,
     passes,
     settled_energy,
 )
@@ -78,13 +79,16 @@ def next_block(
                     return False
                 path.cursor[level, BEGUN] = 1
             path.mix[0], path.mix_weight[0] = g.still[level], 1.0
-            if level > 0 and not _next_affordable(c, shapes, g, goal, found, path, s, level):
-                return False
-            mask = lay_bounds(shapes, path, level)
-            found.tally[0] += 1
-            least = bound_of(c, shapes, g, goal, found, path, s, level, AROUND, shape_of(shapes, path.mid[level]), ONE)
-            if not passes(goal, found, least):
-                continue
+            if level > 0 and goal.energy_only[0] and g.spreads[level] == 1:
+                mask = _next_affordable(c, shapes, g, goal, found, path, s, level)
+                if mask < 0:
+                    return False
+            else:
+                mask = lay_bounds(shapes, path, level)
+                found.tally[0] += 1
+                shape = shape_of(shapes, path.mid[level])
+                if not passes(goal, found, bound_of(c, shapes, g, goal, found, path, s, level, AROUND, shape, ONE)):
+                    continue
             path.cursor[level, ORDER] = g.order_first[level, mask]
             path.cursor[level, ORDER_END] = g.order_first[level, mask + 1]
             if all_orders:  # look at all if one that can be best passes
@@ -113,22 +117,29 @@ def next_block(
 @internal
 def _next_affordable(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
-) -> bool:
-    """From the shape around the network of a level go to the first that the table alone does not rule out, if any.
+) -> int:
+    """From the shape around the network of a level go to the first that the table of energy does not rule out.
 
-    Only where energy is all that matters; elsewhere the shape stays.
+    Returns
+    -------
+    int
+        Which dimensions have a loop in the block then, as bits; -1 if no shape is left.
     """
-    if not goal.energy_only[0] or g.spreads[level] > 1:
-        return True
     settled = settled_energy(c, g, path, s, level)
     while True:
+        found.tally[0] += 1
         first = g.around[level] + shape_of(shapes, path.mid[level])
         energy = settled + mixed(g, path, g.values, level, AROUND, first, ONE)
         if passes(goal, found, value_of(goal, energy, 0.0) if energy < np.inf else energy):
-            return True
-        found.tally[0] += 1
+            mask = int(lay_bounds(shapes, path, level))
+            if mask == 0:
+                return mask
+            energy = settled + mixed_by_innermost(c, g, path, level, mask, first)
+            path.mix[0], path.mix_weight[0] = g.still[level], 1.0
+            if passes(goal, found, value_of(goal, energy, 0.0) if energy < np.inf else energy):
+                return mask
         if not next_mid(shapes, g, path, level, False):
-            return False
+            return -1
 
 
 @internal
@@ -218,6 +229,7 @@ def next_spread(
             choice, cursor[CHOICE] = 0, 0
             cursor[OPTION] += 1
             while cursor[OPTION] >= cursor[OPTION_END]:
+                path.many_failed[level] = 0
                 if not _next_group(shapes, g, path, level, ragged):
                     return False
             if not spread_over(c, shapes, g, path, s, level, cursor[OPTION]):
@@ -242,16 +254,50 @@ def next_spread(
                     path.held[level + 1] += shapes.box[t, shape] * c.word_parts[level + 1, t, 0]
             if path.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
                 continue
+        if not innermost and _shares_less(c, path, s, level, choice):
+            continue
         found.tally[0] += 1
         if not flow(c, shapes, path, s, level + 1, ragged):
             continue
         if innermost:
             return True
         place(c, g, path, level + 1)
-        pieces = mix_statuses(c, shapes, g, path, s, level, WITHIN_TILE)
+        pieces = path.within_sets[level]
+        for k in range(pieces):
+            path.mix[k], path.mix_weight[k] = path.within[level, k], path.within_weight[level, k]
+        if pieces == 0:
+            pieces = mix_statuses(c, shapes, g, path, s, level, WITHIN_TILE)
         path.least[0] = bound_of(c, shapes, g, goal, found, path, s, level + 1, WITHIN_TILE, shape, pieces)
         if passes(goal, found, path.least[0]):
             return True
+        if goal.energy_only[0] and ragged is None:
+            _note_failed(c, path, s, level, choice)
+
+
+@inline
+def _note_failed(c: Constants, path: Path, s: Detail, level: int, choice: int) -> None:
+    """Note how a tile that leads to nothing is spread: what shares less leads to nothing either."""
+    at, tensors = path.many_failed[level], c.whole.shape[0]
+    if at == path.failed.shape[1]:
+        return
+    for t in range(tensors):
+        path.failed[level, at, 2 * t], path.failed[level, at, 2 * t + 1] = s.at[level, t, DOWN], s.at[level, t, UP]
+    path.failed[level, at, 2 * tensors] = choice
+    path.many_failed[level] = at + 1
+
+
+@inline
+def _shares_less(c: Constants, path: Path, s: Detail, level: int, choice: int) -> bool:
+    """Whether the same tile that lead to nothing, kept as now, shared as much of each tensor or more."""
+    tensors = c.whole.shape[0]
+    for at in range(path.many_failed[level]):
+        failed = path.failed[level, at]
+        less = failed[2 * tensors] == choice
+        for t in range(tensors):
+            less &= s.at[level, t, DOWN] >= failed[2 * t] and s.at[level, t, UP] >= failed[2 * t + 1]
+        if less:
+            return True
+    return False
 
 
 @internal

@@ -8,20 +8,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
 
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.detail import make_detail
+from accelsim.model.detail import Detail, make_detail
 from accelsim.model.encode import Floats, Ints
 from accelsim.search.exact.branch_kernel import explore, go_on
 from accelsim.search.exact.found_kernel import COUNT, HALF, SURE, WITHIN, Found, Goal
-from accelsim.search.exact.halves import Live, make_live, make_notes, outermost, put_together
+from accelsim.search.exact.halves import Live, begin_notes, make_live, make_notes, outermost, put_together
 from accelsim.search.exact.halves_kernel import Halves, Notes
 from accelsim.search.exact.solve import NO_END, Solver, make_found, make_goal
 
 PIECES = 8
-"""Parts of a count, which the workers take in turn."""
+"""Pieces of a step from one level to the next, which the workers take in turn."""
 BY_STATE = 0.8
 """Share of the time after which a count by states is given up: some mappings can still be listed then."""
 
@@ -53,11 +54,12 @@ class Counted:
     mismatches: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Part:
-    """A part of a step from one level to the next, which a thread takes."""
+    """What one worker knows, and what it comes to in a step from one level to the next."""
 
     live: Live
+    full: Detail
     notes: Notes
     found: Found
 
@@ -73,6 +75,7 @@ class Counter(Solver):
 
     def __init__(self, space: MapSpace, *, workers: int = 1) -> None:
         super().__init__(space, every=True, alike=True, workers=workers)
+        self._parts: list[_Part] = []
 
     @property
     def by_state(self) -> bool:
@@ -110,9 +113,8 @@ class Counter(Solver):
         tally, mappings = np.zeros(4, np.int64), 0
         levels = len(self.space.encoded.architecture.levels)
         for level in range(1, levels + 1):
-            parts = self._parts(level, reached)
-            jobs = self._jobs(parts, _goal(HALF, limit), halves, level)
-            stop = self._run(jobs, deadline)
+            parts = self._begin_parts(level, reached)
+            stop = self._run(self._jobs(parts, _goal(HALF, limit), halves, level), deadline)
             tally += np.sum([part.found.tally[:4] for part in parts], axis=0)
             for part in parts:
                 reached += part.found.reached
@@ -191,30 +193,38 @@ class Counter(Solver):
         inside = int(np.searchsorted(bounds, limit * (1.0 + SURE), side="right"))
         return begin[:inside], bounds[:inside]
 
-    def _parts(self, level: int, reached: Ints) -> list[_Part]:
-        """Parts of the step to the tiles of a level."""
-        parts = []
-        for _ in range(PIECES):
-            live = make_live(self._path(), make_detail(self.space.encoded))
-            found = make_found(self.space, 1)._replace(reached=np.zeros_like(reached))
-            parts.append(_Part(live, make_notes(level, live), found))
-        return parts
+    def _begin_parts(self, level: int, reached: Ints) -> list[_Part]:
+        """What the workers know before the step to the tiles of a level."""
+        encoded, found = self.space.encoded, make_found(self.space, 1)
+        while len(self._parts) < self.workers:
+            live = make_live(self._path(), make_detail(encoded))
+            self._parts.append(_Part(live, make_detail(encoded), make_notes(live), found))
+        for part in self._parts:
+            begin_notes(part.notes, level)
+            part.found = make_found(self.space, 1)._replace(reached=np.zeros_like(reached))
+        return self._parts
 
     def _jobs(self, parts: list[_Part], goal: Goal, halves: Halves, level: int) -> list[Callable[[], None]]:
-        """What the parts have to do."""
-        encoded, shapes = self.space.encoded, self.grid.shapes
-        states = np.arange(len(halves.own))
-        begin, bounds = self._within(goal.limit[0]) if level == 1 else (states, np.zeros(0))
-        jobs: list[Callable[[], None]] = []
-        for k, part in enumerate(parts):
-            mine = np.ascontiguousarray(begin[k::PIECES])
-            known = (encoded.constants, shapes, self.guide, goal, part.found, part.live.path, part.live.detail)
-            full, noted = make_detail(encoded), (halves, part.notes)
-            if level == 1:
-                jobs.append(partial(explore, *known, full, mine, bounds[k::PIECES].copy(), self.stop, *noted, None))
-            else:
-                jobs.append(partial(go_on, *known, full, mine, self.stop, *noted))
-        return jobs
+        """What is to be done, by any worker that is free."""
+        free: SimpleQueue[_Part] = SimpleQueue()
+        for part in parts:
+            free.put(part)
+        begin, bounds = self._within(goal.limit[0]) if level == 1 else (np.arange(len(halves.own)), np.zeros(0))
+
+        def do(piece: int) -> None:
+            part, mine = free.get(), np.ascontiguousarray(begin[piece::PIECES])
+            known = (self.space.encoded.constants, self.grid.shapes, self.guide, goal, part.found)
+            mutable = (part.live.path, part.live.detail, part.full)
+            try:
+                if level == 1:
+                    least = np.ascontiguousarray(bounds[piece::PIECES])
+                    explore(*known, *mutable, mine, least, self.stop, halves, part.notes, None)
+                else:
+                    go_on(*known, *mutable, mine, self.stop, halves, part.notes)
+            finally:
+                free.put(part)
+
+        return [partial(do, piece) for piece in range(PIECES)]
 
     def _run(self, jobs: Sequence[Callable[[], None]], deadline: float | None) -> str:
         """Have the workers do what is to be done; returns why that was stopped, or nothing."""

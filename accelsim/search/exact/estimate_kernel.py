@@ -164,6 +164,47 @@ def mixed(g: Guide, path: Path, values: Floats, level: int, inside: int, first: 
     return total
 
 
+@internal
+def mixed_by_innermost(c: Constants, g: Guide, path: Path, level: int, mask: int, first: int) -> float:
+    """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
+
+    Words of the tensors that this loop does not move are still until loops that do must follow in the block; a window
+    that it moves slides until its loop ends, and is taken to be still from then on. Uses up `mix` and `mix_weight`.
+
+    Parameters
+    ----------
+    mask : int
+        Dimensions that have a loop in the block, as bits; at least one.
+    first : int
+        As for `mixed`.
+    """
+    bounds, best = path.mapping.temporal[0, level], np.inf
+    for d in range(bounds.shape[0]):
+        if not mask >> d & 1:
+            continue
+        moved, new = 1.0, 0.0  # least shares of steps that move what d does not, and that do not slide the window
+        for t in range(c.relevant.shape[0]):
+            if c.relevant[t, d]:
+                if t == g.window[0] and g.partner[d] >= 0:
+                    new = 1.0 / float(bounds[d])
+            elif t != g.window[0]:
+                steps, ends = 1.0, False
+                for e in range(bounds.shape[0]):
+                    if mask >> e & 1:
+                        ends |= c.relevant[t, e]
+                        steps *= 1.0 if c.relevant[t, e] else float(bounds[e])
+                moved = min(moved, 1.0 / steps if ends else 0.0)
+        sets = 0
+        for k in range(4):
+            both = min(moved, new)
+            weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
+            if weight > 0.0:
+                path.mix[sets], path.mix_weight[sets] = g.innermost[level, d, k], weight
+                sets += 1
+        best = min(best, mixed(g, path, g.values, level, AROUND, first, sets))
+    return float(best)
+
+
 @inline
 def least_words(c: Constants, g: Guide, path: Path, level: int) -> int:
     """Storage words at the outermost level that any completion of the node has at least."""

@@ -64,11 +64,14 @@ def make_guide(
         every_first, every_orders = _orders(bounds, True, counting)
     needed = needed_words(space)
     certain = _certain_energy(space, options, needed)
-    options = [_by_spread(grid.shapes.spread_stride, found) for found in options]
-    option_ways = [np.ones(len(found.x), np.int64) for found in options]
+    kept = [(np.arange(len(found.x)), np.ones(len(found.x), np.int64)) for found in options]
     if counting is not None:
-        merged = [merge_alike(space, grid.shapes, *each) for each in zip(range(levels), options, counting, strict=True)]
-        options, option_ways = [found for found, _ in merged], [ways for _, ways in merged]
+        kept = [merge_alike(space, grid.shapes, *each) for each in zip(range(levels), options, counting, strict=True)]
+    sequence = [
+        _by_spread(grid.shapes.spread_stride, found, rows) for found, (rows, _) in zip(options, kept, strict=True)
+    ]
+    options = [pick_options(f, rows[by]) for f, (rows, _), by in zip(options, kept, sequence, strict=True)]
+    option_ways = [ways[by] for (_, ways), by in zip(kept, sequence, strict=True)]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
     by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
@@ -82,6 +85,7 @@ def make_guide(
     first = [0, 0]
     for rows in keeps:
         first.append(first[-1] + len(rows))
+    status = _status_codes(bounds)
     guide = Guide(
         in_time=grid.in_time,
         values=bounds.values,
@@ -95,9 +99,10 @@ def make_guide(
         spreads=spreads,
         context=context,
         least=bounds.least,
-        status=_status_codes(bounds),
+        status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
         still=np.array([bounds.around_number(level, (STILL,) * tensors) for level in range(levels)], np.int64),
+        innermost=_innermost(bounds, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
@@ -243,9 +248,11 @@ def needed_words(space: MapSpace) -> Ints:
     return np.array(found, np.int64)
 
 
-def _by_spread(stride: Ints, options: Options) -> Options:
-    """The same options, those that spread alike together."""
-    return pick_options(options, np.argsort(options.place @ stride, kind="stable"))
+def _by_spread(stride: Ints, options: Options, rows: Ints) -> Ints:
+    """An order of some options in which those that spread alike follow each other, those that share most first."""
+    shares = options.down[rows].prod(axis=1) * options.up[rows].prod(axis=1)
+    order: Ints = np.lexsort((shares, options.place[rows] @ stride))
+    return order
 
 
 def _certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) -> float:
@@ -317,3 +324,30 @@ def _status_codes(bounds: Bounds) -> Ints:
             codes[0, level, code] = bounds.around_number(level, known)
             codes[1, level, code] = bounds.inside_number(level, known)
     return codes
+
+
+def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
+    """Numbers of the statuses that steps have outside a network, by the innermost loop there: int64[L, D, 4].
+
+    For tensors that it does not move STILL, then NONE; within each, for a window that it moves SLIDE, then STILL.
+
+    Parameters
+    ----------
+    codes : int64[L, *]
+        Number for each set of statuses.
+    relevant : bool[T, D]
+    """
+    structure = bounds.structure
+    radix = SLIDE + len(structure.idle)
+    found = np.zeros((len(codes), len(structure.idle), 4), np.int64)
+    for d, moved, new in np.ndindex(found.shape[1], 2, 2):
+        code = 0
+        for t in range(structure.tensors):
+            status = NONE
+            if t == structure.window and (not relevant[t, d] or structure.partner[d] >= 0):
+                status = SLIDE + d if relevant[t, d] and not new else STILL
+            elif not relevant[t, d] and not moved:
+                status = STILL
+            code = code * radix + status
+        found[:, d, 2 * moved + new] = codes[:, code]
+    return found

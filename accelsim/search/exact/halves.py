@@ -1,4 +1,4 @@
-"""Tables of outer halves of mappings, and how those that parts of a count noted are put together."""
+"""Tables of outer halves of mappings, and how those that workers noted are put together."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from accelsim.model.encode import Batch
 from accelsim.search.exact.halves_kernel import HALVES, MOST, STATES, Halves, Notes
 from accelsim.search.exact.node import Path
 
-STATE_ROOM = 1 << 17
-"""States that one part may note."""
-HALF_ROOM = 1 << 23
-"""Outer halves that one part may note; memory is taken as it is filled, 24 bytes each."""
+STATE_ROOM = 1 << 18
+"""States of a level, at most; memory is taken as it is filled, some 5 kB each for every worker that meets it."""
+HALF_ROOM = 1 << 25
+"""Outer halves of a level that are noted, at most; memory is taken as it is filled, 24 bytes each."""
 GRID = 2.0**-44
 """Halves of a state are one if their energies differ by no more than this share of the limit: by rounding."""
+
+
+SCRATCH = {"cursor", "mix", "mix_weight", "within", "within_weight", "within_sets", "piece", "piece_end", "pieces"}
+SCRATCH |= {"status", "cycles", "pj", "column", "failed", "many_failed", "least"}
+"""What is written for each node of a path before it is read."""
+ONLY_REMAINDERS = {"free", "span"}
 
 
 class Live(NamedTuple):
@@ -31,9 +37,14 @@ class Live(NamedTuple):
 
 
 def make_live(path: Path, detail: Detail) -> Live:
-    """Lay the arrays of a path and of its detail one after the other."""
+    """Lay those arrays of a path and of its detail that outlast a node one after the other."""
     kept = {"at": detail.at, "place": detail.place, "level": detail.level}
-    arrays = [*path.mapping, *(each for each in path if isinstance(each, np.ndarray)), *kept.values()]
+    lasting = {
+        name: each
+        for name, each in path._asdict().items()
+        if isinstance(each, np.ndarray) and name not in SCRATCH | ONLY_REMAINDERS
+    }
+    arrays = [*path.mapping, *lasting.values(), *kept.values()]
     flat = {
         kind: np.concatenate([each.ravel() for each in arrays if each.dtype == kind])
         for kind in (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_))
@@ -46,20 +57,20 @@ def make_live(path: Path, detail: Detail) -> Live:
         return flat[array.dtype][start : start + array.size].reshape(array.shape)
 
     mapping = Batch(*(laid(each) for each in path.mapping))
-    others = {name: laid(each) for name, each in path._asdict().items() if isinstance(each, np.ndarray)}
+    others = {name: laid(each) for name, each in lasting.items()}
     live_detail = detail._replace(**{name: laid(each) for name, each in kept.items()})
     return Live(path._replace(mapping=mapping, **others), live_detail, *flat.values())
 
 
-def make_notes(level: int, live: Live | None) -> Notes:
-    """Room for what a part of a count comes to at the tiles of a level."""
+def make_notes(live: Live | None) -> Notes:
+    """Room for what a worker comes to at the tiles of a level."""
     states, halves = (STATE_ROOM, HALF_ROOM) if live is not None else (0, 0)
     ints, floats = np.zeros(0, np.int64), np.zeros(0)
     bools = np.zeros(0, np.bool_)
     if live is not None:
         ints, floats, bools = live.ints, live.floats, live.bools
     return Notes(
-        level=np.array([level], np.int64),
+        level=np.zeros(1, np.int64),
         at=np.zeros(1, np.int64),
         shift=np.zeros(1),
         hash=np.zeros(2, np.int64),
@@ -81,6 +92,13 @@ def make_notes(level: int, live: Live | None) -> Notes:
     )
 
 
+def begin_notes(notes: Notes, level: int) -> None:
+    """Forget what was noted, and go on with the tiles of a level."""
+    notes.level[0], notes.at[0], notes.shift[0] = level, 0, 0.0
+    notes.slot[: len(notes.slot) if notes.many[STATES] else 0] = 0
+    notes.many[:], notes.mappings[0], notes.about[0] = 0, 0, 0.0
+
+
 def outermost(energy: float) -> Halves:
     """The one outer half of the outermost tile, which costs so much [pJ]."""
     return Halves(
@@ -96,7 +114,7 @@ def outermost(energy: float) -> Halves:
 
 
 def put_together(parts: Sequence[Notes], limit: float) -> Halves:
-    """The outer halves that parts of a count noted, each state once.
+    """The outer halves that workers noted, each state once.
 
     Parameters
     ----------
@@ -106,13 +124,17 @@ def put_together(parts: Sequence[Notes], limit: float) -> Halves:
     Raises
     ------
     OverflowError
-        If these stand for too many mappings to add up in 64 bits.
+        If there is no room for so many, or they stand for too many mappings to add up in 64 bits.
     """
+    if sum(int(part.many[HALVES]) for part in parts) > HALF_ROOM:
+        raise OverflowError("too many outer halves")
     noted = [part for part in parts if part.many[HALVES]]
     states = [int(part.many[STATES]) for part in noted]
     rows = [int(part.many[HALVES]) for part in noted]
     hashes = np.concatenate([part.state[:many] for part, many in zip(noted, states, strict=True)])
     _, kept, number = np.unique(hashes, axis=0, return_index=True, return_inverse=True)
+    if len(kept) > STATE_ROOM:
+        raise OverflowError("too many states")
     starts = np.cumsum([0, *states])
     of = np.concatenate(
         [number.reshape(-1)[start + part.of[:many]] for start, part, many in zip(starts, noted, rows, strict=False)]
@@ -150,5 +172,5 @@ def put_together(parts: Sequence[Notes], limit: float) -> Halves:
     )
 
 
-NO_HALVES, NO_NOTES = outermost(0.0), make_notes(0, None)
+NO_HALVES, NO_NOTES = outermost(0.0), make_notes(None)
 """For searches that do not count by halves."""

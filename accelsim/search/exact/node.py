@@ -21,7 +21,8 @@ class Guide(NamedTuple):
     spreads : int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if
     there is none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor;
     status : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
-    int64[2, L], how many there are; still : int64[L], number of STILL for all; option_first : int64[L + 1]; option_x,
+    int64[2, L], how many there are; still : int64[L], number of STILL for all; innermost : int64[L, D, 4], numbers for
+    a block whose innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x,
     option_y, option_place : int64[O, D]; option_ways : int64[O], for how many each stands; keep_first : int64[L + 1];
     keeps : bool[*, T]; fits : bool[*, S]; by_tile : bool[L], whether to go through tiles rather than options;
     group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread;
@@ -52,6 +53,7 @@ class Guide(NamedTuple):
     status: Ints
     statuses: Ints
     still: Ints
+    innermost: Ints
     option_first: Ints
     option_x: Ints
     option_y: Ints
@@ -91,12 +93,15 @@ class Path(NamedTuple):
     parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L], words
     at each level so far; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
     int64[L + 1], words held; cursor : int64[L, 8], what is next at each level; context : int64[L + 1, 2**T]; weight :
-    float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; piece : int64[T, P]; piece_end : float64[T, P];
-    pieces : int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping; column : float64[4], what counts
-    of it or at least of all its completions; free : bool[L, D], temporal loops that are stepped through, where words
-    are counted with remainders; span : int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1],
-    for how many mappings it stands; block_ways : int64[L], the same with the block of a level; least : float64[1],
-    bound of the tile that was looked at last.
+    float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *], within_weight : float64[L, *],
+    the same at tiles of the next level after the block of a level, and how many these are, within_sets : int64[L], 0 if
+    it depends on the tile; piece : int64[T, P]; piece_end : float64[T, P]; pieces : int64[T]; status, cycles :
+    int64[1]; pj : float64[1], of a whole mapping; column : float64[4], what counts of it or at least of all its
+    completions; failed : int64[L, *, 2T + 1], groups down and up of each tensor, and what is kept, of tiles that led to
+    nothing, many_failed : int64[L] of them; free : bool[L, D], temporal loops that are stepped through, where words are
+    counted with remainders; span : int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1], for
+    how many mappings it stands; block_ways : int64[L], the same with the block of a level; least : float64[1], bound of
+    the tile that was looked at last.
     """
 
     mapping: Batch
@@ -116,6 +121,9 @@ class Path(NamedTuple):
     weight: Floats
     mix: Ints
     mix_weight: Floats
+    within: Ints
+    within_weight: Floats
+    within_sets: Ints
     piece: Ints
     piece_end: Floats
     pieces: Ints
@@ -123,6 +131,8 @@ class Path(NamedTuple):
     cycles: Ints
     pj: Floats
     column: Floats
+    failed: Ints
+    many_failed: Ints
     free: Bools
     span: Ints
     ways: Ints

@@ -161,10 +161,12 @@ def _least_tiles(
 def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, within: int) -> int:
     """Statuses that the loops outside a network give the tensors, and their shares; returns how many sets there are.
 
-    Numbers are those of the table around the network of `level`, or (`within`) at the tiles of the next level.
+    Numbers are those of the table around the network of `level`, or (`within`) at the tiles of the next level. Around,
+    those at all these tiles are noted too, in `Path.within`, unless they depend on how far a tile reaches.
     """
     temporal, order = path.mapping.temporal[0], path.mapping.order[0]
     tensors, dims = c.relevant.shape
+    reaches = within != 0 or level + 1 == c.fanout.shape[0]
     for t in range(tensors):
         windowed = t == g.window[0]
         inside, passes, found = 1.0, 1.0, False
@@ -208,6 +210,7 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
                         break
                     far = c.factor[t, d] * shapes.size[d, path.mid[lv, d]]
                     way = way_on(far - back, step, reach)
+                    reaches |= far > back and way != CARRY_ON
                     if way != FETCH:
                         status = STILL if way == STOP else slides if way == CARRY_ON else WAIT
                     back += (temporal[lv, d] - 1) * far
@@ -232,11 +235,15 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
             code = code * radix + path.piece[t, path.pieces[t]]
         if end > start:
             path.mix[sets], path.mix_weight[sets] = g.status[within, level + within, code], end - start
+            if not reaches:
+                path.within[level, sets], path.within_weight[level, sets] = g.status[1, level + 1, code], end - start
             sets += 1
         for t in range(tensors):
             while path.piece_end[t, path.pieces[t]] <= end and path.piece_end[t, path.pieces[t]] < 1.0:
                 path.pieces[t] += 1
         start = end
+    if not within:
+        path.within_sets[level] = 0 if reaches else sets
     return sets
 
 

@@ -48,6 +48,8 @@ NODES_AN_ENTRY = 0.05
 search has taken about as long as they take then. Before, there are tables of the outermost port only."""
 MOST_MIXED = 50_000_000
 """Entries that these tables may have, at most."""
+FAILED = 8
+"""Ways to spread a tile that led to nothing, which others are compared with."""
 NO_END = 1 << 62
 MIX = "mix"
 """Why a round ends if these tables are to be made."""
@@ -206,6 +208,9 @@ class Solver:
             weight=np.zeros((levels + 1, 2**tensors)),
             mix=np.zeros(pieces * tensors, np.int64),
             mix_weight=np.zeros(pieces * tensors),
+            within=np.zeros((levels, pieces * tensors), np.int64),
+            within_weight=np.zeros((levels, pieces * tensors)),
+            within_sets=np.zeros(levels, np.int64),
             piece=np.zeros((tensors, pieces), np.int64),
             piece_end=np.zeros((tensors, pieces)),
             pieces=np.zeros(tensors, np.int64),
@@ -213,6 +218,8 @@ class Solver:
             cycles=np.zeros(1, np.int64),
             pj=np.zeros(1),
             column=np.zeros(4),
+            failed=np.zeros((levels, FAILED, 2 * tensors + 1), np.int64),
+            many_failed=np.zeros(levels, np.int64),
             free=np.zeros((levels, dims), np.bool_),
             span=np.ones((levels + 1, dims), np.int64),
             ways=np.ones(levels + 1, np.int64),
