@@ -21,7 +21,7 @@ from accelsim.population.enumerated import Clock, completed, fewest, words_alone
 from accelsim.population.steps import Nest
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
-from accelsim.search.exact.halves import put_together
+from accelsim.search.exact.halves import outermost, put_together
 from accelsim.search.exact.solve import Solver
 from tests.brute import truth
 from tests.test_moments import plain
@@ -101,10 +101,10 @@ def test_put_together__refuses_more_mappings_than_64_bits_hold():
     (part,) = counter._begin_parts(1, np.zeros((1, 1, 1), np.int64))
     part.notes.many[:] = 1, 2
     part.notes.ways[:2] = 1 << 58
-    assert put_together([part.notes], 1.0).sums.tolist() == [0, 1 << 59]
+    assert put_together([part.notes], 1.0, outermost(0.0)).sums.tolist() == [0, 1 << 59]
     part.notes.ways[:2] = 1 << 59
     with pytest.raises(OverflowError):
-        put_together([part.notes], 1.0)
+        put_together([part.notes], 1.0, outermost(0.0))
 
 
 def test_count_settled__equals_brute_force_where_words_are_taken_once():

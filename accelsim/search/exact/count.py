@@ -124,7 +124,7 @@ class Counter(Solver):
             if stop or not any(part.notes.many[0] for part in parts):
                 break
             try:
-                halves = put_together([part.notes for part in parts], limit)
+                halves = put_together([part.notes for part in parts], limit, halves)
             except OverflowError:
                 stop = "too many"
                 break

@@ -8,32 +8,49 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelsim.model.detail import Detail
-from accelsim.model.encode import Batch
+from accelsim.model.encode import Batch, Ints
 from accelsim.search.exact.halves_kernel import HALVES, MOST, STATES, Halves, Notes
 from accelsim.search.exact.node import Path
 
 STATE_ROOM = 1 << 18
-"""States of a level, at most; memory is taken as it is filled, some 5 kB each for every worker that meets it."""
+"""States of a level, at most; memory is taken as it is filled, some 2 kB each for every worker that meets it."""
 HALF_ROOM = 1 << 25
 """Outer halves of a level that are noted, at most; memory is taken as it is filled, 24 bytes each."""
 GRID = 2.0**-44
 """Halves of a state are one if their energies differ by no more than this share of the limit: by rounding."""
 
 
-SCRATCH = {"cursor", "mix", "mix_weight", "within", "within_weight", "within_sets", "piece", "piece_end", "pieces"}
+SCRATCH = {
+    "cursor",
+    "lower",
+    "mix",
+    "mix_weight",
+    "within",
+    "within_weight",
+    "within_sets",
+    "piece",
+    "piece_end",
+    "pieces",
+}
 SCRATCH |= {"status", "cycles", "pj", "column", "failed", "many_failed", "least"}
 """What is written for each node of a path before it is read."""
 ONLY_REMAINDERS = {"free", "span"}
 
 
 class Live(NamedTuple):
-    """A path and its detail whose arrays lie one after the other, so that they can be kept and put back at once."""
+    """A path and its detail whose arrays lie one after the other, so that they can be kept and put back at once.
+
+    int_at, float_at, bool_at : int64[L, *], where the last two levels of the tiles of a level lie in them.
+    """
 
     path: Path
     detail: Detail
     ints: Any
     floats: Any
     bools: Any
+    int_at: Ints
+    float_at: Ints
+    bool_at: Ints
 
 
 def make_live(path: Path, detail: Detail) -> Live:
@@ -44,31 +61,34 @@ def make_live(path: Path, detail: Detail) -> Live:
         for name, each in path._asdict().items()
         if isinstance(each, np.ndarray) and name not in SCRATCH | ONLY_REMAINDERS
     }
-    arrays = [*path.mapping, *lasting.values(), *kept.values()]
-    flat = {
-        kind: np.concatenate([each.ravel() for each in arrays if each.dtype == kind])
-        for kind in (np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.bool_))
-    }
-    used = dict.fromkeys(flat, 0)
+    arrays = [*(each[0] for each in path.mapping), *lasting.values(), *kept.values()]
+    kinds = tuple(np.dtype(kind) for kind in (np.int64, np.float64, np.bool_))
+    flat = {kind: np.concatenate([each.ravel() for each in arrays if each.dtype == kind]) for kind in kinds}
+    rows: dict[Any, list[list[Ints]]] = {kind: [[] for _ in range(path.mapping.keep.shape[1])] for kind in kinds}
+    used = dict.fromkeys(kinds, 0)
 
     def laid(array: Any) -> Any:
-        start = used[array.dtype]
-        used[array.dtype] += array.size
-        return flat[array.dtype][start : start + array.size].reshape(array.shape)
+        start, kind = used[array.dtype], array.dtype
+        used[kind] += array.size
+        of_level = np.arange(start, used[kind]).reshape(len(array), -1)
+        for level, at in enumerate(rows[kind]):
+            at.append(of_level[max(level, 1) - 1 : max(level, 1) + 1].ravel())
+        return flat[kind][start : used[kind]].reshape(array.shape)
 
-    mapping = Batch(*(laid(each) for each in path.mapping))
+    mapping = Batch(*(laid(each[0])[None] for each in path.mapping))
     others = {name: laid(each) for name, each in lasting.items()}
     live_detail = detail._replace(**{name: laid(each) for name, each in kept.items()})
-    return Live(path._replace(mapping=mapping, **others), live_detail, *flat.values())
+    at = [np.array([np.concatenate(row) for row in rows[kind]]) for kind in kinds]
+    return Live(path._replace(mapping=mapping, **others), live_detail, *flat.values(), *at)
 
 
 def make_notes(live: Live | None) -> Notes:
     """Room for what a worker comes to at the tiles of a level."""
     states, halves = (STATE_ROOM, HALF_ROOM) if live is not None else (0, 0)
-    ints, floats = np.zeros(0, np.int64), np.zeros(0)
-    bools = np.zeros(0, np.bool_)
+    ints, floats, bools = np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
+    at = [np.zeros((0, 0), np.int64)] * 3
     if live is not None:
-        ints, floats, bools = live.ints, live.floats, live.bools
+        ints, floats, bools, at = live.ints, live.floats, live.bools, [live.int_at, live.float_at, live.bool_at]
     return Notes(
         level=np.zeros(1, np.int64),
         at=np.zeros(1, np.int64),
@@ -78,15 +98,19 @@ def make_notes(live: Live | None) -> Notes:
         many=np.zeros(2, np.int64),
         state=np.zeros((states, 2), np.int64),
         own=np.zeros(states),
-        ints=np.zeros((states, len(ints)), np.int64),
-        floats=np.zeros((states, len(floats))),
-        bools=np.zeros((states, len(bools)), np.bool_),
+        ints=np.zeros((states, at[0].shape[1]), np.int64),
+        floats=np.zeros((states, at[1].shape[1])),
+        bools=np.zeros((states, at[2].shape[1]), np.bool_),
+        up=np.zeros(states, np.int64),
         of=np.zeros(halves, np.int64),
         energy=np.zeros(halves),
         ways=np.zeros(halves, np.int64),
         live_ints=ints,
         live_floats=floats,
         live_bools=bools,
+        int_at=at[0],
+        float_at=at[1],
+        bool_at=at[2],
         mappings=np.zeros(1, np.int64),
         about=np.zeros(1),
     )
@@ -107,17 +131,21 @@ def outermost(energy: float) -> Halves:
         ways=np.ones(1, np.int64),
         sums=np.array([0, 1], np.int64),
         own=np.array([energy]),
-        ints=np.zeros((1, 0), np.int64),
-        floats=np.zeros((1, 0)),
-        bools=np.zeros((1, 0), np.bool_),
+        ints=np.zeros((0, 0), np.int64),
+        floats=np.zeros((0, 0)),
+        bools=np.zeros((0, 0), np.bool_),
+        up=np.zeros(0, np.int64),
+        base=np.zeros(1, np.int64),
     )
 
 
-def put_together(parts: Sequence[Notes], limit: float) -> Halves:
+def put_together(parts: Sequence[Notes], limit: float, outside: Halves) -> Halves:
     """The outer halves that workers noted, each state once.
 
     Parameters
     ----------
+    outside : Halves
+        Those of the level before, that these go on from.
     limit : float
         What mappings have at most [pJ]; see `GRID`.
 
@@ -160,15 +188,20 @@ def put_together(parts: Sequence[Notes], limit: float) -> Halves:
             found[owner == k] = getattr(part, name)[kept[owner == k] - starts[k]]
         return found
 
+    def after(known: Any, new: Any) -> Any:
+        return np.concatenate([known.reshape(-1, *new.shape[1:]), new])
+
     return Halves(
         first=np.searchsorted(of, np.arange(len(kept) + 1)),
         energy=energy,
         ways=ways,
         sums=np.concatenate([np.zeros(1, np.int64), np.cumsum(ways)]),
         own=kept_of("own"),
-        ints=kept_of("ints"),
-        floats=kept_of("floats"),
-        bools=kept_of("bools"),
+        ints=after(outside.ints, kept_of("ints")),
+        floats=after(outside.floats, kept_of("floats")),
+        bools=after(outside.bools, kept_of("bools")),
+        up=after(outside.up, kept_of("up") + outside.base[0]),
+        base=np.array([len(outside.up)], np.int64),
     )
 
 

@@ -30,8 +30,9 @@ class Halves(NamedTuple):
 
     first : int64[K + 1], where those of a state begin; energy : float64[R] [pJ]; ways : int64[R], for how many each
     stands; sums : int64[R + 1], ways of all before; own : float64[K], energy of the one of a state that is kept, and
-    ints : int64[K, *], floats : float64[K, *], bools : bool[K, *], all that the search knows of it, one array after
-    the other.
+    ints : int64[N + K, *], floats : float64[N + K, *], bools : bool[N + K, *], what the search knows of its last two
+    levels, after what it knew of the N states of the levels outside; up : int64[N + K], row of the state outside; base
+    : int64[1], N.
     """
 
     first: Ints
@@ -42,6 +43,8 @@ class Halves(NamedTuple):
     ints: Ints
     floats: Floats
     bools: Bools
+    up: Ints
+    base: Ints
 
 
 class Notes(NamedTuple):
@@ -50,10 +53,11 @@ class Notes(NamedTuple):
     level : int64[1], whose tiles are next, 0 for searches that do not count so; at : int64[1], the state at work;
     shift : float64[1], energy by which the half that is kept of it exceeds the cheapest [pJ]; hash : int64[2], of a
     state; slot : int64[*], one more than the number of the state with a hash, 0 if there is none; many : int64[2],
-    how many states and halves there are; state : int64[K, 2]; own, ints, floats, bools as in `Halves`; of : int64[R],
-    state of each half; energy, ways : as in `Halves`; live_ints, live_floats, live_bools: what the search knows now;
-    mappings : int64[1], how many were counted; about : float64[1], the same in floating point, which tells whether
-    they are too many for 64 bits.
+    how many states and halves there are; state : int64[K, 2]; own, ints, floats, bools, up as in `Halves`, but `up`
+    counts the states of the level outside alone; of : int64[R], state of each half; energy, ways : as in `Halves`;
+    live_ints, live_floats, live_bools : what the search knows now, one array after the other; int_at, float_at,
+    bool_at : int64[L, *], where the last two levels of the tiles of a level lie in them; mappings : int64[1], how many
+    were counted; about : float64[1], the same in floating point, which tells whether they are too many for 64 bits.
     """
 
     level: Ints
@@ -67,12 +71,16 @@ class Notes(NamedTuple):
     ints: Ints
     floats: Floats
     bools: Bools
+    up: Ints
     of: Ints
     energy: Floats
     ways: Ints
     live_ints: Ints
     live_floats: Floats
     live_bools: Bools
+    int_at: Ints
+    float_at: Ints
+    bool_at: Ints
     mappings: Ints
     about: Floats
 
@@ -158,12 +166,13 @@ def _number_of_state(path: Path, notes: Notes, level: int) -> int:
     notes.many[STATES] = n + 1
     notes.state[n, 0], notes.state[n, 1] = notes.hash[0], notes.hash[1]
     notes.own[n] = path.energy[level] + notes.shift[0]
-    for i in range(notes.live_ints.shape[0]):
-        notes.ints[n, i] = notes.live_ints[i]
-    for i in range(notes.live_floats.shape[0]):
-        notes.floats[n, i] = notes.live_floats[i]
-    for i in range(notes.live_bools.shape[0]):
-        notes.bools[n, i] = notes.live_bools[i]
+    notes.up[n] = notes.at[0]
+    for i in range(notes.ints.shape[1]):
+        notes.ints[n, i] = notes.live_ints[notes.int_at[level, i]]
+    for i in range(notes.floats.shape[1]):
+        notes.floats[n, i] = notes.live_floats[notes.float_at[level, i]]
+    for i in range(notes.bools.shape[1]):
+        notes.bools[n, i] = notes.live_bools[notes.bool_at[level, i]]
     return int(n)
 
 
@@ -210,13 +219,17 @@ def note_halves(
 @internal
 def take_up(path: Path, halves: Halves, notes: Notes, state: int) -> None:
     """Put back the half of a state that is kept, as cheap as the cheapest."""
-    for i in range(notes.live_ints.shape[0]):
-        notes.live_ints[i] = halves.ints[state, i]
-    for i in range(notes.live_floats.shape[0]):
-        notes.live_floats[i] = halves.floats[state, i]
-    for i in range(notes.live_bools.shape[0]):
-        notes.live_bools[i] = halves.bools[state, i]
     level, cheapest = notes.level[0] - 1, halves.energy[halves.first[state]]
+    for lv in range(1, level + 1):
+        row = halves.base[0] + state
+        for _ in range(lv, level):
+            row = halves.up[row]
+        for i in range(notes.int_at.shape[1]):
+            notes.live_ints[notes.int_at[lv, i]] = halves.ints[row, i]
+        for i in range(notes.float_at.shape[1]):
+            notes.live_floats[notes.float_at[lv, i]] = halves.floats[row, i]
+        for i in range(notes.bool_at.shape[1]):
+            notes.live_bools[notes.bool_at[lv, i]] = halves.bools[row, i]
     notes.at[0], notes.shift[0] = state, halves.own[state] - cheapest
     path.energy[level], path.ways[level] = cheapest, 1
 

@@ -93,15 +93,15 @@ class Path(NamedTuple):
     parent : int64[L + 1, T]; share : float64[L + 1, T]; energy : float64[L + 1]; read, written : int64[L + 1, L], words
     at each level so far; fills, moved : int64[L + 1, T]; charged : float64[L + 1, T], energy charged beforehand; held :
     int64[L + 1], words held; cursor : int64[L, 8], what is next at each level; context : int64[L + 1, 2**T]; weight :
-    float64[L + 1, 2**T]; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *], within_weight : float64[L, *],
-    the same at tiles of the next level after the block of a level, and how many these are, within_sets : int64[L], 0 if
-    it depends on the tile; piece : int64[T, P]; piece_end : float64[T, P]; pieces : int64[T]; status, cycles :
-    int64[1]; pj : float64[1], of a whole mapping; column : float64[4], what counts of it or at least of all its
-    completions; failed : int64[L, *, 2T + 1], groups down and up of each tensor, and what is kept, of tiles that led to
-    nothing, many_failed : int64[L] of them; free : bool[L, D], temporal loops that are stepped through, where words are
-    counted with remainders; span : int64[L + 1, D], what the loops from a level inwards cover; ways : int64[L + 1], for
-    how many mappings it stands; block_ways : int64[L], the same with the block of a level; least : float64[1], bound of
-    the tile that was looked at last.
+    float64[L + 1, 2**T]; lower : float64[T]; mix : int64[*]; mix_weight : float64[*]; within : int64[L, *],
+    within_weight : float64[L, *], the same at tiles of the next level after the block of a level, and how many these
+    are, within_sets : int64[L], 0 if it depends on the tile; piece : int64[T, P]; piece_end : float64[T, P]; pieces :
+    int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping; column : float64[4], what counts of it or
+    at least of all its completions; failed : int64[L, *, 2T + 1], groups down and up of each tensor, and what is kept,
+    of tiles that led to nothing, many_failed : int64[L] of them; free : bool[L, D], temporal loops that are stepped
+    through, where words are counted with remainders; span : int64[L + 1, D], what the loops from a level inwards cover;
+    ways : int64[L + 1], for how many mappings it stands; block_ways : int64[L], the same with the block of a level;
+    least : float64[1], bound of the tile that was looked at last.
     """
 
     mapping: Batch
@@ -119,6 +119,7 @@ class Path(NamedTuple):
     cursor: Ints
     context: Ints
     weight: Floats
+    lower: Floats
     mix: Ints
     mix_weight: Floats
     within: Ints

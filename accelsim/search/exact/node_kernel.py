@@ -251,17 +251,15 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
 def place(c: Constants, g: Guide, path: Path, level: int) -> None:
     """Contexts at a boundary and their weights, from parents and shares of reads."""
     tensors, levels = c.whole.shape[0], c.fanout.shape[0]
+    for t in range(tensors):
+        least = g.least[level, path.parent[level, t], t]
+        path.lower[t] = (1.0 - path.share[level, t]) / (1.0 - least) if least < 1.0 else 0.0
     for way in range(path.context.shape[1]):
         weight, code = 1.0, 0
         for t in range(tensors):
-            parent = path.parent[level, t]
-            least = g.least[level, parent, t]
-            lower = 0.0
-            if least < 1.0:
-                lower = (1.0 - path.share[level, t]) / (1.0 - least)
             low = way >> t & 1
-            weight *= lower if low else 1.0 - lower
-            code = (code * levels + parent) * 2 + low
+            weight *= path.lower[t] if low else 1.0 - path.lower[t]
+            code = (code * levels + path.parent[level, t]) * 2 + low
         path.weight[level, way] = weight
         path.context[level, way] = g.context[level, code] if weight > 0.0 else 0
 

@@ -206,6 +206,7 @@ class Solver:
             cursor=np.zeros((levels, 8), np.int64),
             context=np.zeros((levels + 1, 2**tensors), np.int64),
             weight=np.zeros((levels + 1, 2**tensors)),
+            lower=np.zeros(tensors),
             mix=np.zeros(pieces * tensors, np.int64),
             mix_weight=np.zeros(pieces * tensors),
             within=np.zeros((levels, pieces * tensors), np.int64),
