@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
+from accelsim.constraints import Constraints
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -88,12 +89,22 @@ def test_count_within__stops_in_time_and_says_so():
     assert counted.mappings == 0
 
 
-def test_by_state__not_where_levels_leak():
-    machine = load_architecture("nvdla_28nm")
-    counter = Counter(MapSpace(encode(machine, load_workload("gemm").layers[0])))
-    assert not counter.by_state
+def test_by_state__not_where_levels_leak_or_cycles_are_limited():
+    layer, few = load_workload("gemm").layers[0], Constraints(min_utilization=1e-6)
+    assert Counter(MapSpace(encode(load_architecture("two_level"), layer))).by_state
+    assert not Counter(MapSpace(encode(load_architecture("two_level"), layer), few)).by_state
+    leaking = Counter(MapSpace(encode(load_architecture("nvdla_28nm"), layer)))
+    assert not leaking.by_state
     with pytest.raises(ValueError, match="more than its state"):
-        counter.count_within(1.0)
+        leaking.count_within(1.0)
+
+
+def test_count_within__is_the_same_for_any_number_of_workers():
+    space = MapSpace(encode(load_architecture("simba"), load_workload("conv").layers[0]))
+    limit = 1.01 * float(Solver(space).search().found.value[0])
+    one, three = (Counter(space, workers=workers).count_within(limit) for workers in (1, 3))
+    assert one == three
+    assert one.states > 1000
 
 
 def test_put_together__refuses_more_mappings_than_64_bits_hold():

@@ -14,7 +14,7 @@ import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import Detail, make_detail
-from accelsim.model.encode import Floats, Ints
+from accelsim.model.encode import SAFE, Floats, Ints
 from accelsim.search.exact.branch_kernel import explore, go_on
 from accelsim.search.exact.found_kernel import COUNT, HALF, SURE, WITHIN, Found, Goal
 from accelsim.search.exact.halves import Live, begin_notes, make_live, make_notes, outermost, put_together
@@ -86,7 +86,7 @@ class Counter(Solver):
         """
         c = self.space.encoded.constants
         plain = not (c.leak.any() or c.two_widths[0] or c.windowed[c.output[0]] or self.grid.shapes.ragged.any())
-        return bool(plain and not self._cycles_limited())
+        return bool(plain and self.guide.most_cycles[0] == SAFE)
 
     def count_within(self, limit: float, deadline: float | None = None) -> Counted:
         """Count the mappings whose energy does not exceed a limit, level by level from the outside in.
