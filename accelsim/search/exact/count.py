@@ -19,11 +19,12 @@ from accelsim.search.exact.branch_kernel import explore, go_on
 from accelsim.search.exact.found_kernel import COUNT, HALF, SURE, WITHIN, Found, Goal
 from accelsim.search.exact.halves import Live, begin_notes, make_live, make_notes, outermost, put_together
 from accelsim.search.exact.halves_kernel import Halves, Notes
+from accelsim.search.exact.node import Guide
 from accelsim.search.exact.solve import NO_END, Solver, make_found, make_goal
 
 PIECES = 8
 """Pieces of a step from one level to the next, which the workers take in turn."""
-BY_STATE = 0.8
+BY_STATE = 0.9
 """Share of the time after which a count by states is given up: some mappings can still be listed then."""
 
 
@@ -76,6 +77,7 @@ class Counter(Solver):
     def __init__(self, space: MapSpace, *, workers: int = 1) -> None:
         super().__init__(space, every=True, alike=True, workers=workers)
         self._parts: list[_Part] = []
+        self._roots_of: tuple[Guide | None, Ints, Floats] = None, np.zeros(0, np.int64), np.zeros(0)
 
     @property
     def by_state(self) -> bool:
@@ -189,7 +191,9 @@ class Counter(Solver):
 
     def _within(self, limit: float) -> tuple[Ints, Floats]:
         """Shapes around the outermost network within a limit, and their bounds."""
-        begin, bounds = self._roots(_goal(HALF, limit), make_found(self.space, 1))
+        if self._roots_of[0] is not self.guide:
+            self._roots_of = self.guide, *self._roots(_goal(HALF, limit), make_found(self.space, 1))
+        _, begin, bounds = self._roots_of
         inside = int(np.searchsorted(bounds, limit * (1.0 + SURE), side="right"))
         return begin[:inside], bounds[:inside]
 
