@@ -276,7 +276,7 @@ def next_spread(
 
 @inline
 def _note_failed(c: Constants, path: Path, s: Detail, level: int, choice: int) -> None:
-    """Note how a tile that leads to nothing is spread: what shares less leads to nothing either."""
+    """Note how a tile that leads to nothing is spread: what shares no more leads to nothing either."""
     at, tensors = path.many_failed[level], c.whole.shape[0]
     if at == path.failed.shape[1]:
         return
@@ -288,7 +288,7 @@ def _note_failed(c: Constants, path: Path, s: Detail, level: int, choice: int) -
 
 @inline
 def _shares_less(c: Constants, path: Path, s: Detail, level: int, choice: int) -> bool:
-    """Whether the same tile that lead to nothing, kept as now, shared as much of each tensor or more."""
+    """Whether the same tile, kept alike, led to nothing with as many children or more sharing each tensor."""
     tensors = c.whole.shape[0]
     for at in range(path.many_failed[level]):
         failed = path.failed[level, at]

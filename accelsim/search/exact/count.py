@@ -199,9 +199,9 @@ class Counter(Solver):
 
     def _begin_parts(self, level: int, reached: Ints) -> list[_Part]:
         """What the workers know before the step to the tiles of a level."""
-        encoded, found = self.space.encoded, make_found(self.space, 1)
-        while len(self._parts) < self.workers:
-            live = make_live(self._path(), make_detail(encoded))
+        encoded = self.space.encoded
+        while len(self._parts) < min(self.workers, PIECES):
+            live, found = make_live(self._path(), make_detail(encoded)), make_found(self.space, 1)
             self._parts.append(_Part(live, make_detail(encoded), make_notes(live), found))
         for part in self._parts:
             begin_notes(part.notes, level)

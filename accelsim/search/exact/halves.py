@@ -20,21 +20,11 @@ GRID = 2.0**-44
 """Halves of a state are one if their energies differ by no more than this share of the limit: by rounding."""
 
 
-SCRATCH = {
-    "cursor",
-    "lower",
-    "mix",
-    "mix_weight",
-    "within",
-    "within_weight",
-    "within_sets",
-    "piece",
-    "piece_end",
-    "pieces",
-}
-SCRATCH |= {"status", "cycles", "pj", "column", "failed", "many_failed", "least"}
-"""What is written for each node of a path before it is read."""
-ONLY_REMAINDERS = {"free", "span"}
+PASSING = {
+    "cursor", "lower", "mix", "mix_weight", "within", "within_weight", "within_sets", "piece", "piece_end", "pieces",
+    "status", "cycles", "pj", "column", "failed", "many_failed", "least", "free", "span",
+}  # fmt: skip
+"""What is written for each node of a path before it is read, or is for remainders."""
 
 
 class Live(NamedTuple):
@@ -57,9 +47,7 @@ def make_live(path: Path, detail: Detail) -> Live:
     """Lay those arrays of a path and of its detail that outlast a node one after the other."""
     kept = {"at": detail.at, "place": detail.place, "level": detail.level}
     lasting = {
-        name: each
-        for name, each in path._asdict().items()
-        if isinstance(each, np.ndarray) and name not in SCRATCH | ONLY_REMAINDERS
+        name: each for name, each in path._asdict().items() if isinstance(each, np.ndarray) and name not in PASSING
     }
     arrays = [*(each[0] for each in path.mapping), *lasting.values(), *kept.values()]
     kinds = tuple(np.dtype(kind) for kind in (np.int64, np.float64, np.bool_))
