@@ -383,7 +383,8 @@ def root_bounds(
 ) -> int:
     """Bound each tile shape around the outermost network; returns how many can lead to anything."""
     begin_root(c, g, path, s)
-    count, first = 0, FIRST
+    settled = settled_energy(c, g, path, s, ROOT)
+    count, first, least = 0, FIRST, np.inf
     while next_mid(shapes, g, path, ROOT, first):
         first = FURTHER
         shape = shape_of(shapes, path.mid[0])
@@ -392,8 +393,16 @@ def root_bounds(
         bound, mask = np.inf, lay_bounds(shapes, path, ROOT)
         if bound_of(c, shapes, g, goal, found, path, s, ROOT, AROUND, shape, ONE) == np.inf:
             continue
-        for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):
-            bound = min(bound, _block_bound(c, shapes, g, goal, found, path, s, ROOT, row, g.orders))
+        quick = -np.inf
+        if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
+            quick = settled + mixed_by_innermost(c, g, path, ROOT, mask, g.around[ROOT] + shape)
+            quick = value_of(goal, max(quick, goal.floor[0]), 0.0) if quick < np.inf else np.inf
+        if quick < least:
+            for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):
+                bound = min(bound, _block_bound(c, shapes, g, goal, found, path, s, ROOT, row, g.orders))
+            least = min(least, bound)
+        else:  # its orders need not be looked at yet
+            bound = quick
         if bound < np.inf:
             begin[count], bounds[count] = shape, bound
             count += 1
