@@ -103,8 +103,9 @@ def test_count_within__is_the_same_for_any_number_of_workers():
     space = MapSpace(encode(load_architecture("simba"), load_workload("conv").layers[0]))
     limit = 1.01 * float(Solver(space).search().found.value[0])
     one, three = (Counter(space, workers=workers).count_within(limit) for workers in (1, 3))
-    assert one == three
+    assert (one.mappings, one.states, one.stop) == (three.mappings, three.states, three.stop)
     assert one.states > 1000
+    assert one.mismatches == three.mismatches == 0
 
 
 def test_put_together__refuses_more_mappings_than_64_bits_hold():
