@@ -46,5 +46,9 @@ class TooManyChoices(AccelsimError):
     """An exact search would have to look at more than fits memory; fewer dimensions that leave remainders would do."""
 
 
+class TablesTooLarge(TooManyChoices):
+    """The tables of an exact search would not fit the memory that it may use."""
+
+
 class NoValidMapping(AccelsimError):
     """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many."""

@@ -27,6 +27,7 @@ _KERNELS = (
     "population/draw_kernel.py",
     "population/moments/sums_kernel.py",
     "search/kernel.py",
+    "search/descent_kernel.py",
     "search/exact/bounds_kernel.py",
     "search/exact/found_kernel.py",
     "search/exact/remainders_kernel.py",

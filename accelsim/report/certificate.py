@@ -11,6 +11,7 @@ STOPS = {
     "exhausted": "every mapping of the map space was seen",
     "budget": "budget of mappings used up",
     "timeout": "time used up",
+    "memory": "its tables would not fit the memory",
     "interrupted": "interrupted",
 }
 

@@ -155,8 +155,8 @@ class SearchResult:
     method : str
         `exact`, `exhaustive` or `random`.
     stop : str
-        Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout` or
-        `interrupted`.
+        Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout`,
+        `memory` (the tables of the exact search would not fit) or `interrupted`.
     space_size : int
         Mappings in the map space before validity (docs/mapspace.md).
     seconds : float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -13,18 +14,19 @@ import numpy as np
 
 from accelsim.architecture import Architecture
 from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.encode import Batch, Floats, decode_mapping, encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.nodes import fold
 from accelsim.result import Result
+from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
 from accelsim.search.exact.ready import get_ready
-from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
 from accelsim.search.result import Certificate, FrontResult, SearchResult
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
@@ -37,6 +39,11 @@ POINTS = 10_000
 EDP, FASTEST = (1.0, 1.0), (0.0, 1.0)
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+LAST_WALKS = 64
+"""Walks after a search that ran out of memory."""
+SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
+"""Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
@@ -51,9 +58,16 @@ class _Watch:
     started: float
 
     @property
-    def deadline(self) -> float | None:
-        """When the search is to end."""
+    def end(self) -> float | None:
+        """When there must be an answer."""
         return None if self.budget.seconds is None else self.started + self.budget.seconds
+
+    @property
+    def deadline(self) -> float | None:
+        """When the exact search is to end; the rest of the time is for walks to better mappings."""
+        if self.end is None or self.budget.seconds is None:
+            return None
+        return self.end - min(SHARE_OF_WALKS * self.budget.seconds, MOST_WALKING)
 
     def tell(self, found: Found, bound: float) -> None:
         """Report the best value so far, and the bound."""
@@ -94,9 +108,13 @@ def map_exactly(
     get_ready(spaces[0].encoded, spaces[0].imperfect)
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
-    solved = _widest(spaces, aim) or _best_of([*_perfect(spaces[:1]), *spaces], aim)
+    candidates = [*_perfect(spaces[:1]), *spaces]
+    solved = _widest(spaces, aim) or _best_of(candidates, aim)
+    if solved.stop in ("timeout", "memory"):
+        _walk_on(candidates, aim, solved)
     if solved.best is None:
-        raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(spaces[0]) if explain else ())]))
+        reason = _none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces)
+        raise NoValidMapping("\n".join([reason, *(_why(spaces[0]) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
@@ -116,7 +134,12 @@ def map_exactly(
             counted = (within, int(found.found.tally[2]))
         stop = found.stop
         _refuse_mismatch(found)
-        ranked = tuple(_result(spaces[0], found.found, i) for i in range(int(found.found.many[0]))) or ranked
+        ranked = (
+            tuple(
+                _result(spaces[0], found.found.best, i, found.found.column[i]) for i in range(int(found.found.many[0]))
+            )
+            or ranked
+        )
     return SearchResult(
         best=ranked[0],
         objective=goal.name,
@@ -157,6 +180,8 @@ class _Solved:
     stop: str = "exhausted"
     seconds: float = 0.0
     solver: Solver | None = None
+    walked: bool = False
+    """The best mapping is one of the space that is searched next."""
 
     def add(self, outcome: Outcome) -> None:
         """Add up the work of a search."""
@@ -179,28 +204,50 @@ def _best_of(spaces: Sequence[MapSpace], aim: _Aim, solver: Solver | None = None
     `solver` is that of the last space, if it was searched before.
     """
     solved = _Solved() if aim.fastest is None else _Solved(aim.fastest, aim.fastest.energy_pj)
-    for space in spaces:
+    for number, space in enumerate(spaces):
         floor = _floor(space, aim.power)
         if solved.stop != "exhausted" or floor >= solved.value:
             solved.bound = min(solved.bound, floor)
             continue
         try:
+            if number == 0 and not space.imperfect:  # the other spaces start from what was found before them
+                _walk(_descent(space, aim), FIRST_WALKS, aim, solved)
             if solver is None or solver.space is not space:
-                deadline = (
-                    None if solved.best is None else aim.watch.deadline
-                )  # the first search has an answer, however late
-                solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=deadline)
+                solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=aim.watch.deadline)
             if aim.fastest is not None:
                 solver.limit_cycles(aim.fastest.cycles)
             seek = _seek_remainders if space.imperfect else _seek
             seek(space, solver, aim, solved)
-        except (KeyboardInterrupt, TimeoutError) as why:
-            if solved.best is None:
+        except (KeyboardInterrupt, TimeoutError, TablesTooLarge) as why:
+            too_large = isinstance(why, TablesTooLarge)
+            if (solved.best is None and not isinstance(why, TimeoutError)) or (too_large and space.imperfect):
                 raise
-            solved.stop = "timeout" if isinstance(why, TimeoutError) else "interrupted"
+            solved.stop = "memory" if too_large else "timeout" if isinstance(why, TimeoutError) else "interrupted"
             solved.bound = min(solved.bound, floor)
     solved.solver = solver
     return solved
+
+
+def _descent(space: MapSpace, aim: _Aim) -> Descent:
+    most_cycles = None if aim.fastest is None else aim.fastest.cycles
+    return Descent(space, aim.power, most_cycles=most_cycles, workers=aim.workers)
+
+
+def _walk(descent: Descent, walks: int, aim: _Aim, solved: _Solved) -> None:
+    """Take some walks, and keep the best mapping found if it is better than the best so far."""
+    found = descent.go(walks, aim.watch.end)
+    if found is not None and found.value < solved.value:
+        solved.walked = True
+        solved.best, solved.value = _result(descent.space, found.mapping, 0, found.column), found.value
+
+
+def _walk_on(spaces: Sequence[MapSpace], aim: _Aim, solved: _Solved) -> None:
+    """Walk through all spaces in turn until the time is used up; where it is not limited, some more times."""
+    descents, end = [_descent(space, aim) for space in spaces if not space.imperfect], aim.watch.end
+    for descent in itertools.cycle(descents) if end is not None else descents:
+        if end is not None and time.monotonic() >= end:
+            return
+        _walk(descent, aim.workers if end is not None else LAST_WALKS, aim, solved)
 
 
 def _widest(spaces: Sequence[MapSpace], aim: _Aim) -> _Solved | None:
@@ -210,15 +257,22 @@ def _widest(spaces: Sequence[MapSpace], aim: _Aim) -> _Solved | None:
     """
     if aim.power[0] > 0.0 or len(spaces) > 1 or spaces[0].imperfect:
         return None
-    solver = Solver(spaces[0], widest=True, workers=aim.workers)
-    solver.limit_cycles(min(solver.least_cycles, spaces[0].most_cycles))
-    outcome = solver.search(most_nodes=MOST_NODES)  # whatever the time: without it a first answer comes later still
+    deadline = aim.watch.deadline
+    try:
+        solver = Solver(spaces[0], widest=True, workers=aim.workers, deadline=deadline)
+    except TimeoutError:
+        return None
+    cycles = min(solver.least_cycles, spaces[0].most_cycles)
+    solver.limit_cycles(cycles)
+    walked = Descent(spaces[0], (1.0, 0.0), most_cycles=cycles, workers=aim.workers).go(FIRST_WALKS, deadline)
+    limit = math.inf if walked is None else walked.value
+    outcome = solver.search(limit=limit, most_nodes=MOST_NODES, deadline=deadline)
     _refuse_mismatch(outcome)
     if outcome.stop == "interrupted" and not outcome.found.many[0]:
         raise KeyboardInterrupt
-    if outcome.stop == "nodes" or not outcome.found.many[0]:
+    if outcome.stop in ("nodes", "timeout") or not outcome.found.many[0]:
         return None
-    solved = _Solved(_result(spaces[0], outcome.found, 0))
+    solved = _Solved(_result(spaces[0], outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
     solved.value = solved.bound = float(solver.least_cycles)
     return solved
@@ -235,19 +289,17 @@ def _perfect(spaces: Sequence[MapSpace]) -> list[MapSpace]:
 
 
 def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
-    """Look in one space for what is better than the best so far."""
-    watch, seeds = aim.watch, None
-    if aim.power[0] == 0.0 and solved.best is None:  # by cycles alone most mappings are equal, and any is a long search
-        guess = solver.search(power=EDP, deadline=watch.deadline, on_poll=watch.tell)
-        _refuse_mismatch(guess)
-        solved.add(guess)
-        seeds = guess.found
-    outcome = solver.search(
-        power=aim.power, limit=solved.value, deadline=watch.deadline, seeds=seeds, on_poll=watch.tell
-    )
+    """Look in one space for what is better than the best so far, or as good if a walk found that.
+
+    So of equal mappings the search chooses, whatever the walks came across.
+    """
+    watch = aim.watch
+    outcome = solver.search(power=aim.power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
     _refuse_mismatch(outcome)
-    if outcome.found.many[0] and outcome.found.value[0] < solved.value:
-        solved.best, solved.value = _result(space, outcome.found, 0), float(outcome.found.value[0])
+    found, value = outcome.found, float(outcome.found.value[0])
+    if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
+        solved.best, solved.value = _result(space, found.best, 0, found.column[0]), value
+    solved.walked = False
     solved.bound = min(solved.bound, outcome.bound)
     solved.add(outcome)
 
@@ -262,7 +314,7 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved
         )
         solved.add(outcome)
         for i in range(int(outcome.found.many[0])):
-            result = _evaluate(space, outcome.found, i)
+            result = _evaluate(space, outcome.found.best, i)
             value = goal.value(result.energy_pj, result.cycles)
             if value < float(outcome.found.value[i]) * (1 - 1e-9):
                 raise RuntimeError(f"a mapping costs {value!r}, less than the {outcome.found.value[i]!r} it must")
@@ -301,9 +353,9 @@ def _refuse_mismatch(outcome: Outcome) -> None:
         raise RuntimeError(f"{outcome.mismatches} mappings cost something else than the sum of their parts")
 
 
-def _mapping(space: MapSpace, found: Found, i: int) -> Mapping:
+def _mapping(space: MapSpace, batch: Batch, i: int) -> Mapping:
     """A mapping that was found, in its simplest form."""
-    mapping = fold(decode_mapping(space.encoded, found.best, i))
+    mapping = fold(decode_mapping(space.encoded, batch, i))
     loops = [loop for level in mapping.levels for loop in (*level.temporal, *level.x, *level.y)]
     bounds = space.encoded.einsum.dims
     more = (d for d in bounds if math.prod(loop.bound for loop in loops if loop.dim == d) > bounds[d])
@@ -312,19 +364,19 @@ def _mapping(space: MapSpace, found: Found, i: int) -> Mapping:
     return replace(mapping, imperfect=frozenset(more), padded=padded)
 
 
-def _evaluate(space: MapSpace, found: Found, i: int) -> Result:
+def _evaluate(space: MapSpace, batch: Batch, i: int) -> Result:
     """Evaluate a mapping that was found with the cost model."""
-    mapping, machine = _mapping(space, found, i), space.encoded.architecture
+    mapping, machine = _mapping(space, batch, i), space.encoded.architecture
     if len(mapping.levels) == len(machine.levels):
         return evaluate_encoded(space.encoded, mapping)
     return evaluate(machine, space.encoded.einsum, mapping)
 
 
-def _result(space: MapSpace, found: Found, i: int) -> Result:
-    """As `_evaluate`; what the search itself reckoned must be the same, else the error is ours."""
-    result = _evaluate(space, found, i)
+def _result(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float, ...]) -> Result:
+    """As `_evaluate`; the energy and cycles of the search itself must be the same, else the error is ours."""
+    result = _evaluate(space, batch, i)
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
-    energy, cycles = float(found.column[i, ENERGY]), int(found.column[i, CYCLES])
+    energy, cycles = float(column[ENERGY]), int(column[CYCLES])
     if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):
         raise RuntimeError(
             f"search found {energy!r} pJ, {cycles} cycles; evaluation gives {result.energy_pj!r} pJ, {result.cycles} "
@@ -333,11 +385,11 @@ def _result(space: MapSpace, found: Found, i: int) -> Result:
     return result
 
 
-def _none_valid(outcome: Outcome | _Solved, spaces: Sequence[MapSpace]) -> str:
-    if outcome.stop == "exhausted":
+def _none_valid(stop: str, nodes: int, seconds: float, spaces: Sequence[MapSpace]) -> str:
+    if stop == "exhausted":
         size = sum(space.size for space in spaces)
-        return f"none of the {size:.3g} mappings of the map space is valid (proved: {outcome.nodes} nodes)"
-    return f"no valid mapping found in {outcome.seconds:.3g} s; give it more time"
+        return f"none of the {size:.3g} mappings of the map space is valid (proved: {nodes} nodes)"
+    return f"no valid mapping found in {seconds:.3g} s; give it more time"
 
 
 def _why(space: MapSpace) -> list[str]:
@@ -439,38 +491,81 @@ def front_of(
     watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
+    walks = _FrontWalks(space, kinds, level, workers, watch)
     try:
         solver = Solver(space, cycles=True, workers=workers, deadline=watch.deadline)
-    except TimeoutError:  # one mapping is found all the same
-        lean = Solver(space, cycles=False, workers=workers)
-        outcome, stopped = lean.search(power=(1.0, 0.0), level=level, deadline=watch.deadline), "timeout"
-    else:
-        outcome, stopped = _front(solver, kinds, level, watch)
-    found = outcome.found
-    _refuse_mismatch(outcome)
+        outcome, stop = _front(solver, kinds, level, watch, walks)
+    except (TimeoutError, TablesTooLarge) as why:
+        outcome, stop = None, "memory" if isinstance(why, TablesTooLarge) else "timeout"
+    found = make_found(space, 1) if outcome is None else outcome.found
+    if outcome is not None:
+        _refuse_mismatch(outcome)
+    if stop in ("timeout", "memory"):
+        found = join(space, found, walks.go_on(), kinds, level)
     if not found.many[0]:
-        raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *(_why(space) if explain else ())]))
+        nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
+        raise NoValidMapping("\n".join([_none_valid(stop, nodes, seconds, [space]), *(_why(space) if explain else ())]))
     rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
     return FrontResult(
         columns=columns,
-        points=tuple(_result(space, found, i) for i in rows),
+        points=tuple(_result(space, found.best, i, found.column[i]) for i in rows),
         values=tuple(_values(space, found, i, parsed) for i in rows),
-        stop=stopped or outcome.stop,
+        stop=stop,
         space_size=space.size,
-        nodes=outcome.nodes,
-        evaluated=outcome.leaves,
-        table_bytes=outcome.table_bytes,
+        nodes=0 if outcome is None else outcome.nodes,
+        evaluated=0 if outcome is None else outcome.leaves,
+        table_bytes=0 if outcome is None else outcome.table_bytes,
         seconds=time.monotonic() - watch.started,
     )
 
 
-def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch) -> tuple[Outcome, str]:
-    """Search a front from its ends and its least EDP; also says what stopped that, if anything did."""
+class _FrontWalks:
+    """Walks to mappings of a front: to the ends of each column and in between.
+
+    Parameters
+    ----------
+    kinds : tuple of int
+        Columns of the front.
+    level : int
+        Whose capacity counts.
+    """
+
+    def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: _Watch) -> None:
+        self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
+        self.found = make_found(space, 1)
+
+    def go(self, power: tuple[float, ...], walks: int) -> float:
+        """Take some walks; returns the best value, infinite if they find nothing."""
+        descent = Descent(self.space, power, held_level=self.level, workers=self.workers)
+        best = descent.go(walks, self.watch.end)
+        if best is None:
+            return math.inf
+        self.found = join(self.space, self.found, found_by_walks(self.space, [best]), self.kinds, self.level)
+        return best.value
+
+    def go_on(self) -> Found:
+        """Walk with other weights of the columns each time, by steps of the golden ratio, until the time is used up."""
+        for number in itertools.count():
+            if time.monotonic() >= self.watch.end if self.watch.end is not None else number >= LAST_WALKS:
+                return self.found
+            power = [0.0, 0.0, 0.0, 0.0]
+            for at, kind in enumerate(self.kinds):
+                power[kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
+            self.go(tuple(power), self.workers)
+        raise AssertionError("numbers do not end")
+
+
+def _front(
+    solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch, walks: _FrontWalks
+) -> tuple[Outcome, str]:
+    """Search a front from its ends and its least EDP; also says what stopped it, `exhausted` if nothing did."""
     seeds, floor = None, [0.0, 0.0]
     for power in ((1.0, 0.0), EDP, FASTEST):
-        start = seeds if power == FASTEST else None  # see `_seek`
-        seeded = solver.search(power=power, level=level, deadline=watch.deadline, seeds=start, on_poll=watch.tell)
-        seeds = seeded.found if seeds is None else solver.join(seeds, seeded.found, kinds, level)
+        seeded = solver.search(
+            power=power, limit=walks.go(power, FIRST_WALKS), level=level, deadline=watch.deadline,
+            seeds=seeds if power == FASTEST else None, on_poll=watch.tell,
+        )  # fmt: skip
+        seeds = seeded.found if seeds is None else join(solver.space, seeds, seeded.found, kinds, level)
         if seeded.stop != "exhausted" or not seeded.found.many[0]:
             break
         if power != EDP:
@@ -479,4 +574,4 @@ def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch) ->
         kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
         deadline=watch.deadline, on_poll=watch.tell,
     )  # fmt: skip
-    return outcome, seeded.stop if seeded.stop != "exhausted" else ""
+    return outcome, seeded.stop if seeded.stop != "exhausted" else outcome.stop

@@ -8,6 +8,7 @@ from dataclasses import replace
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Encoded, encode
+from accelsim.search.descent import Descent
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.solve import Solver
 
@@ -43,5 +44,7 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset(), *, coun
                     continue  # the next machine may be one that is
                 counter.count_within(1e30)
             else:
+                if kind == PLAIN:
+                    Descent(space, (1.0, 0.0)).go(1)
                 Solver(space, cycles=True).search()
             _DONE.add(kind)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Timer
@@ -19,6 +19,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
+from accelsim.search.descent import Incumbent
 from accelsim.search.exact.bounds import kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
@@ -95,6 +96,26 @@ def make_found(space: MapSpace, room: int) -> Found:
         open=np.full(1, np.inf),
         reached=np.zeros((1, 1, 1), np.int64),
     )
+
+
+def found_by_walks(space: MapSpace, incumbents: Sequence[Incumbent]) -> Found:
+    """Enter what walks found, in the order given."""
+    found = make_found(space, max(1, len(incumbents)))
+    for i, each in enumerate(incumbents):
+        found.value[i], found.column[i] = each.value, each.column
+        for target, array in zip(found.best, each.mapping, strict=True):
+            target[i] = array[0]
+    found.many[0] = len(incumbents)
+    return found
+
+
+def join(space: MapSpace, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
+    """Put together what two searches found, without what is dominated; of equal mappings those of the first stay."""
+    goal = make_goal(FRONT, (1.0, 1.0), columns, level)
+    joined = make_found(space, max(1, int(first.many[0] + second.many[0])))
+    _merge(goal, joined, first)
+    _merge(goal, joined, second)
+    return joined
 
 
 def make_goal(
@@ -405,14 +426,6 @@ class Solver:
     def limit_words(self, words: int) -> None:
         """Look only at mappings with at most so many storage words at the outermost level from now on."""
         self.guide = self.guide._replace(most_words=np.array([words], np.int64))
-
-    def join(self, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
-        """Put together what two searches found, without what is dominated."""
-        goal = make_goal(FRONT, (1.0, 1.0), columns, level)
-        joined = make_found(self.space, int(first.many[0] + second.many[0]))
-        _merge(goal, joined, first)
-        _merge(goal, joined, second)
-        return joined
 
     def _find_any(self, goal: Goal, total: Found, begin: Ints, values: Floats) -> None:
         """Find some mapping, a good one if that is quick: a search that is stopped early shall have an answer."""
