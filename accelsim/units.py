@@ -55,6 +55,28 @@ class QuantityError(AccelsimError):
         super().__init__(f"{what}; {hint}" if hint else what)
 
 
+def decimal(number: float | Fraction) -> Fraction:
+    """A number exactly as it is written in decimals, not the binary fraction that is nearest to it.
+
+    Examples
+    --------
+    >>> decimal(0.8), Fraction(0.8) == decimal(0.8)
+    (Fraction(4, 5), False)
+    """
+    return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+
+
+def parse_decimal(text: str) -> Fraction | None:
+    """A number without a unit, exactly; None where the text is none.
+
+    Examples
+    --------
+    >>> parse_decimal("0.8"), parse_decimal("1/2")
+    (Fraction(4, 5), None)
+    """
+    return Fraction(text) if re.fullmatch(rf"[+-]?{_NUMBER}", text) else None
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """A bandwidth as written: `amount` of `unit` (`bit` or `word`) for each `time` (`s` or `cycle`)."""

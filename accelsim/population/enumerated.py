@@ -242,8 +242,7 @@ def near_peak_of_sample(mappings: int, sample: UniformSample) -> NearPeak:
 
 def _most_cycles(space: MapSpace) -> int:
     """Cycles of a mapping close to peak throughput, at most."""
-    einsum, machine = space.encoded.einsum, space.encoded.architecture
-    return math.floor(Fraction(einsum.real_macs * machine.compute.cycles_per_mac, machine.macs) / PEAK)
+    return math.floor(space.ideal_cycles / PEAK)
 
 
 def _near_peak(

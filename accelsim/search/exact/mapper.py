@@ -96,7 +96,7 @@ def map_exactly(
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
     solved = _widest(spaces, aim) or _best_of([*_perfect(spaces[:1]), *spaces], aim)
     if solved.best is None:
-        raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(spaces[0]) if explain else ())]))
+        raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(solved, spaces[0]) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
@@ -340,13 +340,14 @@ def _none_valid(outcome: Outcome | _Solved, spaces: Sequence[MapSpace]) -> str:
     return f"no valid mapping found in {outcome.seconds:.3g} s; give it more time"
 
 
-def _why(space: MapSpace) -> list[str]:
+def _why(outcome: Outcome | _Solved, space: MapSpace) -> list[str]:
     """What makes mappings invalid; the nearest miss is one without remainders."""
     try:
         space = MapSpace(space.encoded, space.constraints) if space.imperfect else space
     except NoValidMapping as error:
         return [str(error)]
-    return diagnose(space, np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0]))
+    key = np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0])
+    return diagnose(space, key, proved=outcome.stop == "exhausted")
 
 
 def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
@@ -449,7 +450,7 @@ def front_of(
     found = outcome.found
     _refuse_mismatch(outcome)
     if not found.many[0]:
-        raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *(_why(space) if explain else ())]))
+        raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *(_why(outcome, space) if explain else ())]))
     rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
     return FrontResult(
         columns=columns,
