@@ -25,7 +25,7 @@ from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver
-from accelsim.search.result import Certificate, FrontResult, SearchResult
+from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
 from accelsim.workload import Einsum
@@ -370,11 +370,14 @@ def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
     )
 
 
-def _values(space: MapSpace, found: Found, i: int, columns: Sequence[tuple[int, int]]) -> tuple[float, ...]:
-    """Columns of a point of a front; words of a level are storage words, in parts of which the kernel counts."""
-    units = space.encoded.units_per_word
-    each = {WORDS: units[0], CAPACITY: units[max(level for _, level in columns)]}
-    return tuple(float(found.column[i, kind]) / each.get(kind, 1) for kind, _ in columns)
+def _undominated(
+    rows: list[tuple[tuple[float, ...], Result]],
+) -> tuple[tuple[tuple[float, ...], ...], tuple[Result, ...]]:
+    """Values and mappings of the points that no other one beats; parts of a word told more of them apart."""
+    rows = sorted(rows, key=lambda row: row[0])
+    values = np.array([row[0] for row in rows])
+    kept = [i for i in range(len(rows)) if not (values[:i] <= values[i]).all(axis=1).any()]
+    return tuple(rows[i][0] for i in kept), tuple(rows[i][1] for i in kept)
 
 
 def map_front(
@@ -451,11 +454,12 @@ def front_of(
     _refuse_mismatch(outcome)
     if not found.many[0]:
         raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *(_why(outcome, space) if explain else ())]))
-    rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
+    each = [_result(space, found, i) for i in range(int(found.many[0]))]
+    values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])
     return FrontResult(
         columns=columns,
-        points=tuple(_result(space, found, i) for i in rows),
-        values=tuple(_values(space, found, i, parsed) for i in rows),
+        points=points,
+        values=values,
         stop=stopped or outcome.stop,
         space_size=space.size,
         nodes=outcome.nodes,
