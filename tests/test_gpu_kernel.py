@@ -52,9 +52,12 @@ def test_best_kernels__matrix_vector_products_have_no_tiles():
 
 
 def test_report__says_what_of_the_traffic_l2_holds():
-    """At the start L2 holds what fits of the operands, as `--help` says: nothing passes DRAM but what does not."""
+    """At the start L2 holds what fits of the operands, as `--help` says: only the rest passes DRAM.
+
+    Operands have (784 + 192) x 96 = 93,696 bytes, results 784 x 192 x 2 = 301,056.
+    """
     mode = mode_of(H100, "int8")
-    for state, dram in (("cold", "DRAM 244 kB, "), ("rotating", "DRAM 0 B (L2 holds the rest of 244 kB), ")):
+    for state, dram in (("cold", "DRAM 395 kB, "), ("rotating", "DRAM 0 B (L2 holds the rest of 395 kB), ")):
         found = best_kernels(H100, ["mb"], Gemms.of(784, 192, 96), "int8", mode, l2=state)[0]
         console = Console(width=80, file=io.StringIO())
         print_kernel(console, found, quiet=True)
