@@ -127,7 +127,8 @@ class Architecture:
         names = [*(level.name for level in self.levels), self.compute.name]
         if any(name not in self.areas for name in names):
             return None
-        return sum(self.areas[name].area_um2 * self.instances(index) for index, name in enumerate(names))
+        each = (decimal(self.areas[name].area_um2) * self.instances(index) for index, name in enumerate(names))
+        return float(sum(each))
 
     def instances(self, index: int) -> int:
         """Instances of level `index` (len(levels): of the compute units) in the whole machine."""
