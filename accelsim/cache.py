@@ -424,6 +424,5 @@ def _broken(result: Result, constraints: Constraints | None) -> str:
     broken = [str(violation) for violation in result.violations]
     if constraints is not None:
         broken += constraints.broken_by(result.mapping)
-        if result.utilization < constraints.min_utilization - _SAME:
-            broken.append(f"utilization {result.utilization:.3g}")
+        broken += constraints.broken_by_time(result.cycles, result.ideal_cycles)
     return "; ".join(broken)

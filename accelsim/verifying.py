@@ -69,6 +69,8 @@ def verify(
     list of Check
         The result holds if none of them disagrees.
     """
+    if constraints is not None:
+        constraints.check(architecture, einsum)
     task = _Task(architecture, einsum, constraints, Budget(seconds=seconds), workers, on_progress)
     if "front" in document:
         return [*_check_front(task, document["front"])]
@@ -94,9 +96,8 @@ class _Task:
         broken = [str(violation) for violation in result.violations]
         if self.constraints is None:
             return broken
-        least = self.constraints.min_utilization
-        low = [f"utilization {result.utilization:.3g} < {least:.3g}"] if result.utilization < least - 1e-12 else []
-        return broken + list(map(str, self.constraints.broken_by(result.mapping))) + low
+        slow = self.constraints.broken_by_time(result.cycles, result.ideal_cycles)
+        return broken + self.constraints.broken_by(result.mapping) + slow
 
 
 def _mapping(recorded: Any) -> LoopNest:

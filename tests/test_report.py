@@ -53,6 +53,7 @@ class Case:
     worst_what: str = ""
     worst_difference: float = 0.0
     equal: bool = True
+    counts: str = "whole execution"
 
 
 @dataclass

@@ -88,6 +88,8 @@ class MapSpace:
     ------
     NoValidMapping
         If the constraints leave a dimension no factorisation.
+    AccelsimError
+        If they do not suit the machine or the Einsum, as `Constraints.check` finds.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class MapSpace:
     ) -> None:
         self.encoded = encoded
         self.constraints = constraints or Constraints()
+        self.constraints.check(encoded.architecture, encoded.einsum)
         self.imperfect = imperfect
         levels = encoded.architecture.levels
         time = [Slot(index) for index in range(len(levels))]
@@ -362,13 +365,16 @@ class MapSpace:
         return found
 
     @property
-    def most_cycles(self) -> int:
-        """The most cycles at which the smallest utilization that the constraints allow is reached."""
-        if self.constraints.min_utilization <= 0:
-            return SAFE
+    def ideal_cycles(self) -> Fraction:
+        """Cycles if all compute units did nothing but real MACs."""
         machine = self.encoded.architecture
-        ideal = Fraction(self.encoded.einsum.real_macs * machine.compute.cycles_per_mac, machine.macs)
-        return math.floor(ideal / Fraction(self.constraints.min_utilization))
+        return Fraction(self.encoded.einsum.real_macs * machine.compute.cycles_per_mac, machine.macs)
+
+    @property
+    def most_cycles(self) -> int:
+        """The most cycles at which the smallest utilization that the constraints allow is reached, exactly."""
+        least = Fraction(self.constraints.min_utilization)
+        return min(math.floor(self.ideal_cycles / least), SAFE) if least > 0 else SAFE
 
     def _weights(self, radix: int, levels: int) -> Floats:
         """Completions of every state by the dimensions from d on, as floats: weight[d, state]."""

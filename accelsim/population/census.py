@@ -40,7 +40,7 @@ from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
-from accelsim.search.result import FrontResult
+from accelsim.search.result import FrontResult, column_value
 from accelsim.workload import Einsum
 
 COLUMNS = ("energy", "cycles", "outer_words")
@@ -318,7 +318,7 @@ def _range(
     if sample.complete:
         least = sample.result(int(values.argmin())) if best is None or fully_used else best[0]
         most = sample.result(int(values.argmax()))
-        low, high = _value(least, column), _value(most, column)
+        low, high = column_value(least, column), column_value(most, column)
         return Range(column, low, low, high, high, least, most)
     starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:STARTS]]
     bound = 0.0 if best is None else best[1]
@@ -327,17 +327,13 @@ def _range(
     def find() -> tuple[Result, Extreme]:
         climbed = starts[0] if fully_used else climb_from(space, starts, goal)[0]
         known = evaluate_encoded(space.encoded, climbed)
-        most = largest_value(nest, goal, _value(known, column))
+        most = largest_value(nest, goal, column_value(known, column))
         return (known if most.mapping is None else evaluate_encoded(space.encoded, most.mapping)), most
 
     found = clock.attempt(f"looking for the largest {column}", find)
     if found is None:
         drawn = evaluate_encoded(space.encoded, starts[0])
-        found = drawn, largest_value(nest, goal, _value(drawn, column), most_labels=0)
-    low, high = _value(lowest, column), _value(found[0], column)
-    return Range(column, low, min(low, bound), high, max(high, found[1].bound), lowest, found[0])
-
-
-def _value(result: Result, column: str) -> float:
-    columns = {"energy": result.energy_pj, "cycles": result.cycles, "outer_words": result.outer_words}
-    return float(columns[column])
+        found = drawn, largest_value(nest, goal, column_value(drawn, column), most_labels=0)
+    low, high = column_value(lowest, column), column_value(found[0], column)
+    limit = float(np.ceil(found[1].bound)) if column == "outer_words" else found[1].bound
+    return Range(column, low, min(low, bound), high, max(high, limit), lowest, found[0])

@@ -118,10 +118,13 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     if not few.found.many[0]:
         clock.note(few.stop)
         return None
+    units = space.encoded.units_per_word[0]
     words = round(float(few.found.value[0]))
+    slack = -words % units  # a part of a word that compression leaves counts whole
+    words += slack
     starts = [least.mapping(few.found, i) for i in np.flatnonzero(few.found.value <= words).tolist()]
     price = evaluate_encoded(space.encoded, starts[0]).energy_pj / words
-    solver = Solver(space, workers=cores, word_price=price)
+    solver = Solver(space, workers=cores, word_price=0.0 if slack else price)
     solver.limit_words(words)
     best = solver.search(deadline=deadline)
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
@@ -139,9 +142,8 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
             listed = (solver.mapping(every.found, i) for i in range(many))
             worst = limit = max(evaluate_encoded(space.encoded, mapping).energy_pj for mapping in listed)
     result = evaluate_encoded(space.encoded, start)
-    bound = float(words) if complete[0] else few.bound
-    units = space.encoded.units_per_word[0]
-    return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst, limit)
+    bound = words / units if complete[0] else math.ceil(few.bound / units * (1 - SURE))
+    return (result, bound), Fewest(words // units, mappings, all(complete), result.energy_pj, worst, limit)
 
 
 def _worst(nest: Nest, reached: Ints, words: int, known: float) -> tuple[float, float]:
@@ -242,8 +244,7 @@ def near_peak_of_sample(mappings: int, sample: UniformSample) -> NearPeak:
 
 def _most_cycles(space: MapSpace) -> int:
     """Cycles of a mapping close to peak throughput, at most."""
-    einsum, machine = space.encoded.einsum, space.encoded.architecture
-    return math.floor(Fraction(einsum.real_macs * machine.compute.cycles_per_mac, machine.macs) / PEAK)
+    return math.floor(space.ideal_cycles / PEAK)
 
 
 def _near_peak(

@@ -226,7 +226,8 @@ class Census:
 
     def mean(self, column: str) -> float:
         """Mean of a column over all valid mappings: exact where it can be, else that of the sample."""
-        told = column == "outer_words" or (column == "energy" and self.mean_is_exact)
+        units = self.sample.sampler.nest.space.encoded.units_per_word[0]
+        told = (column == "outer_words" and units == 1) or (column == "energy" and self.mean_is_exact)
         if self.sample.complete or self.means is None or not told:
             return self.sample.mean(column).value
         if column == "energy":
@@ -234,8 +235,7 @@ class Census:
         encoded = self.sample.sampler.nest.space.encoded
         parts = {tensor.name: int(encoded.constants.word_parts[0, t, 0]) for t, tensor in enumerate(encoded.tensors)}
         outermost = [t for t in self.means.tensors if t.level == encoded.architecture.levels[0].name]
-        units = encoded.units_per_word[0]
-        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost) / units
+        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost)
 
     @property
     def best(self) -> Result:

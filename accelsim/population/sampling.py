@@ -128,7 +128,7 @@ class Sampler:
             encoded.constants, space.arrays, self.tilings, macs if self.nest.least_used else 0, empty_batch(encoded, 1),
             make_detail(encoded), starts, loops, column, number,
         )  # fmt: skip
-        column[WORDS] /= encoded.units_per_word[0]
+        column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
         return _as_sample(self, 0, mappings, number, column, complete=True)
 
 
@@ -333,5 +333,5 @@ def evaluate_pieces(
             stopped.set()
     drawn = itertools.takewhile(lambda part: part is not None, (job.result() for job in jobs))
     column: Floats = np.concatenate([np.zeros((4, 0)), *(part for part in drawn if part is not None)], axis=1)
-    column[WORDS] /= encoded.units_per_word[0]
+    column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
     return column

@@ -384,7 +384,9 @@ class _Run:
         seconds = time.monotonic() - self.started
         ledger = self.ledger
         if not ledger.valid:
-            raise NoValidMapping("\n".join([self._none_valid(stop), *diagnose(self.space, self.key)]))
+            raise NoValidMapping(
+                "\n".join([self._none_valid(stop), *diagnose(self.space, self.key, proved=stop == "exhausted")])
+            )
         best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))
         value = self.goal.value(best.energy_pj, best.cycles)
         broken = [*map(str, best.violations), *self.space.constraints.broken_by(best.mapping)]

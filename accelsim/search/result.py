@@ -231,7 +231,7 @@ class FrontResult:
                 "point": number,
                 "energy_pj": result.energy_pj,
                 "cycles": result.cycles,
-                **{_plain_name(c): round(v) for c, v in zip(self.columns, values, strict=True) if c not in _ALWAYS},
+                **{_plain_name(c): int(v) for c, v in zip(self.columns, values, strict=True) if c not in _ALWAYS},
                 "edp_pj_cycles": result.edp,
                 "pj_per_mac": result.pj_per_mac,
                 "utilization": result.utilization,
@@ -241,6 +241,15 @@ class FrontResult:
 
 
 _ALWAYS = ("energy", "cycles")
+
+
+def column_value(result: Result, column: str) -> float:
+    """A column of a front or a census of one mapping; storage words are whole, as everywhere in a result."""
+    columns = {"energy": result.energy_pj, "cycles": result.cycles, "outer_words": result.outer_words}
+    if column in columns:
+        return float(columns[column])
+    held = (level.used_words for level in result.levels if level.level == column.partition(":")[2])
+    return float(next(held))
 
 
 def _plain_name(column: str) -> str:

@@ -27,7 +27,7 @@ from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
-from accelsim.search.result import Certificate, FrontResult, SearchResult
+from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
 from accelsim.workload import Einsum
@@ -114,7 +114,7 @@ def map_exactly(
         _walk_on(candidates, aim, solved)
     if solved.best is None:
         reason = _none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces)
-        raise NoValidMapping("\n".join([reason, *(_why(spaces[0]) if explain else ())]))
+        raise NoValidMapping("\n".join([reason, *(_why(solved.stop, spaces[0]) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
@@ -392,13 +392,14 @@ def _none_valid(stop: str, nodes: int, seconds: float, spaces: Sequence[MapSpace
     return f"no valid mapping found in {seconds:.3g} s; give it more time"
 
 
-def _why(space: MapSpace) -> list[str]:
+def _why(stop: str, space: MapSpace) -> list[str]:
     """What makes mappings invalid; the nearest miss is one without remainders."""
     try:
         space = MapSpace(space.encoded, space.constraints) if space.imperfect else space
     except NoValidMapping as error:
         return [str(error)]
-    return diagnose(space, np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0]))
+    key = np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0])
+    return diagnose(space, key, proved=stop == "exhausted")
 
 
 def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
@@ -421,11 +422,14 @@ def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
     )
 
 
-def _values(space: MapSpace, found: Found, i: int, columns: Sequence[tuple[int, int]]) -> tuple[float, ...]:
-    """Columns of a point of a front; words of a level are storage words, in parts of which the kernel counts."""
-    units = space.encoded.units_per_word
-    each = {WORDS: units[0], CAPACITY: units[max(level for _, level in columns)]}
-    return tuple(float(found.column[i, kind]) / each.get(kind, 1) for kind, _ in columns)
+def _undominated(
+    rows: list[tuple[tuple[float, ...], Result]],
+) -> tuple[tuple[tuple[float, ...], ...], tuple[Result, ...]]:
+    """Values and mappings of the points that no other one beats; parts of a word told more of them apart."""
+    rows = sorted(rows, key=lambda row: row[0])
+    values = np.array([row[0] for row in rows])
+    kept = [i for i in range(len(rows)) if not (values[:i] <= values[i]).all(axis=1).any()]
+    return tuple(rows[i][0] for i in kept), tuple(rows[i][1] for i in kept)
 
 
 def map_front(
@@ -504,12 +508,14 @@ def front_of(
         found = join(space, found, walks.go_on(), kinds, level)
     if not found.many[0]:
         nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
-        raise NoValidMapping("\n".join([_none_valid(stop, nodes, seconds, [space]), *(_why(space) if explain else ())]))
-    rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
+        reason = _none_valid(stop, nodes, seconds, [space])
+        raise NoValidMapping("\n".join([reason, *(_why(stop, space) if explain else ())]))
+    each = [_result(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
+    values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])
     return FrontResult(
         columns=columns,
-        points=tuple(_result(space, found.best, i, found.column[i]) for i in rows),
-        values=tuple(_values(space, found, i, parsed) for i in rows),
+        points=points,
+        values=values,
         stop=stop,
         space_size=space.size,
         nodes=0 if outcome is None else outcome.nodes,
