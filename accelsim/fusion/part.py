@@ -26,6 +26,7 @@ from accelsim.model.encode import Bools, Encoded, Ints, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.result import Result
+from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective
 from accelsim.workload import Einsum
 
@@ -178,7 +179,7 @@ def _best(space: MapSpace, price: Price, deadline: float | None) -> tuple[tuple[
     from accelsim.search.exact.mapper import map_exactly
 
     goal = Objective("energy", 1.0, 0.0) if price.energy else Objective("cycles", 0.0, 1.0)
-    search = map_exactly([space], goal, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
+    search = map_exactly(Spaces.of(space), goal, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
     proof = search.certificate
     if proof is None or not proof.proved:  # a search that is stopped ends with what it has
         raise TimeoutError if search.stop == "timeout" else KeyboardInterrupt

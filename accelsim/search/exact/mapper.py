@@ -28,6 +28,7 @@ from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, 
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
+from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.units import listed
 from accelsim.workload import Einsum
@@ -40,8 +41,8 @@ EDP, FASTEST = (1.0, 1.0), (0.0, 1.0)
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-LAST_WALKS = 64
-"""Walks after a search that ran out of memory."""
+LAST_WALKS = 16
+"""After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 ROOMS = (16, 128, 1024)
@@ -89,7 +90,7 @@ class _Watch:
 
 
 def map_exactly(
-    spaces: Sequence[MapSpace],
+    spaces: Spaces,
     goal: Objective,
     *,
     top: int = 1,
@@ -99,22 +100,24 @@ def map_exactly(
     on_progress: OnProgress | None,
     padded: tuple[str, ...] = (),
     explain: bool = True,
+    started: float | None = None,
 ) -> SearchResult:
     """Find the best mappings of a map space, or the best one of several spaces; see `accelsim.map_einsum`.
 
     `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try;
-    `explain`: say what makes mappings invalid where none is valid.
+    `explain`: say what makes mappings invalid where none is valid; `started`: since when the budget runs, by
+    `time.monotonic`.
     """
-    get_ready(spaces[0].encoded, spaces[0].imperfect)
-    watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
+    first = spaces.first
+    get_ready(first.encoded, first.imperfect)
+    watch = _Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
-    candidates = [*_perfect(spaces[:1]), *spaces]
-    solved = _widest(spaces, aim) or _best_of(candidates, aim)
+    solved = _widest(spaces, aim) or _best_of(spaces, aim)
     if solved.stop in ("timeout", "memory"):
-        _walk_on(candidates, aim, solved)
+        _walk_on(spaces, aim, solved)
     if solved.best is None:
-        reason = _none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces)
-        raise NoValidMapping("\n".join([reason, *(_why(solved.stop, spaces[0]) if explain else ())]))
+        reason = _none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
+        raise NoValidMapping("\n".join([reason, *(_why(solved.stop, first) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
@@ -122,7 +125,7 @@ def map_exactly(
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
-        more = Solver(spaces[0], cycles=goal.cycles > 0, every=True, workers=workers)
+        more = Solver(first, cycles=goal.cycles > 0, every=True, workers=workers)
         room = top if top > 1 else LISTED
         if within is None:
             found = more.search(power=aim.power, room=room, deadline=watch.deadline, on_poll=watch.tell)
@@ -135,9 +138,7 @@ def map_exactly(
         stop = found.stop
         _refuse_mismatch(found)
         ranked = (
-            tuple(
-                _result(spaces[0], found.found.best, i, found.found.column[i]) for i in range(int(found.found.many[0]))
-            )
+            tuple(_result(first, found.found.best, i, found.found.column[i]) for i in range(int(found.found.many[0])))
             or ranked
         )
     return SearchResult(
@@ -146,13 +147,13 @@ def map_exactly(
         method="exact",
         stop=stop,
         seed=0,
-        space_size=sum(space.size for space in spaces),
+        space_size=spaces.size,
         seconds=time.monotonic() - watch.started,
         certificate=certificate,
         ranked=ranked,
         within=counted,
-        uneven=any(level.tensors is not None for level in spaces[-1].encoded.architecture.levels),
-        imperfect=tuple(sorted(spaces[0].imperfect)),
+        uneven=len(spaces.arrangements) > 1,
+        imperfect=tuple(sorted(first.imperfect)),
         padded=padded,
     )
 
@@ -198,19 +199,23 @@ class _Solved:
         return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
-def _best_of(spaces: Sequence[MapSpace], aim: _Aim, solver: Solver | None = None) -> _Solved:
+def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved:
     """Find the best mapping of some spaces; each is searched for what is better than the best of those before.
 
-    `solver` is that of the last space, if it was searched before.
+    Of remainders the part that leaves none comes first. `solver` is that of the last space, if it was searched before.
     """
     solved = _Solved() if aim.fastest is None else _Solved(aim.fastest, aim.fastest.energy_pj)
-    for number, space in enumerate(spaces):
+    perfect = _perfect(spaces.first) if aim.fastest is None else []
+    for number, space in enumerate(itertools.chain(perfect, spaces), -len(perfect)):
+        if solved.stop != "exhausted":
+            solved.bound = min(solved.bound, *(_floor(each, aim.power) for each in spaces.kinds(max(number, 0))))
+            break
         floor = _floor(space, aim.power)
-        if solved.stop != "exhausted" or floor >= solved.value:
+        if floor >= solved.value:
             solved.bound = min(solved.bound, floor)
             continue
         try:
-            if number == 0 and not space.imperfect:  # the other spaces start from what was found before them
+            if number == -len(perfect) and not space.imperfect:  # others start from what was found
                 _walk(_descent(space, aim), FIRST_WALKS, aim, solved)
             if solver is None or solver.space is not space:
                 solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=aim.watch.deadline)
@@ -241,30 +246,38 @@ def _walk(descent: Descent, walks: int, aim: _Aim, solved: _Solved) -> None:
         solved.best, solved.value = _result(descent.space, found.mapping, 0, found.column), found.value
 
 
-def _walk_on(spaces: Sequence[MapSpace], aim: _Aim, solved: _Solved) -> None:
+def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
     """Walk through all spaces in turn until the time is used up; where it is not limited, some more times."""
-    descents, end = [_descent(space, aim) for space in spaces if not space.imperfect], aim.watch.end
-    for descent in itertools.cycle(descents) if end is not None else descents:
-        if end is not None and time.monotonic() >= end:
+    end = aim.watch.end
+    candidates = itertools.chain(_perfect(spaces.first), () if spaces.first.imperfect else spaces)
+    descents: list[Descent] = []
+    for number in itertools.count():
+        if time.monotonic() >= end if end is not None else number >= LAST_WALKS:
             return
-        _walk(descent, aim.workers if end is not None else LAST_WALKS, aim, solved)
+        space = next(candidates, None)
+        if space is not None:
+            descents.append(_descent(space, aim))
+        if not descents:
+            return
+        _walk(descents[number % len(descents)] if space is None else descents[-1], FIRST_WALKS, aim, solved)
 
 
-def _widest(spaces: Sequence[MapSpace], aim: _Aim) -> _Solved | None:
+def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
     """Of all mappings with the fewest cycles the one of least energy, if using most compute units makes them so few.
 
     None where another number is looked for, where it takes more cycles, or a second does not tell.
     """
-    if aim.power[0] > 0.0 or len(spaces) > 1 or spaces[0].imperfect:
+    space = spaces.first
+    if aim.power[0] > 0.0 or len(spaces) > 1 or space.imperfect:
         return None
     deadline = aim.watch.deadline
     try:
-        solver = Solver(spaces[0], widest=True, workers=aim.workers, deadline=deadline)
+        solver = Solver(space, widest=True, workers=aim.workers, deadline=deadline)
     except TimeoutError:
         return None
-    cycles = min(solver.least_cycles, spaces[0].most_cycles)
+    cycles = min(solver.least_cycles, space.most_cycles)
     solver.limit_cycles(cycles)
-    walked = Descent(spaces[0], (1.0, 0.0), most_cycles=cycles, workers=aim.workers).go(FIRST_WALKS, deadline)
+    walked = Descent(space, (1.0, 0.0), most_cycles=cycles, workers=aim.workers).go(FIRST_WALKS, deadline)
     limit = math.inf if walked is None else walked.value
     outcome = solver.search(limit=limit, most_nodes=MOST_NODES, deadline=deadline)
     _refuse_mismatch(outcome)
@@ -272,20 +285,18 @@ def _widest(spaces: Sequence[MapSpace], aim: _Aim) -> _Solved | None:
         raise KeyboardInterrupt
     if outcome.stop in ("nodes", "timeout") or not outcome.found.many[0]:
         return None
-    solved = _Solved(_result(spaces[0], outcome.found.best, 0, outcome.found.column[0]))
+    solved = _Solved(_result(space, outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
     solved.value = solved.bound = float(solver.least_cycles)
     return solved
 
 
-def _perfect(spaces: Sequence[MapSpace]) -> list[MapSpace]:
-    """The part of spaces that leaves no remainders: quickly searched, for a good mapping to start from."""
-    found = []
-    for space in spaces:
-        if space.imperfect:
-            with suppress(NoValidMapping):
-                found.append(MapSpace(space.encoded, space.constraints))
-    return found
+def _perfect(space: MapSpace) -> list[MapSpace]:
+    """The part of a space with remainders that leaves none: quickly searched, for a good mapping to start from."""
+    if space.imperfect:
+        with suppress(NoValidMapping):
+            return [MapSpace(space.encoded, space.constraints)]
+    return []
 
 
 def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
@@ -385,9 +396,8 @@ def _result(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float,
     return result
 
 
-def _none_valid(stop: str, nodes: int, seconds: float, spaces: Sequence[MapSpace]) -> str:
+def _none_valid(stop: str, nodes: int, seconds: float, size: int) -> str:
     if stop == "exhausted":
-        size = sum(space.size for space in spaces)
         return f"none of the {size:.3g} mappings of the map space is valid (proved: {nodes} nodes)"
     return f"no valid mapping found in {seconds:.3g} s; give it more time"
 
@@ -508,7 +518,7 @@ def front_of(
         found = join(space, found, walks.go_on(), kinds, level)
     if not found.many[0]:
         nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
-        reason = _none_valid(stop, nodes, seconds, [space])
+        reason = _none_valid(stop, nodes, seconds, space.size)
         raise NoValidMapping("\n".join([reason, *(_why(stop, space) if explain else ())]))
     each = [_result(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
     values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])
@@ -557,7 +567,7 @@ class _FrontWalks:
             power = [0.0, 0.0, 0.0, 0.0]
             for at, kind in enumerate(self.kinds):
                 power[kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
-            self.go(tuple(power), self.workers)
+            self.go(tuple(power), FIRST_WALKS)
         raise AssertionError("numbers do not end")
 
 
