@@ -116,9 +116,10 @@ def map_exactly(
             counted = (within, int(found.found.tally[2]))
         stop = found.stop
         _refuse_mismatch(found)
-        ranked = tuple(_result(spaces[0], found.found, i) for i in range(int(found.found.many[0]))) or ranked
+        listed = tuple(_result(spaces[0], found.found, i) for i in range(int(found.found.many[0])))
+        ranked = _put_first(best, listed)
     return SearchResult(
-        best=ranked[0],
+        best=best,
         objective=goal.name,
         method="exact",
         stop=stop,
@@ -132,6 +133,12 @@ def map_exactly(
         imperfect=tuple(sorted(spaces[0].imperfect)),
         padded=padded,
     )
+
+
+def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
+    """A list of as many mappings that begins with the one found without a list: of equal ones that is the first."""
+    others = [result for result in listed if result.mapping != best.mapping]
+    return (best, *others)[: max(1, len(listed))]
 
 
 @dataclass(frozen=True, slots=True)
