@@ -82,7 +82,11 @@ def test_plot_spread__marks_the_best_and_says_how_many():
 def test_plot_spread__a_random_search_saw_no_optimum():
     best = row_stationary()[2]
     proved, seen = an_exact_search(best), a_search(replace(best, energy_pj=1.25 * best.energy_pj))
-    alone, beside, every = plot_spread(seen), plot_spread(seen, best=proved), plot_spread(replace(seen, stop="exhausted"))
+    alone, beside, every = (
+        plot_spread(seen),
+        plot_spread(seen, best=proved),
+        plot_spread(replace(seen, stop="exhausted")),
+    )
 
     said = f"lowest energy seen: {seen.best.pj_per_mac:.4g} pJ/MAC"
     assert [line.get_label() for line in alone.lines] == [said]

@@ -191,7 +191,8 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
                 first, found, limits = known[key]
                 search = carry_over(found, machine, first, einsum)
             else:
-                search = search_layer(inputs, einsum, arguments, options, cache, f"{einsum.name} ({number}/{len(layers)})")
+                what = f"{einsum.name} ({number}/{len(layers)})"
+                search = search_layer(inputs, einsum, arguments, options, cache, what)
                 limits = layer_limits(machine, einsum)
                 known[key] = einsum, search, limits
         except NoValidMapping as error:
