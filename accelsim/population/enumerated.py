@@ -37,8 +37,9 @@ FEW = 1000
 CLIMBS = 8
 """Mappings from which the largest values are looked for."""
 PARTS = {"energy": 0.3, "fewest": 0.25, "cycles": 0.1, "front": 0.1, "peak": 0.1, "near": 0.15}
-"""Shares of the time for what is counted one by one, in this order; what the others leave is for the last."""
-LAST = "near"
+"""Shares of the time for what is counted one by one, in this order."""
+SPARE = "front", "near"
+"""Parts that also have what those before them leave."""
 NO_TIME = 1e-6
 """Seconds that a part has at least, for a first answer."""
 
@@ -75,7 +76,9 @@ class Clock:
         """When a part that begins now is to end, by `time.monotonic`."""
         if self.seconds is None:
             return None
-        self.end = time.monotonic() + self.seconds * PARTS[part] + (self.left if part == LAST else 0.0)
+        spare = self.left if part in SPARE else 0.0
+        self.left -= spare
+        self.end = time.monotonic() + self.seconds * PARTS[part] + spare
         return self.end
 
     def budget(self, part: str) -> Budget | None:

@@ -87,6 +87,10 @@ class Known:
         """The smallest and the largest value known, and what is proved of them."""
         least, most = self.least[column], self.most[column]
         low, high = self.lowest(column), value_of(most, column)
+        if self.bounds[column] > low * (1 + 1e-9):
+            raise RuntimeError(
+                f"{column}: no mapping falls below {self.bounds[column]!r} (proved), and one has {low!r}"
+            )
         bound = low if self.proved(column) else self.bounds[column]
         return Range(column, low, bound, high, max(high, highest_bound), least, most)
 
