@@ -198,7 +198,10 @@ def _print_words(console: Console, census: Census) -> None:
     """Words that each level moves of each tensor: exact means over all valid mappings, and those of the best."""
     if census.means is None:
         return
-    title(console, "Words moved", "exact means over all valid mappings, and those of the lowest energy")
+    still = (
+        "" if all(any((t.reads, t.fills, t.updates)) for t in census.means.tensors) else "; without what never moves"
+    )
+    title(console, "Words moved", f"exact means over all valid mappings, and those of the lowest energy{still}")
     made = table("level", "tensor", "mean reads", "fills", "updates", "best reads", "fills", "updates", left=(0, 1))
     best = {(t.level, t.tensor): (t.total_reads, t.total_fills, t.total_updates) for t in census.best.tensors}
     level = ""
