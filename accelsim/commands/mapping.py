@@ -63,7 +63,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     layer = inputs.layer
     if layer is None:
         return _map_network(inputs, arguments)
-    search = _search(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
+    search = search_layer(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
     provenance = make_provenance("map", inputs, arguments)
     document = map_json(search, provenance, machine_json(inputs.architecture))
     if arguments.output:
@@ -191,7 +191,8 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
                 first, found, limits = known[key]
                 search = carry_over(found, machine, first, einsum)
             else:
-                search = _search(inputs, einsum, arguments, options, cache, f"{einsum.name} ({number}/{len(layers)})")
+                what = f"{einsum.name} ({number}/{len(layers)})"
+                search = search_layer(inputs, einsum, arguments, options, cache, what)
                 limits = layer_limits(machine, einsum)
                 known[key] = einsum, search, limits
         except NoValidMapping as error:
@@ -204,7 +205,7 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
             return
 
 
-def _search(
+def search_layer(
     inputs: Inputs,
     einsum: Einsum,
     arguments: argparse.Namespace,
@@ -212,7 +213,7 @@ def _search(
     cache: ResultCache | None,
     what: str,
 ) -> SearchResult:
-    """Search the map space of one layer, with progress where a terminal shows it."""
+    """Search the map space of one layer or take the answer kept, with progress where a terminal shows it."""
     from accelsim.cache import map_with_cache
     from accelsim.report.progress import search_progress
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from accelsim.commands.caching import open_cache
 from accelsim.commands.inputs import (
     Inputs,
     find_files,
@@ -134,7 +135,7 @@ def _plot_result(arguments: argparse.Namespace) -> Picture:
     from accelsim import plots
 
     inputs, layer = _read_layer(arguments)
-    result = _given_result(inputs, layer) if "mapping" in inputs.paths else _search(arguments, inputs, layer).best
+    result = _given_result(inputs, layer) if "mapping" in inputs.paths else _best(arguments, inputs, layer).best
     name = _layer_name(arguments, inputs, layer)
     if arguments.kind == "energy":
         return Picture(name, plots.energy_table(result), lambda ax: plots.plot_energy(result, ax))
@@ -155,10 +156,16 @@ def _given_result(inputs: Inputs, layer: Einsum) -> Result:
     return result
 
 
-def _search(
-    arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, method: str = "exact", seed: int = 0
-) -> SearchResult:
-    """Search the map space of one layer for the lowest energy, with progress where a terminal shows it."""
+def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:
+    """The mapping of lowest energy, the same that `accelsim map` gives."""
+    from accelsim.cache import MapOptions
+    from accelsim.commands.mapping import search_layer
+
+    return search_layer(inputs, layer, arguments, MapOptions(), open_cache(arguments), layer.name)
+
+
+def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: int) -> SearchResult:
+    """The random search of one layer for the lowest energy, with progress where a terminal shows it."""
     from accelsim.report.progress import search_progress
     from accelsim.search.mapper import map_einsum
     from accelsim.search.strategy import Budget
@@ -168,8 +175,8 @@ def _search(
             inputs.architecture,
             layer,
             constraints=read_layer_constraints(inputs, layer),
-            method=method,
-            budget=Budget(arguments.samples, None) if method == "random" else None,
+            method="random",
+            budget=Budget(arguments.samples, None),
             seed=seed,
             workers=arguments.workers,
             on_progress=on_progress,
@@ -180,8 +187,10 @@ def _plot_spread(arguments: argparse.Namespace) -> Picture:
     from accelsim.plots import plot_spread, spread_table
 
     inputs, layer = _read_layer(arguments)
-    search = _search(arguments, inputs, layer, "random", arguments.seed)
-    return Picture(_layer_name(arguments, inputs, layer), spread_table(search), lambda ax: plot_spread(search, ax))
+    drawn = _draw(arguments, inputs, layer, arguments.seed)
+    best = _best(arguments, inputs, layer)
+    name = _layer_name(arguments, inputs, layer)
+    return Picture(name, spread_table(drawn), lambda ax: plot_spread(drawn, ax, best=best))
 
 
 def _plot_curve(arguments: argparse.Namespace) -> Picture:
@@ -190,8 +199,8 @@ def _plot_curve(arguments: argparse.Namespace) -> Picture:
 
     inputs, layer = _read_layer(arguments)
     seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
-    searches = [_search(arguments, inputs, layer, "random", seed) for seed in seeds]
-    searches.append(_search(arguments, inputs, layer))
+    searches = [_draw(arguments, inputs, layer, seed) for seed in seeds]
+    searches.append(_best(arguments, inputs, layer))
     return Picture(_layer_name(arguments, inputs, layer), curve_table(searches), lambda ax: plot_curve(searches, ax))
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from accelsim.commands.caching import open_cache
 from accelsim.commands.inputs import (
     Inputs,
     check_constraints,
@@ -104,5 +105,6 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
             seed=arguments.seed,
             seconds=arguments.seconds,
             workers=arguments.workers,
+            cache=open_cache(arguments),
             on_part=on_part,
         )

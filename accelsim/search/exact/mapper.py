@@ -137,12 +137,10 @@ def map_exactly(
             counted = (within, int(found.found.tally[2]))
         stop = found.stop
         _refuse_mismatch(found)
-        ranked = (
-            tuple(_result(first, found.found.best, i, found.found.column[i]) for i in range(int(found.found.many[0])))
-            or ranked
-        )
+        rows = range(int(found.found.many[0]))
+        ranked = _put_first(best, tuple(_result(first, found.found.best, i, found.found.column[i]) for i in rows))
     return SearchResult(
-        best=ranked[0],
+        best=best,
         objective=goal.name,
         method="exact",
         stop=stop,
@@ -156,6 +154,12 @@ def map_exactly(
         imperfect=tuple(sorted(first.imperfect)),
         padded=padded,
     )
+
+
+def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
+    """A list of as many mappings that begins with the one found without a list: of equal ones that is the first."""
+    others = [result for result in listed if result.mapping != best.mapping]
+    return (best, *others)[: max(1, len(listed))]
 
 
 @dataclass(frozen=True, slots=True)
