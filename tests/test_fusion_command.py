@@ -142,9 +142,12 @@ def test_fuse__a_second_run_maps_nothing_and_gives_the_same_bytes(network, capsy
         (lambda body: body["segments"][0]["fused"].update(energy_pj=1.0), "pJ and"),
         (lambda body: body["segments"][0]["alone"][0].update(cycles=1), "costs something else"),
         (lambda body: body["certificate"].update(bound=1.0), "it proves nothing"),
+        (lambda body: body["certificate"].update(value=1.0, bound=1.0), "and its proof is of 1"),
+        (lambda body: body["segments"][0].update(repeat=9), "its segments have the value"),
+        (lambda body: body["segments"][0]["fused"]["resident"].append({"layer": "x", "tensors": ["y"]}), "resident"),
         (lambda body: body.pop("segments"), "KeyError"),
     ],
-    ids=["loop", "parts", "bounds", "energy", "alone", "proof", "missing"],
+    ids=["loop", "parts", "bounds", "energy", "alone", "proof", "value", "repeat", "resident", "missing"],
 )
 def test_fuse__a_damaged_entry_is_named_and_made_anew(network, tmp_path, capsys, change, said):
     arguments = ["fuse", "two_level", network, "--set", SIZE, "--json"]
@@ -153,7 +156,7 @@ def test_fuse__a_damaged_entry_is_named_and_made_anew(network, tmp_path, capsys,
     entry = next(p for p in (tmp_path / "cache").glob("*/*.json") if '"fusion: ' in p.read_text())
     document = json.loads(entry.read_text())
     change(document["body"])
-    document["sha256"] = content_hash(document["body"])
+    document["sha256"] = content_hash([entry.stem, document["kept"], document["body"]])
     entry.write_text(json.dumps(document))
     assert main(arguments) == 0
     out, err = capsys.readouterr()
