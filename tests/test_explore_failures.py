@@ -24,6 +24,7 @@ from accelsim.explore import store
 from accelsim.explore.cluster import Cluster
 from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
+from accelsim.explore.store import parquet_bytes, part_columns, read_parquet
 from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, read_designs
 from accelsim.explore.work import Plan
 from sweeps import GRID, sweep_of, tables
@@ -67,6 +68,39 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run):
     assert tables(folder / "out") == before
     assert part.with_suffix(".damaged").read_bytes() == good[:-100] + b"x" * 100
     (part.parent / "0folder.parquet").rmdir()
+    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "said"),
+    [
+        ("energy_pj", lambda value: value / 2, "energy_pj is"),
+        ("cycles", lambda value: value - 1, "cycles is"),
+        ("value", lambda value: value / 2, "value is"),
+        ("bound", lambda value: value / 2, "proved is True, and False by its mapping and bound"),
+        ("energy_by_component", lambda text: text.replace(": ", ": 1"), "energy_by_component is"),
+        ("mapping", lambda _: "[[],[],[]]", "its mapping is none of"),
+        ("mapping", lambda text: text.replace("DRAM", "DRUM"), "its mapping is none of"),
+        ("what", lambda _: "evaluate", "it is of other work"),
+    ],
+)
+def test_forged_part__is_named_and_its_work_done_again(folder, run, column, change, said):
+    """Its name is the hash of its bytes."""
+    sweep = sweep_of("  parameters: {pe: [1, 2]}\n  prune: false\n")
+    explore(sweep, "out", workers=1)
+    before = tables(folder / "out")
+    (part,) = (folder / "out" / "parts").iterdir()
+    rows = read_parquet(part)
+    row = next(row for row in rows if row["status"] == "mapped")
+    row[column] = change(row[column])
+    forged = parquet_bytes(rows, part_columns())
+    part.unlink()
+    (part.parent / f"{hashlib.sha256(forged).hexdigest()[:32]}.parquet").write_bytes(forged)
+    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
+    assert (code, told.count("\n")) == (0, 1)
+    assert "this part is not what it should be, and is " in told
+    assert said in told
+    assert tables(folder / "out") == before
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
 
 

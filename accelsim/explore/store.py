@@ -10,7 +10,7 @@ import errno
 import hashlib
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,6 +108,8 @@ class Store:
         self.rows: dict[str, Row] = {}
         self.troubles: list[str] = []
         self._new: list[Row] = []
+        self._part: dict[str, Path] = {}
+        self._unseen: set[str] = set()
         for path in sorted((self.folder / PARTS).glob("*.parquet")):
             self._load(path)
 
@@ -124,13 +126,43 @@ class Store:
         except AccelsimError:
             rows = []
         if not rows or any(name not in rows[0] for name in COLUMNS):
-            aside = path.with_suffix(".damaged")
-            with suppress(FileNotFoundError):  # another run in this folder was faster
-                path.replace(aside)
-            self.troubles.append(f"{path}: this part is damaged, and is {aside.name} now; what it held is done again")
+            aside = self._put_aside(path)
+            self.troubles.append(f"{path}: this part is damaged, and is {aside} now; what it held is done again")
             return
         for row in rows:
-            self.rows.setdefault(row["key"], row)
+            if row["key"] not in self.rows:
+                self.rows[row["key"]], self._part[row["key"]] = row, path
+                self._unseen.add(row["key"])
+
+    @staticmethod
+    def _put_aside(path: Path) -> str:
+        aside = path.with_suffix(".damaged")
+        with suppress(FileNotFoundError):  # another run in this folder was faster
+            path.replace(aside)
+        return aside.name
+
+    def believe(self, key: str, wrong: Callable[[Row], str]) -> str:
+        """Look once at a row that a part held; returns a line that says what is wrong with it, or nothing.
+
+        A part with such a row is put aside; what it held and was not yet looked at is done again.
+        """
+        if key not in self._unseen:
+            return ""
+        self._unseen.discard(key)
+        why = wrong(self.rows[key])
+        if not why:
+            return ""
+        path = self._part[key]
+        self._unseen.add(key)
+        for name in [name for name, part in self._part.items() if part == path]:
+            del self._part[name]
+            if name in self._unseen:
+                self._unseen.discard(name)
+                del self.rows[name]
+            else:
+                self._new.append(self.rows[name])
+        aside = self._put_aside(path)
+        return f"{path}: this part is not what it should be, and is {aside} now; what it held is done again: {why}"
 
     def add(self, row: Row) -> bool:
         """Take a finished piece of work; whether it was new."""

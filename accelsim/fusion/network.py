@@ -48,6 +48,8 @@ class FusionResult:
         Chains that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
     seconds : float
+    kept : str
+        When the answer was kept on disk, if it comes from there; else empty.
     """
 
     architecture: str
@@ -65,6 +67,7 @@ class FusionResult:
     solved: int
     clock_hz: float | None
     seconds: float
+    kept: str = ""
 
     @property
     def totals(self) -> Totals:
@@ -134,7 +137,7 @@ def fuse(
     joined = [line for line in lines if len(line.layers) > 1]
     lines = put_together(lines)
     key = "" if cache is None else answer_key(architecture, lines, goal, longest)
-    answer = None if cache is None else read_answer(cache, key, architecture, lines)
+    answer = None if cache is None else read_answer(cache, key, architecture, lines, goal)
     late = False
     if answer is None:
         solutions = Solutions(architecture, ENERGY if goal.energy else CYCLES, goal.energy > 0 and goal.cycles > 0)
@@ -161,6 +164,7 @@ def fuse(
         solved=answer.solved,
         clock_hz=architecture.clock_hz,
         seconds=time.monotonic() - started,
+        kept=answer.kept,
     )
 
 

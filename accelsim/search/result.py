@@ -160,6 +160,7 @@ class SearchResult:
     space_size : int
         Mappings in the map space before validity (docs/mapspace.md).
     seconds : float
+        Time that the search took.
     certificate : Certificate or None
         None after a random search, which proves nothing.
     ranked : tuple of Result
@@ -175,6 +176,8 @@ class SearchResult:
         Dimensions whose loops might leave remainders.
     padded : tuple of str
         Bounds that were tried instead of the Einsum's, such as `P=56`.
+    kept : str
+        When the answer was kept on disk, such as `2026-11-23 10:02 UTC`, if it comes from there; else empty.
     """
 
     best: Result
@@ -191,6 +194,7 @@ class SearchResult:
     uneven: bool = False
     imperfect: tuple[str, ...] = ()
     padded: tuple[str, ...] = ()
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
