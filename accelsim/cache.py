@@ -30,6 +30,7 @@ from accelsim.mapping import Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Result
 from accelsim.search.result import Certificate, SearchResult
+from accelsim.stopping import part_file
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
@@ -102,18 +103,15 @@ class ResultCache:
     def write(self, key: str, body: Mapping[str, Any]) -> None:
         """Keep an entry, as a whole or not at all."""
         path = self.path(key)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(
-                json.dumps({"format": _FORMAT, "sha256": content_hash(body), "body": body}), encoding="utf-8"
-            )
-            os.replace(beside, path)
+            with part_file(path) as part:
+                part.write_text(
+                    json.dumps({"format": _FORMAT, "sha256": content_hash(body), "body": body}), encoding="utf-8"
+                )
+                os.replace(part, path)
         except OSError as error:
             self.on_trouble(f"{self.folder}: the result is not kept: {error.strerror or error}")
-        finally:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
 
     def files(self) -> Iterator[Path]:
         """Files of all entries."""

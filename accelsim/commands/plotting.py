@@ -23,6 +23,7 @@ from accelsim.commands.printing import DONE, make_console, print_json
 from accelsim.commands.spreading import take_census
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.spec.params import check_overrides
+from accelsim.stopping import asked
 from accelsim.units import listed
 from accelsim.workload import Einsum
 
@@ -50,6 +51,8 @@ def plot_command(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments)
     _refuse_target(arguments.output)
     picture = _MAKERS[arguments.kind](arguments)
+    if asked():  # what an interrupted search found is no picture of the best
+        raise KeyboardInterrupt
     written = [] if arguments.json and not arguments.output else _write(picture, arguments.width, arguments.output)
     if arguments.json:
         print_json({"kind": arguments.kind, "files": [str(path) for path in written], "rows": picture.rows})

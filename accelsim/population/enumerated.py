@@ -26,6 +26,7 @@ from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.solve import Solver
 from accelsim.search.strategy import Budget
+from accelsim.stopping import answering, asked
 
 NEAR = (0.0, 0.01, 0.05, 0.1)
 """Shares above the lowest energy within which mappings are counted."""
@@ -55,7 +56,8 @@ class Clock:
 
     def attempt(self, what: str, make: Callable[[], Made]) -> Made | None:
         """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
-        if self.stop == "interrupted":
+        if self.stop == "interrupted" or asked():
+            self.stop = "interrupted"
             return None
         if self.on_part is not None:
             self.on_part(what)
@@ -63,6 +65,7 @@ class Clock:
             return make()
         except KeyboardInterrupt:
             self.stop = "interrupted"
+            answering()
             return None
         finally:
             if self.end:
@@ -124,6 +127,8 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     solver = Solver(space, workers=cores, word_price=price)
     solver.limit_words(words)
     best = solver.search(deadline=deadline)
+    if "interrupted" in (few.stop, best.stop):
+        raise KeyboardInterrupt
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
     reached, leaves, stop = Counter(outer, workers=cores).count_settled(words, deadline, once=True)
     mappings = leaves + completed(nest, reached)

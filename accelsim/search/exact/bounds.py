@@ -32,6 +32,7 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, Shapes
 from accelsim.search.exact.tables import Bounds, Context, Table
+from accelsim.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
@@ -241,6 +242,8 @@ class BoundsMaker:
         return np.array([further or any(pj[above, t].any() for t, (above, _) in enumerate(each)) for each in contexts])
 
     def _look_at_clock(self) -> None:
+        if asked():
+            raise KeyboardInterrupt
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise TimeoutError("the tables take longer")
 

@@ -95,6 +95,8 @@ def map_exactly(
     watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
     solved = _widest(spaces, aim) or _best_of([*_perfect(spaces[:1]), *spaces], aim)
+    if solved.best is None and solved.stop == "interrupted":
+        raise KeyboardInterrupt
     if solved.best is None:
         raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(spaces[0]) if explain else ())]))
     certificate = solved.certificate
@@ -448,6 +450,8 @@ def front_of(
         outcome, stopped = _front(solver, kinds, level, watch)
     found = outcome.found
     _refuse_mismatch(outcome)
+    if not found.many[0] and outcome.stop == "interrupted":
+        raise KeyboardInterrupt
     if not found.many[0]:
         raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *(_why(space) if explain else ())]))
     rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))

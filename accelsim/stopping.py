@@ -1,0 +1,161 @@
+"""How a signal stops a run: what is under way ends with what it has, and the process ends within a second.
+
+Ctrl-C, SIGTERM and SIGHUP raise KeyboardInterrupt, once, where a run may be left at any point. A search has something
+to lose: inside `heeding` nothing is raised, compiled code finds its flag set, and the rest reads `asked`. A thread
+waits for signals, also while Python itself cannot answer them, and ends the process where no answer comes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from accelsim.model.encode import Ints
+
+ANSWER_SECONDS = 0.8
+"""After a signal the process ends at the latest after so many seconds, unless it writes what it has found by then."""
+REPORT_SECONDS = 10.0
+"""How long that may take [s]."""
+TOGETHER_SECONDS = 0.3
+"""Signals within so many seconds are one: `timeout` sends its signal to the process, then to its group."""
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@dataclass(slots=True)
+class _State:
+    """What this process knows of signals, which it has once."""
+
+    installed: bool = False
+    number: int = 0
+    raised: bool = False
+    answering: bool = False
+    best: str = ""
+    flags: list[tuple[Ints, ...]] = field(default_factory=list)
+    parts: set[Path] = field(default_factory=set)
+
+
+_STATE = _State()
+
+
+def asked() -> int:
+    """Number of the signal that asks the process to end, or 0."""
+    return _STATE.number
+
+
+@contextmanager
+def heeding(*flags: Ints) -> Iterator[None]:
+    """Raise nothing at a signal: what runs inside reads `asked` or a flag, and ends with what it has.
+
+    Parameters
+    ----------
+    *flags : int64[1] or larger
+        Set to 1 at [0] when a signal comes.
+    """
+    if not _STATE.installed or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _STATE.flags.append(flags)
+    try:
+        yield
+    finally:
+        _STATE.flags.pop()
+
+
+def answering() -> None:
+    """From here on what was found is written, and a signal no longer keeps it from being so."""
+    _STATE.answering = True
+
+
+def hold(best: str) -> None:
+    """Keep what is said of the best so far if the process has to end at once."""
+    _STATE.best = best
+
+
+@contextmanager
+def part_file(path: Path) -> Iterator[Path]:
+    """A file beside another one, for its content until it is whole; removed at the end, however that comes."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    _STATE.parts.add(beside)
+    try:
+        yield beside
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        _STATE.parts.discard(beside)
+
+
+def said(number: int) -> str:
+    """Why a process ends, in words."""
+    return "interrupted" if number in (0, signal.SIGINT) else f"stopped by {signal.Signals(number).name}"
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let signals stop what runs inside, as the module says; the last thing a process does, for it stays so.
+
+    A signal that is ignored when the process begins, as by `nohup`, is ignored further on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    mine = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reader,), daemon=True).start()
+    for number in mine:
+        signal.signal(number, _handle)
+    _STATE.installed = True
+    try:
+        yield
+    finally:
+        _STATE.answering = True
+
+
+def _handle(number: int, _: FrameType | None) -> None:
+    _STATE.number = _STATE.number or number
+    if not (_STATE.raised or _STATE.answering or _STATE.flags):
+        _STATE.raised = True
+        raise KeyboardInterrupt
+
+
+def _watch(reader: int) -> None:
+    """Wait for signals, and end the process where they are not answered, or at the second one."""
+    number = os.read(reader, 1)[0]
+    first = time.monotonic()
+    _STATE.number = _STATE.number or number
+    threading.Thread(target=_end_late, args=(first,), daemon=True).start()
+    while True:
+        for flag in (flag for flags in list(_STATE.flags) for flag in flags):
+            flag[0] = 1
+        os.read(reader, 1)
+        if time.monotonic() - first > TOGETHER_SECONDS:
+            _end()
+
+
+def _end_late(first: float) -> None:
+    """End the process where it does not answer, or takes too long for it."""
+    while time.monotonic() - first < (REPORT_SECONDS if _STATE.answering else ANSWER_SECONDS):
+        time.sleep(0.02)
+    _end()
+
+
+def _end() -> None:
+    """End the process at once; nothing that is half written stays."""
+    for part in list(_STATE.parts):
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+    best = f"; {_STATE.best}" if _STATE.best and not _STATE.answering else ""
+    with suppress(OSError):
+        shown = "\r\x1b[K\x1b[?25h" if os.isatty(2) else ""  # a line of progress goes, the cursor comes back
+        os.write(2, f"{shown}{said(_STATE.number)}{best}\n".encode())
+    os._exit(128 + _STATE.number)
