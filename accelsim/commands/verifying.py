@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.commands.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
 from accelsim.commands.printing import DIFFERS, DONE, make_console, print_report
 from accelsim.errors import AccelsimError
+from accelsim.files import read_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,10 +122,7 @@ def _said(error: Exception) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     """Read a result.json."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise AccelsimError(f"{path}: not JSON: {error}") from None
+    document = read_json(path)
     known = isinstance(document, dict) and {"inputs", "overrides"} <= set(document)
     if not known or not {"result", "layers", "front", "fusion"} & set(document):
         raise AccelsimError(f"{path}: not a result.json of `accelsim map`, nor a fusion.json of `accelsim fuse`")

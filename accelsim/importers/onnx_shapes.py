@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from accelsim.errors import AccelsimError
+from accelsim.files import MOST_MODEL_BYTES, read_file
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
 from accelsim.units import listed
 
@@ -106,12 +107,9 @@ def _load(path: str | PathLike[str]) -> tuple[Any, Any]:
         raise AccelsimError(NO_TORCH if str(path).endswith(ENDING) else NO_ONNX) from None
     if str(path).endswith(ENDING):
         return read_program(path), onnx
+    content = read_file(path, MOST_MODEL_BYTES)
     try:
-        model = onnx.load(str(path), load_external_data=False)
-    except FileNotFoundError:
-        raise AccelsimError(f"{path}: no such file") from None
-    except OSError as error:
-        raise AccelsimError(f"{path}: cannot be read: {error.strerror or error}") from None
+        model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf's errors differ from version to version
         raise AccelsimError(f"{path}: not an ONNX model: {' '.join(str(error).split())[:200]}") from None
     if not model.graph.node:
