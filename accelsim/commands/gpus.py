@@ -44,6 +44,7 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     """Fit the constants of a GPU to measured kernels."""
     from pathlib import Path
 
+    from accelsim.folder import write_page
     from accelsim.gpu.calibration import calibrate
     from accelsim.gpu.catalogue import find_gpu, load_gpu
     from accelsim.gpu.measured import read_measured
@@ -70,7 +71,7 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     source = {"file": Path(arguments.measured).name, "sha256": hash_file(arguments.measured), "device": own[0].device}
     found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
     if arguments.output:
-        Path(arguments.output).write_text(found.to_json(), encoding="utf-8")
+        write_page(arguments.output, found.to_json())
     if arguments.json:
         sys.stdout.write(found.to_json())
     else:

@@ -29,6 +29,7 @@ from accelsim.commands.printing import (
     print_written,
 )
 from accelsim.errors import NoValidMapping
+from accelsim.files import file_name
 from accelsim.stopping import answering
 from accelsim.workload import Einsum
 
@@ -284,10 +285,10 @@ def _budget(arguments: argparse.Namespace) -> Budget | None:
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:
-    """Folder of each layer: its name without what a path would read as folders, and no two alike."""
+    """Folder of each layer: its name as that of a file, and no two alike."""
     found: dict[str, str] = {}
     for layer in layers:
-        folder = layer.name.replace("/", "_")
+        folder = file_name(layer.name)
         while folder.casefold() in {other.casefold() for other in found.values()} | {"result.json"}:
             folder += "_"
         found[layer.name] = folder
