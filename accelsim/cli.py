@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     with stopping.stoppable() if arguments is None else nullcontext():
         code = _guarded(arguments)
+    if stopping.asked() and arguments is None:
+        stopping.leave()
     return 128 + stopping.asked() if stopping.asked() else code
 
 

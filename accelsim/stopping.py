@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from accelsim.model.encode import Ints
 
-ANSWER_SECONDS = 0.8
+ANSWER_SECONDS = 0.7
 """After a signal the process ends at the latest after so many seconds, unless it writes what it has found by then."""
 REPORT_SECONDS = 10.0
 """How long that may take [s]."""
@@ -39,7 +40,7 @@ class _State:
     raised: bool = False
     answering: bool = False
     best: str = ""
-    flags: list[tuple[Ints, ...]] = field(default_factory=list)
+    flags: list[tuple[Ints, ...] | None] = field(default_factory=list)
     parts: set[Path] = field(default_factory=set)
 
 
@@ -64,6 +65,21 @@ def heeding(*flags: Ints) -> Iterator[None]:
         yield
         return
     _STATE.flags.append(flags)
+    try:
+        yield
+    finally:
+        _STATE.flags.pop()
+
+
+@contextmanager
+def raising() -> Iterator[None]:
+    """Inside `heeding`, a part that may be given up: a signal raises KeyboardInterrupt here after all."""
+    if asked():
+        raise KeyboardInterrupt
+    if not _STATE.flags:
+        yield
+        return
+    _STATE.flags.append(None)
     try:
         yield
     finally:
@@ -121,9 +137,22 @@ def stoppable() -> Iterator[None]:
         _STATE.answering = True
 
 
+def leave() -> None:
+    """End a process that has answered a signal.
+
+    Not by returning: after KeyboardInterrupt inside `exec`, which dataclasses use, Python exits as for SIGINT although
+    it was caught; and what a compiler has given up half-way may be freed twice.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(128 + _STATE.number)
+
+
 def _handle(number: int, _: FrameType | None) -> None:
     _STATE.number = _STATE.number or number
-    if not (_STATE.raised or _STATE.answering or _STATE.flags):
+    heeded = bool(_STATE.flags) and _STATE.flags[-1] is not None
+    if not (_STATE.raised or _STATE.answering or heeded):
         _STATE.raised = True
         raise KeyboardInterrupt
 
@@ -135,7 +164,7 @@ def _watch(reader: int) -> None:
     _STATE.number = _STATE.number or number
     threading.Thread(target=_end_late, args=(first,), daemon=True).start()
     while True:
-        for flag in (flag for flags in list(_STATE.flags) for flag in flags):
+        for flag in (flag for flags in list(_STATE.flags) for flag in flags or ()):
             flag[0] = 1
         os.read(reader, 1)
         if time.monotonic() - first > TOGETHER_SECONDS:

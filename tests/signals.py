@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 COMMANDS = {
-    "map": ("map eyeriss conv --imperfect --seconds 60", 8.0),
-    "map network": ("map eyeriss vgg16 --no-cache --quiet", 8.0),
-    "map -o": ("map simba conv -o {folder}/out --no-cache", 8.0),
-    "map random": ("map eyeriss conv --search random --seconds 20", 6.0),
-    "spread": ("spread eyeriss conv --seconds 30", 12.0),
+    "map": ("map eyeriss conv --imperfect --seconds 60", 6.0),
+    "map network": ("map eyeriss vgg16 --no-cache --quiet", 5.0),
+    "map -o": ("map simba conv -o {folder}/out --no-cache", 5.0),
+    "map random": ("map eyeriss conv --search random --seconds 20", 4.0),
+    "spread": ("spread eyeriss conv --seconds 30", 10.0),
     "fuse": ("fuse eyeriss mobilenet_v2 --no-cache", 8.0),
-    "explore": ("explore eyeriss_array -o {folder}/out --workers 2", 10.0),
-    "explore alone": ("explore eyeriss_array -o {folder}/out --workers 1", 10.0),
+    "explore": ("explore eyeriss_array -o {folder}/out --workers 2", 6.0),
+    "explore alone": ("explore eyeriss_array -o {folder}/out --workers 1", 6.0),
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -81,6 +81,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(COMMANDS))
     asked = parser.parse_args()
+    for number in SIGNALS:  # what is ignored here, as by `nohup` and by `&`, would be so in every command
+        signal.signal(number, signal.SIG_DFL)
     names, draw = asked.only.split(","), random.Random(asked.seed)
     ended: dict[tuple[str, str], list[Ended]] = defaultdict(list)
     for turn in range(asked.many):

@@ -26,7 +26,7 @@ from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.solve import Solver
 from accelsim.search.strategy import Budget
-from accelsim.stopping import answering, asked
+from accelsim.stopping import answering, raising
 
 NEAR = (0.0, 0.01, 0.05, 0.1)
 """Shares above the lowest energy within which mappings are counted."""
@@ -56,13 +56,13 @@ class Clock:
 
     def attempt(self, what: str, make: Callable[[], Made]) -> Made | None:
         """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
-        if self.stop == "interrupted" or asked():
-            self.stop = "interrupted"
+        if self.stop == "interrupted":
             return None
-        if self.on_part is not None:
-            self.on_part(what)
         try:
-            return make()
+            with raising():
+                if self.on_part is not None:
+                    self.on_part(what)
+                return make()
         except KeyboardInterrupt:
             self.stop = "interrupted"
             answering()
