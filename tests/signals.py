@@ -2,9 +2,9 @@
 
     python tests/signals.py [--many 200] [--seed 0] [--only map,spread]
 
-Prints a table of counts, and each run that ended otherwise than it should: later than a second after the signal, with
-another exit code than 128 + the signal, with a traceback, or with half a file left behind. A command that is done
-before its signal comes ends with 0.
+Prints a table of counts, with wall and CPU time after the signal, and each run that ended otherwise than it should:
+later than a second after the signal, with another exit code than 128 + the signal, with a traceback, or with half a
+file left behind. A command that is done before its signal comes ends with 0.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -35,11 +36,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(NamedTuple):
-    """How one run ended: when its signal came [s], exit code, seconds from the signal on, and what is wrong with it."""
+    """How one run ended: when its signal came [s], exit code, wall and CPU time since [s], and what is wrong with it."""
 
     at: float
     code: int
     reaction: float
+    cpu: float
     said: str
     wrong: str
 
@@ -48,14 +50,16 @@ def run(command: str, number: signal.Signals, at: float) -> Ended:
     """Run a command, and send it a signal after some seconds."""
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "accelsim", *command.format(folder=folder).split()]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, cwd=folder,
             env={**os.environ, "ACCELSIM_CACHE": f"{folder}/cache"}, start_new_session=True,
         )  # fmt: skip
         try:
             out, said = process.communicate(timeout=at)
-            return Ended(at, process.returncode, 0.0, said, "" if process.returncode == 0 else "failed by itself")
+            return Ended(at, process.returncode, 0.0, 0.0, said, "" if process.returncode == 0 else "failed by itself")
         except subprocess.TimeoutExpired:
+            spent = _cpu_seconds(process.pid)
             process.send_signal(number)
         sent = time.monotonic()
         try:
@@ -63,15 +67,22 @@ def run(command: str, number: signal.Signals, at: float) -> Ended:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
-            return Ended(at, -9, 90.0, "", "it hangs")
+            return Ended(at, -9, 90.0, 0.0, "", "it hangs")
         reaction = time.monotonic() - sent
+        cpu = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before - spent
         code = process.returncode if process.returncode >= 0 else 128 - process.returncode
         left = [path.name for path in Path(folder).rglob(".*.part")]
         wrong = [f"half a file: {left}"] if left else []
         wrong += ["a traceback"] if "Traceback" in said or "internal error" in said else []
         wrong += [f"exit code {code}"] if code != 128 + number else []
         wrong += [f"{reaction:.2f} s"] if reaction > 1.0 else []
-        return Ended(at, code, reaction, said + out, "; ".join(wrong))
+        return Ended(at, code, reaction, cpu, said + out, "; ".join(wrong))
+
+
+def _cpu_seconds(process: int) -> float:
+    """User time of a process so far [s]."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
@@ -92,14 +103,18 @@ def main() -> int:
         ended[name, number.name].append(found)
         if found.wrong:
             last = (found.said.strip().splitlines() or [""])[-1][:100]
-            sys.stdout.write(f"{name}, {number.name} at {found.at:.2f} s: {found.wrong} | {last}\n")
+            sys.stdout.write(
+                f"{name}, {number.name} at {found.at:.2f} s: {found.wrong} ({found.cpu:.2f} s CPU) | {last}\n"
+            )
             sys.stdout.flush()
     load = os.getloadavg()[1]
-    sys.stdout.write(f"{'command':14} {'signal':8} {'runs':>4}  {'slowest':>7}  exit codes (load {load:.1f})\n")
+    sys.stdout.write(
+        f"{'command':14} {'signal':8} {'runs':>4}  {'slowest':>7} {'most CPU':>8}  exit codes (load {load:.1f})\n"
+    )
     for (name, number_name), runs in sorted(ended.items()):
         codes = ", ".join(f"{code}: {many}" for code, many in sorted(Counter(each.code for each in runs).items()))
-        slowest = max(each.reaction for each in runs)
-        sys.stdout.write(f"{name:14} {number_name:8} {len(runs):4}  {slowest:5.2f} s  {codes}\n")
+        slowest, most = max(each.reaction for each in runs), max(each.cpu for each in runs)
+        sys.stdout.write(f"{name:14} {number_name:8} {len(runs):4}  {slowest:5.2f} s {most:6.2f} s  {codes}\n")
     return 1 if any(each.wrong for runs in ended.values() for each in runs) else 0
 
 
