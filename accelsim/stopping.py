@@ -38,6 +38,7 @@ class _State:
     installed: bool = False
     number: int = 0
     raised: bool = False
+    again: bool = False
     answering: bool = False
     best: str = ""
     flags: list[tuple[Ints, ...] | None] = field(default_factory=list)
@@ -130,6 +131,7 @@ def stoppable() -> Iterator[None]:
     threading.Thread(target=_watch, args=(reader,), daemon=True).start()
     for number in mine:
         signal.signal(number, _handle)
+    sys.unraisablehook = _raise_again
     _STATE.installed = True
     try:
         yield
@@ -157,6 +159,15 @@ def _handle(number: int, _: FrameType | None) -> None:
         raise KeyboardInterrupt
 
 
+def _raise_again(lost: sys.UnraisableHookArgs) -> None:
+    """Raise KeyboardInterrupt again where it came inside a destructor or a callback, in which Python drops it."""
+    if not isinstance(lost.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+    elif not _STATE.answering:
+        _STATE.raised, _STATE.again = False, True
+        threading.Timer(0.01, os.kill, (os.getpid(), _STATE.number)).start()  # once this destructor is left
+
+
 def _watch(reader: int) -> None:
     """Wait for signals, and end the process where they are not answered, or at the second one."""
     number = os.read(reader, 1)[0]
@@ -167,8 +178,9 @@ def _watch(reader: int) -> None:
         for flag in (flag for flags in list(_STATE.flags) for flag in flags or ()):
             flag[0] = 1
         os.read(reader, 1)
-        if time.monotonic() - first > TOGETHER_SECONDS:
+        if time.monotonic() - first > TOGETHER_SECONDS and not _STATE.again:
             _end()
+        _STATE.again = False
 
 
 def _end_late(first: float) -> None:

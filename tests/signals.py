@@ -36,7 +36,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(NamedTuple):
-    """How one run ended: when its signal came [s], exit code, wall and CPU time since [s], and what is wrong with it."""
+    """How one run ended: when its signal came [s], exit code, wall and CPU time since [s], and what is wrong."""
 
     at: float
     code: int

@@ -130,6 +130,25 @@ def test_process__flags_of_compiled_code_are_set_and_an_answer_has_its_time():
     assert (code, said) == (0, "1 1")
 
 
+def test_process__an_interrupt_that_a_destructor_drops_is_raised_again():
+    code, said, _ = script(
+        """    class Held:
+        def __del__(self):
+            print("ready", flush=True)
+            time.sleep(30)
+    try:
+        held = Held()
+        held = None
+        time.sleep(30)
+    except KeyboardInterrupt:
+        sys.stderr.write("raised")
+        stopping.leave()
+""",
+        at="ready",
+    )
+    assert (code, said) == (143, "raised")
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_command__ends_with_the_code_of_the_signal(number, code):
     ended, said, _ = script(
