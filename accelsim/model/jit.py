@@ -86,7 +86,11 @@ class Kernel:
                 from numba import njit
 
                 _forget_stale()
-                self._compiled = njit(**self._options)(self._linked(Kernel.compiled))
+                linked = self._linked(Kernel.compiled)
+                try:
+                    self._compiled = njit(**self._options)(linked)
+                except RuntimeError:  # neither the package nor the home can be written: compiled in each process
+                    self._compiled = njit(**(self._options | {"cache": False}))(linked)
         return self._compiled
 
     def plain(self) -> Any:
