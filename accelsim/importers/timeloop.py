@@ -114,12 +114,12 @@ def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str
 def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
     name = f"{file.parent.name}/{file.name}"
     beside = file.with_name("result.json")
+    if not beside.exists():
+        return UnreadCase(name, f"{beside.name} is missing beside it")
     try:
         text, record = yaml.load(read_utf8(file), Loader=yaml.CSafeLoader), read_json(beside)
         shape = text["problem"]["shape"]
         return _case(name, _machine(text), shape, text["problem"]["instance"], _directives(text), record)
-    except FileNotFoundError:
-        return UnreadCase(name, f"{beside.name} is missing beside it")
     except (*MALFORMED, yaml.YAMLError) as error:
         return UnreadCase(name, f"cannot be read: {told(error)}")
 
