@@ -102,7 +102,7 @@ def main() -> int:
         found = run(command, number, draw.uniform(0.0, longest))
         ended[name, number.name].append(found)
         if found.wrong:
-            last = (found.said.strip().splitlines() or [""])[-1][:100]
+            last = found.said[-2000:] if "traceback" in found.wrong else found.said.strip()[-100:]
             sys.stdout.write(
                 f"{name}, {number.name} at {found.at:.2f} s: {found.wrong} ({found.cpu:.2f} s CPU) | {last}\n"
             )
