@@ -35,6 +35,7 @@ from accelsim.mapping import Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Result
 from accelsim.search.result import Certificate, SearchResult
+from accelsim.stopping import part_file
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
@@ -112,16 +113,13 @@ class ResultCache:
         """Keep an entry, as a whole or not at all."""
         path, kept = self.path(key), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         entry = {"format": _FORMAT, "sha256": content_hash([key, kept, body]), "kept": kept, "body": body}
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(entry), encoding="utf-8")
-            os.replace(beside, path)
+            with part_file(path) as part:
+                part.write_text(json.dumps(entry), encoding="utf-8")
+                os.replace(part, path)
         except OSError as error:
             self.on_trouble(f"{self.folder}: the result is not kept: {error.strerror or error}")
-        finally:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
 
     def files(self) -> Iterator[Path]:
         """Files of all entries."""

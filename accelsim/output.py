@@ -6,17 +6,16 @@ of day or of the run.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.errors import AccelsimError
+from accelsim.files import hash_file
 from accelsim.mapping import LevelMapping, Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Result, TensorAtLevel
@@ -57,7 +56,7 @@ class Provenance:
 
 def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
     """Hash an input file as it stands now; `name` is what the user called it."""
-    return InputFile(kind, name, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    return InputFile(kind, name, hash_file(path))
 
 
 def to_json(document: Any) -> str:

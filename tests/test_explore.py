@@ -305,3 +305,12 @@ def test_page__draws_without_errors(folder):
         assert page.run("document.querySelectorAll('#front tbody tr').length") == sum(
             row["front"] for row in read_designs("out")
         )
+
+
+def test_sweep__its_name_leads_to_no_other_folder(folder, run):
+    sweep_of("  name: a/../../../evil\n  parameters: {pe: [2]}\n", "s.yaml")
+    code, out, _ = run("explore", "s.yaml", "--workers", "1", "--plot", "front")
+    assert code == 0
+    assert "Written to a_.._.._.._evil_results, front_a_.._.._.._evil.png" in out
+    assert (folder / "a_.._.._.._evil_results" / RESULTS).exists()
+    assert (folder / "front_a_.._.._.._evil.png").exists()

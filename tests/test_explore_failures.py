@@ -63,7 +63,7 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run):
     bad = [
         f"out/parts/{p.name}: this part is damaged, and is {p.stem}.damaged now; what it held" for p in (part, other)
     ]
-    blocked = "out/parts/0folder.parquet: this part cannot be read (Is a directory); what it holds"
+    blocked = "out/parts/0folder.parquet: is a directory, not a file; what this part holds"
     assert sorted(told.splitlines()) == [f"{line} is done again" for line in sorted([*bad, blocked])]
     assert tables(folder / "out") == before
     assert part.with_suffix(".damaged").read_bytes() == good[:-100] + b"x" * 100
@@ -310,7 +310,7 @@ def wait_for(ready, seconds: float = 60.0) -> None:
         (DESIGNS, b"", "cannot be read: Parquet file size is 0 bytes"),
         (DESIGNS, b"garbage" * 9, "cannot be read: Parquet magic bytes not found"),
         (DESIGNS, None, "this is no table of designs; start the sweep again to write it"),
-        (ABOUT, b"{", "cannot be read: Expecting property name"),
+        (ABOUT, b"{", "not JSON: Expecting property name"),
         (ABOUT, b"[1]", "this does not say what a sweep is; start the sweep again to write it"),
         (ABOUT, b'{"name": 1}', "this does not say what a sweep is; start the sweep again to write it"),
     ],

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from accelsim import fuse, load_architecture, load_workload
+from accelsim import fuse, load_architecture, load_workload, stopping
 from accelsim.cache import content_hash
 from accelsim.cli import main
 from accelsim.errors import AccelsimError
 from accelsim.fusion.output import fusion_json
+from accelsim.fusion.search import Solutions
 from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.machine_tables import energy_rows
 from accelsim.output import Provenance, to_json
@@ -271,3 +274,39 @@ def test_verify__every_value_of_fuse_that_is_changed_or_removed_is_told_or_named
             missed.append((name, changed))
     assert len(by_name) > 50
     assert missed == []
+
+
+def _kinds(value: object) -> set[type]:
+    """Types of all values in a document."""
+    if isinstance(value, dict):
+        return set[type]().union(*map(_kinds, value.values()))
+    return set[type]().union(*map(_kinds, value)) if isinstance(value, list) else {type(value)}
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
+@pytest.mark.parametrize("steps", [0, 3, 33])
+def test_fuse__stopped_at_any_time_is_written(network, tmp_path, monkeypatch, objective, steps):
+    """The clock that a chain looks at runs out after some steps; what is written then holds nothing of NumPy."""
+    times = itertools.chain([0.0] * steps, itertools.repeat(1e9))
+    monkeypatch.setattr("accelsim.fusion.search.time", SimpleNamespace(monotonic=lambda: next(times)))
+    machine, workload = load_architecture("two_level", {"buffer": "256 B"}), load_workload(network)
+    found = fuse(machine, workload, objective=objective, seconds=1e6, workers=1)
+    document = fusion_json(found, Provenance("fuse", (), {}), [])
+    assert _kinds(document) <= {bool, int, float, str, type(None)}
+    assert json.loads(to_json(document))["fusion"]["certificate"]["bound"] <= found.certificate.value
+
+
+def test_fuse__after_a_signal_writes_what_it_has(network, tmp_path, monkeypatch, capsys):
+    """The signal comes as the first chain is looked at, when every layer has a mapping of its own."""
+    looked = Solutions.fused_tilings
+
+    def signalled(*given):
+        monkeypatch.setattr(stopping._STATE, "number", 15)
+        return looked(*given)
+
+    monkeypatch.setattr(Solutions, "fused_tilings", signalled)
+    assert main(["fuse", "two_level", network, "--set", SIZE, "-o", str(tmp_path / "out"), "--json"]) == 143
+    found = json.loads((tmp_path / "out" / "fusion.json").read_text())["fusion"]
+    assert found["stop"] == "interrupted"
+    assert found["totals"]["energy_pj"] <= found["unfused"]["energy_pj"]
+    assert json.loads(capsys.readouterr().out)["fusion"] == found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +22,9 @@ from accelsim.commands.inputs import (
 from accelsim.commands.printing import DONE, make_console, print_json
 from accelsim.commands.spreading import take_census
 from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.files import file_name
 from accelsim.spec.params import check_overrides
+from accelsim.stopping import asked
 from accelsim.units import listed
 from accelsim.workload import Einsum
 
@@ -51,6 +52,8 @@ def plot_command(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments)
     _refuse_target(arguments.output)
     picture = _MAKERS[arguments.kind](arguments)
+    if asked():  # what an interrupted search found is no picture of the best
+        raise KeyboardInterrupt
     written = [] if arguments.json and not arguments.output else _write(picture, arguments.width, arguments.output)
     if arguments.json:
         print_json({"kind": arguments.kind, "files": [str(path) for path in written], "rows": picture.rows})
@@ -103,13 +106,8 @@ def _write(picture: Picture, width_in: float, output: str | None) -> list[Path]:
     return write_directory(path, {f"{picture.name}.{kind}": content[kind] for kind in ("png", "svg")})
 
 
-def _name(*parts: str) -> str:
-    """Name of a file, without what a path would read as folders."""
-    return re.sub(r"[^\w.+-]", "_", "_".join(parts))
-
-
 def _layer_name(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, *kind: str) -> str:
-    return _name(arguments.kind, *kind, inputs.architecture.name, layer.name)
+    return file_name(arguments.kind, *kind, inputs.architecture.name, layer.name)
 
 
 def _read_layer(arguments: argparse.Namespace) -> tuple[Inputs, Einsum]:
@@ -126,7 +124,7 @@ def _plot_architecture(arguments: argparse.Namespace) -> Picture:
     overrides = read_overrides(arguments)
     check_overrides(overrides, paths.values())
     machine = load_architecture(paths["architecture"], overrides)
-    name = _name(arguments.kind, machine.name)
+    name = file_name(arguments.kind, machine.name)
     return Picture(name, architecture_table(machine), lambda ax: plot_architecture(machine, ax))
 
 
@@ -252,7 +250,7 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
                 censuses.append(take_census(arguments, inputs, layer))
             except NoValidMapping as error:
                 raise NoValidMapping(f"{layer.name} on {inputs.architecture.name}: {error}") from None
-    name = _name(
+    name = file_name(
         arguments.kind,
         _one_or_count([inputs.architecture.name for inputs in machines], "machines"),
         _one_or_count([census.workload for census in censuses], "layers"),
@@ -275,7 +273,7 @@ def _plot_network(arguments: argparse.Namespace) -> Picture:
         raise KeyboardInterrupt
     names = inputs.workload.name, inputs.architecture.name
     results = [(outcome.einsum.repeat, outcome.search.best) for outcome in outcomes if outcome.search is not None]
-    name = _name(arguments.kind, names[1], names[0])
+    name = file_name(arguments.kind, names[1], names[0])
     return Picture(name, network_table(results), lambda ax: plot_network(*names, results, ax))
 
 

@@ -26,6 +26,7 @@ from accelsim.commands.printing import (
     show_parts,
 )
 from accelsim.errors import NoValidMapping
+from accelsim.stopping import answering
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,6 +59,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
         documents.append(census_json(found[-1], make_provenance("spread", inputs, arguments)))
         if found[-1].stop == "interrupted":
             break
+    answering()
     if not found:
         raise NoValidMapping("\n".join(missing))
     document = documents[0] if len(documents) == 1 else {"censuses": documents}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim.commands.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
 from accelsim.commands.printing import DIFFERS, DONE, make_console, print_report
 from accelsim.errors import AccelsimError, SpecError
+from accelsim.files import read_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -139,18 +139,11 @@ def _said(error: Exception) -> str:
     return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def _read(path: Path) -> dict[str, Any]:
     """Read a result.json of the right form, or a fusion.json."""
     from accelsim.verifying import refuse_other_forms
 
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise AccelsimError(f"{path}: not JSON: {error}") from None
+    document = read_json(path)
     if not isinstance(document, dict) or not {"result", "layers", "front", "fusion"} & set(document):
         raise AccelsimError(f"{path}: not a result.json of `accelsim map`, nor a fusion.json of `accelsim fuse`")
     if "fusion" not in document:

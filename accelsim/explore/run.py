@@ -31,6 +31,7 @@ from accelsim.explore.store import Store
 from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
+from accelsim.stopping import answering
 
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
@@ -94,6 +95,7 @@ def explore(
             hands.close()
     except KeyboardInterrupt:
         stop = "interrupted"
+        answering()
     except BaseException:
         with suppress(AccelsimError):
             store.flush()

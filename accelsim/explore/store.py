@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Unreadable
 from accelsim.explore.work import Row
+from accelsim.files import MOST_MODEL_BYTES, read_file
 from accelsim.folder import write_directory
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
@@ -68,10 +69,11 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
     from pyarrow import parquet
 
     try:
-        file = parquet.ParquetFile(io.BytesIO(path.read_bytes() if data is None else data), pre_buffer=False)
+        content = read_file(path, MOST_MODEL_BYTES) if data is None else data
+        file = parquet.ParquetFile(io.BytesIO(content), pre_buffer=False)
         table = file.read(use_threads=False)  # threads of pyarrow may end a process that exits at once
-    except FileNotFoundError:
-        raise AccelsimError(f"{path}: no such file; run the sweep first") from None
+    except Unreadable as error:
+        raise AccelsimError(f"{error}; run the sweep first") from None
     except (pa.ArrowException, OSError) as error:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise AccelsimError(f"{path}: cannot be read: {why}") from None
@@ -116,9 +118,9 @@ class Store:
     def _load(self, path: Path) -> None:
         """Take what a part holds; one that cannot be read stays where it is, a damaged one is put aside."""
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            self.troubles.append(f"{path}: this part cannot be read ({error.strerror}); what it holds is done again")
+            data = read_file(path, MOST_MODEL_BYTES)
+        except Unreadable as error:
+            self.troubles.append(f"{error}; what this part holds is done again")
             return
         whole = hashlib.sha256(data).hexdigest()[:32] == path.stem
         try:

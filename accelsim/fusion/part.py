@@ -284,10 +284,11 @@ class PartLimits:
             sure = [i for i in range(levels) if space.keep[i, t] and (i >= at or tensor.name not in held.free)]
             may = [i for i, u in space.free_keeps if u == t and i > sure[-1]]
             action = BY_UPDATE if tensor.output else BY_READ
-            each += min(
+            words_pj = [
                 c.energy[i, t, action] * c.word_parts[i, t].min() * architecture.instances(i) / macs / c.block[i]
                 for i in (sure[-1], *may)
-            )
+            ]
+            each += float(min(words_pj))
             a_word = 0.0
             for i in sure:
                 per = float(c.word_parts[i, t].min()) / float(c.block[i])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass
@@ -249,8 +248,3 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
     else:
         return found
     return None
-
-
-def sha256(path: str | PathLike[str]) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

@@ -42,6 +42,7 @@ from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
+from accelsim.stopping import heeding, raising
 from accelsim.workload import Einsum
 
 LISTED, TILINGS = 10, 20
@@ -56,6 +57,7 @@ MOST_LISTED = 20_000_000
 
 
 @keep_bounds()
+@heeding()
 def census(
     architecture: Architecture,
     einsum: Einsum,
@@ -122,20 +124,21 @@ def census(
         )
     cores = workers or os.cpu_count() or 1
     clock = Clock(seconds, on_part)
-    if on_part is not None:
-        on_part("counting and drawing mappings")
-    space = MapSpace(encode(architecture, einsum), constraints)
-    nest, used = Nest(space), Nest(space, Fraction(1))
-    nest = used if fully_used else nest
-    counted = count_mappings(nest)
-    if not counted:
-        if fully_used and count_mappings(Nest(space)):
-            raise NoValidMapping("no valid mapping uses all compute units")
-        map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
-    sample = _sample(nest, counted, samples, seed, cores, clock)
+    with raising():
+        if on_part is not None:
+            on_part("counting and drawing mappings")
+        space = MapSpace(encode(architecture, einsum), constraints)
+        nest, used = Nest(space), Nest(space, Fraction(1))
+        nest = used if fully_used else nest
+        counted = count_mappings(nest)
+        if not counted:
+            if fully_used and count_mappings(Nest(space)):
+                raise NoValidMapping("no valid mapping uses all compute units")
+            map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
+        full = counted if fully_used else count_mappings(used)
+        sample = _sample(nest, counted, samples, seed, cores, clock)
     tail = clock.attempt("drawing mappings in strata", lambda: _tail(sample.sampler, tail_samples, seed, cores))
     exact = not space.encoded.constants.two_widths[0]
-    full = counted if fully_used else count_mappings(used)
     mappings = counted if exact else _with_room(counted, sample)
     if not exact and full:
         busy = clock.attempt(

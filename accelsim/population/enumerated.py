@@ -27,6 +27,7 @@ from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.solve import Solver
 from accelsim.search.strategy import Budget
+from accelsim.stopping import answering, raising
 
 NEAR = (0.0, 0.01, 0.05, 0.1)
 """Shares above the lowest energy within which mappings are counted."""
@@ -61,12 +62,14 @@ class Clock:
         """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
         if self.stop == "interrupted":
             return None
-        if self.on_part is not None:
-            self.on_part(what)
         try:
-            return make()
+            with raising():
+                if self.on_part is not None:
+                    self.on_part(what)
+                return make()
         except KeyboardInterrupt:
             self.stop = "interrupted"
+            answering()
             return None
         finally:
             if self.end:
@@ -142,6 +145,8 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> FewestFound
     solver = Solver(space, workers=cores, word_price=0.0 if slack else first.energy_pj / words)
     solver.limit_words(words)
     best = solver.search(deadline=deadline)
+    if "interrupted" in (few.stop, best.stop):
+        raise KeyboardInterrupt
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
     mappings, reached, stop = _count_fewest(Counter(outer, workers=cores), nest, words, deadline)
     mappings = max(mappings, 1)  # the one that was found, if there was no time to count

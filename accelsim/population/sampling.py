@@ -36,6 +36,7 @@ from accelsim.population.result import Interval
 from accelsim.population.steps import Nest
 from accelsim.population.ways import Ways, lay_ways
 from accelsim.result import Result
+from accelsim.stopping import asked, heeding
 
 PIECE = 150_000
 """Mappings that a thread draws at a time, at most; no power of two: rows of so many would share the sets of a cache."""
@@ -341,10 +342,12 @@ def evaluate_pieces(
         return column
 
     started = time.monotonic()
-    with ThreadPoolExecutor(workers) as pool:
+    with heeding(), ThreadPoolExecutor(workers) as pool:
         jobs: list[Future[Floats | None]] = [pool.submit(draw, piece) for piece in pieces]
         try:
             while wait(jobs, timeout=POLL_SECONDS).not_done:
+                if asked():
+                    stopped.set()
                 if seconds is not None and time.monotonic() - started > seconds:
                     stopped.set()
                 if on_poll is not None:

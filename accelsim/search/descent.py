@@ -17,6 +17,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
 from accelsim.search.descent_kernel import BEST, Choices, Walk
+from accelsim.stopping import asked, heeding
 
 POLL_SECONDS = 0.02
 FIRST_WALKS = 4
@@ -88,14 +89,14 @@ class Descent:
         self._tie = math.inf
 
     def go(self, walks: int, deadline: float | None = None) -> Incumbent | None:
-        """Take the next walks; those under way when the deadline (by `time.monotonic`) has passed are cut short."""
+        """Take the next walks; a signal or the deadline (by `time.monotonic`) cuts those under way short."""
         numbers = range(self.walks, self.walks + walks)
         self._stop[0] = 0
-        with ThreadPoolExecutor(self.workers) as pool:
+        with heeding(self._stop), ThreadPoolExecutor(self.workers) as pool:
             try:
                 jobs = [pool.submit(self._walk, number) for number in numbers]
                 while wait(jobs, timeout=POLL_SECONDS).not_done:
-                    if deadline is not None and time.monotonic() > deadline:
+                    if asked() or (deadline is not None and time.monotonic() > deadline):
                         self._stop[0] = 1
             except BaseException:
                 self._stop[0] = 1
@@ -107,7 +108,7 @@ class Descent:
 
     def go_on(self, deadline: float) -> Incumbent | None:
         """Walk until the deadline (by `time.monotonic`)."""
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not asked():
             self.go(self.workers, deadline)
         return self.best
 

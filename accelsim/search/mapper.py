@@ -27,6 +27,7 @@ from accelsim.search.diagnose import diagnose
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
+from accelsim.stopping import asked, heeding
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, shared_rank
 
@@ -304,9 +305,11 @@ class _Run:
         self._tell()
         self._work((0, 0), free[0])  # compiles, if this is the first time
         self.started = time.monotonic()
-        with ThreadPoolExecutor(self.workers) as pool:
+        with heeding(self.stop), ThreadPoolExecutor(self.workers) as pool:
             try:
                 while True:
+                    if asked():
+                        raise KeyboardInterrupt
                     while free and not self.stop[0]:
                         piece = next(pieces, None)
                         if piece is None:

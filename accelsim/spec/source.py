@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
-from pathlib import Path
 from typing import TypeVar
 
 import yaml
 
-from accelsim.errors import Mark, Problem, SpecError
+from accelsim.errors import Mark, Problem, SpecError, Unreadable
+from accelsim.files import read_file
 from accelsim.units import printable, quoted
 
 T = TypeVar("T")
@@ -108,15 +108,9 @@ def read_text(path: str | PathLike[str], problems: Problems) -> str | None:
     """Text of a UTF-8 file, or None with the reason reported."""
     start = Mark(str(path), 1, 1)
     try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        problems.add(start, "no such file")
-        return None
-    except IsADirectoryError:
-        problems.add(start, "is a directory, not a file")
-        return None
-    except (OSError, ValueError) as error:
-        problems.add(start, f"cannot be read: {getattr(error, 'strerror', None) or error}")
+        data = read_file(path)
+    except Unreadable as error:
+        problems.add(start, error.why)
         return None
     try:
         return data.decode("utf-8-sig")

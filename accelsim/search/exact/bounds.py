@@ -32,6 +32,7 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, Shapes
 from accelsim.search.exact.tables import Bounds, Context, Table
+from accelsim.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
@@ -249,6 +250,8 @@ class BoundsMaker:
 
     def _look_at_clock(self) -> float:
         """Return the time, unless it has run out."""
+        if asked():
+            raise KeyboardInterrupt
         now = time.monotonic()
         if self.deadline is not None and now > self.deadline:
             raise TimeoutError("the tables take longer")

@@ -30,6 +30,7 @@ from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, m
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
+from accelsim.stopping import asked
 from accelsim.units import listed
 from accelsim.workload import Einsum
 
@@ -115,6 +116,8 @@ def map_exactly(
     solved = _widest(spaces, aim) or _best_of(spaces, aim)
     if solved.stop in ("timeout", "memory"):
         _walk_on(spaces, aim, solved)
+    if solved.best is None and solved.stop == "interrupted":
+        raise KeyboardInterrupt
     if solved.best is None:
         reason = _none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
         raise NoValidMapping("\n".join([reason, *(_why(solved.stop, first) if explain else ())]))
@@ -221,6 +224,8 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
         try:
             if number == -len(perfect) and not space.imperfect:  # others start from what was found
                 _walk(_descent(space, aim), FIRST_WALKS, aim, solved)
+                if asked():
+                    raise KeyboardInterrupt
             if solver is None or solver.space is not space:
                 solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=aim.watch.deadline)
             if aim.fastest is not None:
@@ -256,7 +261,8 @@ def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
     candidates = itertools.chain(_perfect(spaces.first), () if spaces.first.imperfect else spaces)
     descents: list[Descent] = []
     for number in itertools.count():
-        if time.monotonic() >= end if end is not None else number >= LAST_WALKS:
+        if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
+            solved.stop = "interrupted" if asked() else solved.stop
             return
         space = next(candidates, None)
         if space is not None:
@@ -518,8 +524,10 @@ def front_of(
     found = make_found(space, 1) if outcome is None else outcome.found
     if outcome is not None:
         _refuse_mismatch(outcome)
-    if stop in ("timeout", "memory"):
-        found = join(space, found, walks.go_on(), kinds, level)
+    if stop != "exhausted":
+        found = join(space, found, walks.found if stop == "interrupted" else walks.go_on(), kinds, level)
+    if not found.many[0] and stop == "interrupted":
+        raise KeyboardInterrupt
     if not found.many[0]:
         nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
         reason = _none_valid(stop, nodes, seconds, space.size)
@@ -566,7 +574,8 @@ class _FrontWalks:
     def go_on(self) -> Found:
         """Walk with other weights of the columns each time, by steps of the golden ratio, until the time is used up."""
         for number in itertools.count():
-            if time.monotonic() >= self.watch.end if self.watch.end is not None else number >= LAST_WALKS:
+            end = self.watch.end
+            if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
                 return self.found
             power = [0.0, 0.0, 0.0, 0.0]
             for at, kind in enumerate(self.kinds):

@@ -39,12 +39,17 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset(), *, coun
         with suppress(NoValidMapping):
             if kind == COUNTS:
                 counter = Counter(space)
-                counter.count_settled(0, None)
+                _refuse_interrupted(counter.count_settled(0, None)[2])
                 if not counter.by_state:
                     continue  # the next machine may be one that is
-                counter.count_within(1e30)
+                _refuse_interrupted(counter.count_within(1e30).stop)
             else:
                 if kind == PLAIN:
                     Descent(space, (1.0, 0.0)).go(1)
-                Solver(space, cycles=True).search()
+                _refuse_interrupted(Solver(space, cycles=True).search().stop)
             _DONE.add(kind)
+
+
+def _refuse_interrupted(stop: str) -> None:
+    if stop == "interrupted":  # a search keeps Ctrl-C to itself, to end with what it has
+        raise KeyboardInterrupt

@@ -28,6 +28,7 @@ from accelsim.search.exact.halves import NO_HALVES, NO_NOTES
 from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
+from accelsim.stopping import asked, heeding
 
 GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""
@@ -204,6 +205,7 @@ class Solver:
             self.ports = []
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes = NO_END
+        self.interrupted = False
 
     def _path(self) -> Path:
         c = self.space.encoded.constants
@@ -301,19 +303,23 @@ class Solver:
         least = float(values[0]) if len(values) else math.inf
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
         none_yet = kind == BEST and len(values) and not total.many[0] and limit == math.inf
-        if none_yet and deadline is not None and most_nodes == NO_END:
-            self._find_any(goal, total, begin, values)
         tell = self._teller(on_poll, total, outcome)
-        stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+        with heeding(self.stop):
+            if none_yet and deadline is not None and most_nodes == NO_END:
+                self._find_any(goal, total, begin, values)
+            stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
         if stop == MIX:
             try:
                 self._mix(deadline)
                 begin, values = self._roots(goal, total)
                 least = float(values[0]) if len(values) else math.inf
                 outcome.bound = outcome.root_bound = max(outcome.bound, least)
-                stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+                with heeding(self.stop):
+                    stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
             except TimeoutError:
                 stop = "timeout"
+            except KeyboardInterrupt:
+                stop = "interrupted"
         outcome.stop = stop or "exhausted"
         outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
         outcome.table_bytes = self.bounds.values.nbytes + self.guide.mixed.nbytes
@@ -437,7 +443,7 @@ class Solver:
             self._explore(goal, total, begin, values)
             timer.cancel()
             self.stop[0] = 0
-            if total.many[0]:
+            if total.many[0] or self._is_interrupted():
                 break
         goal.kind[0] = BEST
 
@@ -524,14 +530,20 @@ class Solver:
         """Wait for pieces; returns why they were stopped, or nothing."""
         stop = ""
         try:
-            while wait(jobs, timeout=POLL_SECONDS).not_done:
+            while wait(jobs, timeout=0.0 if self._is_interrupted() and not stop else POLL_SECONDS).not_done:
+                if self._is_interrupted() and not stop:
+                    stop, self.stop[0] = "interrupted", 1
                 if deadline is not None and time.monotonic() > deadline and not stop:
                     stop, self.stop[0] = "timeout", 1
                 if on_poll is not None:
                     on_poll()
         except KeyboardInterrupt:
-            stop, self.stop[0] = "interrupted", 1
-        return stop
+            self.interrupted, self.stop[0] = True, 1
+        return stop or ("interrupted" if self._is_interrupted() else "")
+
+    def _is_interrupted(self) -> bool:
+        """Whether this search is to end, and each later one of this solver."""
+        return self.interrupted or bool(asked())
 
 
 def _revalued(found: Found, power: tuple[float, float]) -> Found:
