@@ -65,6 +65,8 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     try:
         parsed = parse(arguments)
+        if not sys.stderr.isatty() and not getattr(parsed, "quiet", False):
+            _show_log()
         from accelsim import commands
 
         command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
@@ -77,6 +79,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except AccelsimError as error:
         _complain(str(error))
         return BAD_INPUT
+
+
+def _show_log() -> None:
+    """Show on stderr what the library says it does; on a terminal the progress bar says it."""
+    import logging
+
+    log = logging.getLogger("accelsim")
+    log.handlers[:] = [logging.StreamHandler(sys.stderr)]
+    log.handlers[0].setFormatter(logging.Formatter("accelsim: %(message)s"))
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 def _give_up_stdout() -> None:

@@ -9,6 +9,7 @@ share a folder read no half of one. Code that cannot be kept is compiled anew by
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import pickle
 import sys
@@ -66,6 +67,7 @@ class MachineCode(NullCache):  # type: ignore[misc]  # Numba has no types
             written = path.read_bytes()
             os.utime(path)  # it is in use
         except OSError:
+            _say_once()
             return None
         if hashlib.sha256(written[_HASH:]).digest() != written[:_HASH]:
             return None
@@ -93,6 +95,12 @@ class MachineCode(NullCache):  # type: ignore[misc]  # Numba has no types
             with suppress(OSError):
                 if f"-{self._content}-" not in path.name and now - path.stat().st_mtime > _UNUSED_SECONDS:
                     path.unlink()
+
+
+@cache
+def _say_once() -> None:
+    """Say that something is compiled, once a process; the command line shows it where there is no progress bar."""
+    logging.getLogger("accelsim").info("compiling, once for this version: it takes up to two minutes ...")
 
 
 def _fields(kind: Any) -> Iterator[Any]:

@@ -12,6 +12,7 @@ STOPS = {
     "budget": "budget of mappings used up",
     "timeout": "time used up",
     "memory": "its tables would not fit the memory",
+    "remainders": "of the mappings with remainders only those with the lowest bounds were evaluated",
     "interrupted": "interrupted",
 }
 

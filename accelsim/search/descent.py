@@ -23,7 +23,7 @@ POLL_SECONDS = 0.02
 FIRST_WALKS = 4
 """Walks before an exact search, short ones: some hundredths of a second."""
 SHORT, USUAL, LONG = 5_000, 20_000, 100_000
-"""Steps of the first walks, of others, and of each eighth."""
+"""Steps of the first walks, of others, and of each fourth of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Descent:
         """Take one walk; returns its mappings, and how many were evaluated."""
         from accelsim.search.descent_kernel import walk
 
-        found, steps = make_walk(self.space), SHORT if number < FIRST_WALKS else LONG if number % 8 == 7 else USUAL
+        found, steps = make_walk(self.space), SHORT if number < FIRST_WALKS else LONG if number % 4 == 3 else USUAL
         encoded = self.space.encoded
         seen = walk(encoded.constants, self.choices, found, make_detail(encoded), self.key, number, steps, self._stop)
         return found, int(seen)

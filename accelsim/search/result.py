@@ -156,7 +156,8 @@ class SearchResult:
         `exact`, `exhaustive` or `random`.
     stop : str
         Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout`,
-        `memory` (the tables of the exact search would not fit) or `interrupted`.
+        `memory` (the tables of the exact search would not fit), `remainders` (of the mappings with remainders only
+        those with the lowest bounds were evaluated) or `interrupted`.
     space_size : int
         Mappings in the map space before validity (docs/mapspace.md).
     seconds : float

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -123,6 +123,8 @@ def map_exactly(
         raise NoValidMapping("\n".join([reason, *(_why(solved.stop, first) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
+    if stop == "exhausted" and not certificate.proved:
+        stop = "remainders"
     if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
         best = _best_of(spaces, _Aim((1.0, 0.0), workers, watch, best), solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
@@ -190,6 +192,8 @@ class _Solved:
     solver: Solver | None = None
     walked: bool = False
     """The best mapping is one of the space that is searched next."""
+    descents: list[Descent] = field(default_factory=list)
+    """Walks through the spaces so far."""
 
     def add(self, outcome: Outcome) -> None:
         """Add up the work of a search."""
@@ -223,7 +227,8 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
             continue
         try:
             if number == -len(perfect) and not space.imperfect:  # others start from what was found
-                _walk(_descent(space, aim), FIRST_WALKS, aim, solved)
+                solved.descents.append(_descent(space, aim))
+                _walk(solved.descents[0], FIRST_WALKS, aim, solved)
                 if asked():
                     raise KeyboardInterrupt
             if solver is None or solver.space is not space:
@@ -257,9 +262,9 @@ def _walk(descent: Descent, walks: int, aim: _Aim, solved: _Solved) -> None:
 
 def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
     """Walk through all spaces in turn until the time is used up; where it is not limited, some more times."""
-    end = aim.watch.end
-    candidates = itertools.chain(_perfect(spaces.first), () if spaces.first.imperfect else spaces)
-    descents: list[Descent] = []
+    end, descents = aim.watch.end, solved.descents
+    every = itertools.chain(_perfect(spaces.first), () if spaces.first.imperfect else spaces)
+    candidates = itertools.islice(every, len(descents), None)
     for number in itertools.count():
         if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
             solved.stop = "interrupted" if asked() else solved.stop
