@@ -30,6 +30,7 @@ from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, m
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
+from accelsim.search.trimming import rounded_spaces, trim
 from accelsim.stopping import asked
 from accelsim.units import listed
 from accelsim.workload import Einsum
@@ -231,6 +232,10 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
                 _walk(solved.descents[0], FIRST_WALKS, aim, solved)
                 if asked():
                     raise KeyboardInterrupt
+            if number == 0 and space.imperfect and aim.fastest is None:
+                for rounded in rounded_spaces(space):
+                    solved.descents.append(_descent(rounded, aim))
+                    _walk_remainders(space, solved.descents[-1], aim, solved)
             if solver is None or solver.space is not space:
                 solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=aim.watch.deadline)
             if aim.fastest is not None:
@@ -260,10 +265,23 @@ def _walk(descent: Descent, walks: int, aim: _Aim, solved: _Solved) -> None:
         solved.best, solved.value = _result(descent.space, found.mapping, 0, found.column), found.value
 
 
+def _walk_remainders(space: MapSpace, descent: Descent, aim: _Aim, solved: _Solved) -> None:
+    """Walk in a space of rounded bounds, and cut the best mapping down to those of the space with remainders."""
+    found = descent.go(FIRST_WALKS, aim.watch.end)
+    if found is None:
+        return
+    mapping = trim(decode_mapping(descent.space.encoded, found.mapping, 0), dict(space.encoded.einsum.dims))
+    result = evaluate_encoded(space.encoded, mapping)
+    value = Objective("", *aim.power).value(result.energy_pj, result.cycles)
+    fits = result.valid and not space.constraints.broken_by(mapping) and result.cycles <= space.most_cycles
+    if fits and value < solved.value:
+        solved.walked, solved.best, solved.value = True, result, value
+
+
 def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
     """Walk through all spaces in turn until the time is used up; where it is not limited, some more times."""
-    end, descents = aim.watch.end, solved.descents
-    every = itertools.chain(_perfect(spaces.first), () if spaces.first.imperfect else spaces)
+    end, descents, first = aim.watch.end, solved.descents, spaces.first
+    every = itertools.chain(_perfect(first), rounded_spaces(first) if first.imperfect else spaces)
     candidates = itertools.islice(every, len(descents), None)
     for number in itertools.count():
         if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
@@ -274,7 +292,11 @@ def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
             descents.append(_descent(space, aim))
         if not descents:
             return
-        _walk(descents[number % len(descents)] if space is None else descents[-1], FIRST_WALKS, aim, solved)
+        descent = descents[number % len(descents)] if space is None else descents[-1]
+        if descent.space.encoded.einsum is first.encoded.einsum or not first.imperfect:
+            _walk(descent, FIRST_WALKS, aim, solved)
+        else:
+            _walk_remainders(first, descent, aim, solved)
 
 
 def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
@@ -347,8 +369,9 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved
             broken = space.constraints.broken_by(result.mapping)
             if broken:
                 raise RuntimeError(f"search found a mapping that breaks the constraints: {broken}")
-            if result.valid and value < solved.value and result.cycles <= most_cycles:
-                solved.best, solved.value = result, value
+            limit = solved.value * (1 + SURE * solved.walked)  # see `_seek`
+            if result.valid and (value < solved.value or value <= limit) and result.cycles <= most_cycles:
+                solved.best, solved.value, solved.walked = result, value, False
         if outcome.stop != "exhausted" or outcome.bound >= solved.value * (1 - SURE):
             break
     solved.bound = min(solved.bound, outcome.bound)
