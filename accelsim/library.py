@@ -49,7 +49,7 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     found = find(name_or_path, kind)
     if found is not None:
         return found
-    if Path(name_or_path).is_dir():
+    if str(name_or_path) and _is_folder(Path(name_or_path)):
         raise AccelsimError(f"{name_or_path}: is a directory, not a file")
     names = [_name(path, kind) for path in shipped(kind)]
     if kind == "arch":
@@ -62,6 +62,13 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     hint = near_miss(_stem(name_or_path, kind), names)
     hint = hint or "`accelsim list` shows them"
     raise AccelsimError(f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}")
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long for a path, or with a NUL in it
+        return False
 
 
 def find(name_or_path: str | PathLike[str], kind: str) -> Path | None:

@@ -96,6 +96,8 @@ def verify(
     AccelsimError
         If the document has not the form of a result.json.
     """
+    if constraints is not None:
+        constraints.check(architecture, einsum)
     refuse_other_forms(document)
     same = same_version(document)
     return verify_layer(document, architecture, einsum, constraints, seconds, workers, on_progress, same)[0]
@@ -115,8 +117,6 @@ def verify_layer(
 
     `document` may be one of the `layers` of a network; `same`: this version wrote the file.
     """
-    if constraints is not None:
-        constraints.check(architecture, einsum)
     task = _Task(architecture, einsum, constraints, Budget(seconds=seconds), workers, on_progress, same)
     if "no_valid_mapping" in document:
         return [_check_none_valid(task, document["no_valid_mapping"])], None

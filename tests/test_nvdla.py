@@ -260,7 +260,7 @@ HEAD = "config,network,macs_hw,cbuf_KiB,dram_GBs,mhz,sram0_max_cycles,sram4M_max
     [
         ("", "columns missing: cbuf_KiB, config"),
         ("config,network\n1,2\n", "columns missing: cbuf_KiB, dram_GBs"),
-        (None, "No such file"),
+        (None, "no such file"),
         (HEAD + "a,AlexNet,2048,512,ten,1000,1,1\n", "csv:2: dram_GBs: 'ten' is no number"),
         (HEAD + "a,AlexNet,2048,512,0,1000,1,1\n", "csv:2: dram_GBs: '0' is not above 0"),
         (HEAD + "a,LeNet,2048,512,10,1000,1,1\n", "LeNet of 1 layers is unknown; known: AlexNet of 11"),

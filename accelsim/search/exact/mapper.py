@@ -59,6 +59,8 @@ class _Watch:
     budget: Budget
     on_progress: OnProgress | None
     started: float
+    known: tuple[float, float] | None = None
+    """Value and energy [pJ] of the best mapping that walks found."""
 
     @property
     def end(self) -> float | None:
@@ -76,13 +78,15 @@ class _Watch:
         """Report the best value so far, and the bound."""
         if self.on_progress is None:
             return
-        any_found = bool(found.many[0]) and self.goal is not None
+        best = self.known
+        if found.many[0] and self.goal is not None:
+            best = float(found.value[0]), float(found.column[0, ENERGY])
         self.on_progress(
             Progress(
                 seen=int(found.tally[0]),
                 valid=int(found.tally[1]),
-                best=float(found.value[0]) if any_found else None,
-                best_energy_pj=float(found.column[0, ENERGY]) if any_found else None,
+                best=None if best is None else best[0],
+                best_energy_pj=None if best is None else best[1],
                 total=None,
                 seconds=time.monotonic() - self.started,
                 seconds_limit=self.budget.seconds,
@@ -229,7 +233,7 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
         try:
             if number == -len(perfect) and not space.imperfect:  # others start from what was found
                 solved.descents.append(_descent(space, aim))
-                _walk(solved.descents[0], FIRST_WALKS, aim, solved)
+                _walk(solved.descents[0], aim, solved, None)  # whatever the time: there shall be an answer
                 if asked():
                     raise KeyboardInterrupt
             if number == 0 and space.imperfect and aim.fastest is None:
@@ -257,12 +261,14 @@ def _descent(space: MapSpace, aim: _Aim) -> Descent:
     return Descent(space, aim.power, most_cycles=most_cycles, workers=aim.workers)
 
 
-def _walk(descent: Descent, walks: int, aim: _Aim, solved: _Solved) -> None:
+def _walk(descent: Descent, aim: _Aim, solved: _Solved, deadline: float | None) -> None:
     """Take some walks, and keep the best mapping found if it is better than the best so far."""
-    found = descent.go(walks, aim.watch.end)
+    found = descent.go(FIRST_WALKS, deadline)
     if found is not None and found.value < solved.value:
-        solved.walked = True
-        solved.best, solved.value = _result(descent.space, found.mapping, 0, found.column), found.value
+        best = _result(descent.space, found.mapping, 0, found.column)
+        solved.walked, solved.best, solved.value = True, best, found.value
+        aim.watch.known = (solved.value, best.energy_pj) if aim.fastest is None else None
+        aim.watch.tell(make_found(descent.space, 1), 0.0)
 
 
 def _walk_remainders(space: MapSpace, descent: Descent, aim: _Aim, solved: _Solved) -> None:
@@ -294,7 +300,7 @@ def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
             return
         descent = descents[number % len(descents)] if space is None else descents[-1]
         if descent.space.encoded.einsum is first.encoded.einsum or not first.imperfect:
-            _walk(descent, FIRST_WALKS, aim, solved)
+            _walk(descent, aim, solved, end)
         else:
             _walk_remainders(first, descent, aim, solved)
 
@@ -589,11 +595,12 @@ class _FrontWalks:
     def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: _Watch) -> None:
         self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
         self.found = make_found(space, 1)
+        self.least = self.go((1.0, 0.0), None)  # whatever the time: there shall be an answer
 
-    def go(self, power: tuple[float, ...], walks: int) -> float:
+    def go(self, power: tuple[float, ...], deadline: float | None) -> float:
         """Take some walks; returns the best value, infinite if they find nothing."""
         descent = Descent(self.space, power, held_level=self.level, workers=self.workers)
-        best = descent.go(walks, self.watch.end)
+        best = descent.go(FIRST_WALKS, deadline)
         if best is None:
             return math.inf
         self.found = join(self.space, self.found, found_by_walks(self.space, [best]), self.kinds, self.level)
@@ -608,7 +615,7 @@ class _FrontWalks:
             power = [0.0, 0.0, 0.0, 0.0]
             for at, kind in enumerate(self.kinds):
                 power[kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
-            self.go(tuple(power), FIRST_WALKS)
+            self.go(tuple(power), end)
         raise AssertionError("numbers do not end")
 
 
@@ -619,7 +626,8 @@ def _front(
     seeds, floor = None, [0.0, 0.0]
     for power in ((1.0, 0.0), EDP, FASTEST):
         seeded = solver.search(
-            power=power, limit=walks.go(power, FIRST_WALKS), level=level, deadline=watch.deadline,
+            power=power, limit=walks.least if power == (1.0, 0.0) else walks.go(power, watch.end), level=level,
+            deadline=watch.deadline,
             seeds=seeds if power == FASTEST else None, on_poll=watch.tell,
         )  # fmt: skip
         seeds = seeded.found if seeds is None else join(solver.space, seeds, seeded.found, kinds, level)
