@@ -16,7 +16,7 @@ from accelsim.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import encode
+from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
@@ -37,6 +37,7 @@ from accelsim.population.result import Census
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
 from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
+from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.ready import get_ready
@@ -149,6 +150,8 @@ def census(
     if seconds is not None:
         clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded, counts=True))
     known = Known(space.size, architecture.macs if fully_used else 0)
+    if not sample.complete:
+        clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
     search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
     clock.attempt("finding the lowest energy", lambda: search("energy"))
     few = None
@@ -340,6 +343,14 @@ def _front(
         known.prove("energy", front.values[0][0])
         known.prove("cycles", front.values[-1][1])
     return front
+
+
+def _walk(space: MapSpace, known: Known, cores: int) -> None:
+    """Add what walks find of least energy, fewest cycles and fewest outer words."""
+    for power in ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0, 1.0)):
+        found = Descent(space, power, workers=cores).go(FIRST_WALKS)
+        if found is not None:
+            known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
 
 
 def _largest(nest: Nest, sample: UniformSample, column: str, clock: Clock, known: Known) -> float:

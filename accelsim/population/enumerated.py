@@ -129,8 +129,12 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> FewestFound
     """
     deadline = clock.deadline("fewest")
     outer = MapSpace(words_alone(space.encoded), space.constraints)
-    least = Solver(outer, workers=cores)
-    few = least.search(room=CLIMBS, floor=(least.least_words, 0.0), deadline=deadline)
+    try:
+        least = Solver(outer, workers=cores, deadline=deadline)
+        few = least.search(room=CLIMBS, floor=(least.least_words, 0.0), deadline=deadline)
+    except TimeoutError:
+        clock.note("timeout")
+        return None
     if not few.found.many[0]:
         clock.note(few.stop)
         return None
