@@ -7,7 +7,6 @@ give equal files, however many workers there were and however often the run was 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -22,6 +21,7 @@ from accelsim.explore.record import Explored, Record
 from accelsim.explore.store import PARTS, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
 from accelsim.output import to_json
+from accelsim.spec.source import parse_json
 
 DESIGNS, RESULTS, SECONDS, ABOUT = "designs.parquet", "results.parquet", "seconds.parquet", "sweep.json"
 _DESIGN = {
@@ -186,15 +186,35 @@ def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
     """
     path = Path(folder) / ABOUT
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise AccelsimError(f"{path}: cannot be read: {error.strerror}; {_AGAIN}") from None
     except ValueError as error:
         raise AccelsimError(f"{path}: cannot be read: {error}; {_AGAIN}") from None
-    kinds = {"name": str, "inputs": dict, "objectives": list, "columns": list, "parameters": dict, "networks": dict}
-    if not isinstance(found, dict) or any(not isinstance(found.get(name), kind) for name, kind in kinds.items()):
+    if not _says_a_sweep(found):
         raise AccelsimError(f"{path}: this does not say what a sweep is; {_AGAIN}")
-    return found
+    return dict(found)
+
+
+def _says_a_sweep(found: object) -> bool:
+    """Whether a document has all that `about` says, each of its kind."""
+    match found:
+        case {
+            "name": str(),
+            "inputs": {"architecture": {"file": str()}},
+            "objectives": list(objectives),
+            "columns": [_, *_] as columns,
+            "parameters": dict(parameters),
+            "networks": dict(networks),
+            "per": str() | None,
+        }:
+            texts = [objectives, columns, *parameters.values()]
+            return (
+                all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in texts)
+                and set(columns) <= _DESIGN.keys()
+                and all(type(weight) in (int, float) for weight in networks.values())
+            )
+    return False
 
 
 def stale(folder: str | PathLike[str]) -> str:

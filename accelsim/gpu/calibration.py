@@ -22,7 +22,7 @@ from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, Split, split_rows
 from accelsim.gpu.tiling import compute_class
-from accelsim.spec.source import Problems, read_text
+from accelsim.spec.source import Problems, parse_json, read_text
 from accelsim.units import near_miss
 
 FOLDER = Path(__file__).with_name("calibrations")
@@ -224,10 +224,12 @@ def load_calibration(path: str | PathLike[str]) -> Calibration:
 def _read(text: str, file: str, problems: Problems) -> Calibration | None:
     start = Mark(file, 1, 1)
     try:
-        body = json.loads(text)["gpu_calibration"]
+        body = parse_json(text)["gpu_calibration"]
         errors = {name: Errors.from_row(values) for name, values in body["errors"].items()}
         values = {name: float(body["values"][name]) for name in CALIBRATED[body["kind"]]}
         low, high = map(float, body["interval"])
+        if not 0 < low <= high < math.inf:
+            raise ValueError(f"interval must be two numbers above 0, the lower one first, got {low:g} and {high:g}")
         found = Calibration(
             body["gpu"],
             body["kind"],
@@ -238,10 +240,10 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
             errors,
             body["source"],
         )
-        _ = found.constants
+        _ = found.constants, found.errors["fit"].rows
     except json.JSONDecodeError as error:
         problems.add(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}")
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {error}", "write it anew")
     except (KeyError, TypeError, AttributeError) as error:
         missing = f"{error} is missing" if isinstance(error, KeyError) else "its parts are of other kinds"

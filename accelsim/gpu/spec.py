@@ -195,7 +195,7 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
 def _part(top: Fields, key: str, keys: Keys) -> dict[str, Any]:
     """Values of a group of keys."""
     node = top.get(key)
-    if node is None or isinstance(node, BadNode):
+    if node is None or top.problems.unreadable(node):
         return {}
     part = Fields(node, top.problems, keys)
     found: dict[str, Any] = {name: part.value(name, None) for name in keys}
@@ -205,7 +205,7 @@ def _part(top: Fields, key: str, keys: Keys) -> dict[str, Any]:
 def _profiles(top: Fields) -> dict[str, MigProfile]:
     """Read the MIG profiles by name."""
     node = top.get("mig")
-    if node is None or isinstance(node, BadNode):
+    if node is None or top.problems.unreadable(node):
         return {}
     if not isinstance(node, MapNode):
         top.problems.add(node, f"expected a mapping of profiles, got {describe(node)}")

@@ -7,7 +7,6 @@ mesh is given for each level in total, so a fanout is the quotient of neighbouri
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,10 +20,14 @@ from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.energy import EnergyEntry, EnergyTable
 from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.spec.source import parse_json
 from accelsim.workload import ROLES, Einsum, Tensor
 
 Json = dict[str, Any]
-MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, AccelsimError)
+MALFORMED = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError),
+    *(ArithmeticError, RecursionError, OSError, AccelsimError),
+)
 """What a record of the wrong shape makes its readers raise."""
 
 
@@ -85,7 +88,7 @@ def _read_lines(file: Path) -> Iterator[TimeloopCase | UnreadCase]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = parse_json(line)
             name = str(record["name"])
         except (ValueError, KeyError, TypeError) as error:
             raise AccelsimError(f"{file}:{number}:1: not a record: {error}; expected one JSON object a line") from None
@@ -106,7 +109,7 @@ def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str
         found = next((up / catalogue for up in (folder, *folder.parents) if (up / catalogue).is_file()), None)
         if found is None:
             raise AccelsimError(f"{catalogue} is missing beside the records")
-        known[catalogue] = json.loads(found.read_text(encoding="utf-8"))
+        known[catalogue] = parse_json(found.read_text(encoding="utf-8"))
     return known[catalogue][value]
 
 
@@ -115,7 +118,7 @@ def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
     beside = file.with_name("result.json")
     try:
         text = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        record = json.loads(beside.read_text(encoding="utf-8"))
+        record = parse_json(beside.read_text(encoding="utf-8"))
         shape = text["problem"]["shape"]
         return _case(name, _machine(text), shape, text["problem"]["instance"], _directives(text), record)
     except FileNotFoundError:

@@ -5,12 +5,13 @@ A node is a scalar, a list or a map. A problem is reported at its mark, with its
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -75,9 +76,16 @@ class Problems:
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
+        self._met = 0
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.found) + self._met
+
+    def unreadable(self, node: Node | None) -> bool:
+        """Whether a value is one whose mistake was reported before; it counts again where it is needed."""
+        bad = isinstance(node, BadNode)
+        self._met += bad
+        return bad
 
     def add(self, where: Node | Mark, what: str, hint: str = "") -> None:
         """Report a mistake at a node or a mark."""
@@ -124,6 +132,20 @@ def read_text(path: str | PathLike[str], problems: Problems) -> str | None:
         before = data[: error.start].decode("utf-8", "replace")
         problems.add(_place(str(path), before, len(before)), "not UTF-8 text", "save the file as UTF-8")
         return None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def compose_file(path: str | PathLike[str], problems: Problems) -> Node | None:
