@@ -76,6 +76,18 @@ def test_json__nested_too_deeply_is_bad_input(run, tmp_path):
     assert "nested too deeply" in complained
 
 
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [("12,0", "p.csv:2:4: a run takes 0"), ("12,1e400", "p.csv:2:4: Med (ns)"), ("1e400,5", "p.csv:2:1: Instances")],
+)
+def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monkeypatch, cells, said):
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text(f"Instances,Med (ns),NVTX Range,Kernel Name\n{cells},a M=64 N=64 K=64,gemm\n")
+    code, _, complained = run("gpu", "compare", "p.csv", "--gpu", "a100")
+    assert code == 2
+    assert said in complained
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """Folder of a sweep of two designs."""
@@ -95,7 +107,7 @@ def swept(tmp_path_factory):
     [
         ({"parameters": {"buffer": [["16 B"]]}}, "this does not say what a sweep is"),
         ({"columns": [{}]}, "this does not say what a sweep is"),
-        ({"columns": ["nope"]}, "this does not say what a sweep is"),
+        ({"columns": ["status"]}, "this does not say what a sweep is"),
         ({"networks": {"conv1d": None}}, "this does not say what a sweep is"),
         ({"inputs": {"architecture": 3}}, "this does not say what a sweep is"),
         ({"parameters": {"other": ["1"]}}, "sweep.json and designs.parquet are of different sweeps"),

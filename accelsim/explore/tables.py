@@ -211,7 +211,7 @@ def _says_a_sweep(found: object) -> bool:
             texts = [objectives, columns, *parameters.values()]
             return (
                 all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in texts)
-                and set(columns) <= _DESIGN.keys()
+                and set(columns) <= set(COLUMNS.values())
                 and all(type(weight) in (int, float) for weight in networks.values())
             )
     return False
