@@ -88,6 +88,19 @@ def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monk
     assert said in complained
 
 
+def test_gpus__with_a_sparse_peak_alone_are_refused(run, tmp_path):
+    import mutations
+
+    tree = mutations.read_yaml((library.root("gpus") / "a100_sxm_80gb.yaml").read_text())
+    body = dict(tree)["gpu"]
+    peaks = dict(body)["peak_tflops"]
+    peaks.remove(next(entry for entry in peaks if entry[0] == "fp16"))
+    (tmp_path / "g.yaml").write_text(mutations.write(tree))
+    code, _, complained = run("gpu", "advise", 512, 512, 64, "--gpu", tmp_path / "g.yaml")
+    assert code == 2
+    assert "peak_tflops_sparse: 'fp16' has no peak_tflops; add it there" in complained
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """Folder of a sweep of two designs."""

@@ -237,6 +237,9 @@ def _check_whole(
     for name in values["peak_tflops"]:
         if name not in _names(top.entries["operations_per_sm_cycle"]):
             top.problems.add(top.entries["peak_tflops"], f"'{name}' has no operations_per_sm_cycle", "add it there")
+    for name in values["peak_tflops_sparse"] or ():
+        if name not in values["peak_tflops"]:
+            top.problems.add(top.entries["peak_tflops_sparse"], f"'{name}' has no peak_tflops", "add it there")
     if parts["sm"]["smem_per_block"] > parts["sm"]["smem"]:
         top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
     for name, profile in mig.items():
