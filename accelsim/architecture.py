@@ -30,7 +30,7 @@ from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import ListNode, MapNode, Node, Problems, describe
 from accelsim.systolic import SYSTOLIC, Systolic, check_systolic, read_systolic
-from accelsim.units import Rate, listed
+from accelsim.units import Rate, decimal, listed
 from accelsim.workload import ROLES, Tensor
 
 
@@ -75,6 +75,12 @@ class Level:
     systolic: Systolic | None = None
     compression: Mapping[str, Fraction] = field(default_factory=dict)
     burst_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("bandwidth", "read_bandwidth", "write_bandwidth"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, decimal(getattr(self, name)))
+        object.__setattr__(self, "compression", {role: decimal(share) for role, share in self.compression.items()})
 
     def stored_share(self, role: str, *, partial: bool = False) -> Fraction:
         """Share of the raw bits of a tensor that is stored and moved here; partial sums are not compressed."""
@@ -121,7 +127,8 @@ class Architecture:
         names = [*(level.name for level in self.levels), self.compute.name]
         if any(name not in self.areas for name in names):
             return None
-        return sum(self.areas[name].area_um2 * self.instances(index) for index, name in enumerate(names))
+        each = (decimal(self.areas[name].area_um2) * self.instances(index) for index, name in enumerate(names))
+        return float(sum(each))
 
     def instances(self, index: int) -> int:
         """Instances of level `index` (len(levels): of the compute units) in the whole machine."""

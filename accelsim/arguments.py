@@ -309,6 +309,7 @@ def _add_spread(made: argparse.ArgumentParser) -> None:
     _add_machine(made, "WORKLOAD")
     made.add_argument("--layer", metavar="NAME", help="look at this layer only, or at several, such as conv1,conv2")
     made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
+    _add_no_cache(made)
     _add_census(made)
     made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")

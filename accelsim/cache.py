@@ -4,6 +4,11 @@ The key of an entry is the hash of all that the answer depends on: this version 
 machine, the Einsum, the constraints, the objective and the options; names of layers, machines and sources do not
 count. Only proved results are kept. A file is written beside its place and then moved there, so that processes that
 share a folder never see half of one; an entry that does not hold what it should is named, ignored and replaced.
+
+An entry holds a hash of its key, its time and its body. That protects from damage, from an entry in the place of
+another one and, as the key counts the code, from answers of other code. Anybody can compute the hash, so each mapping
+is evaluated again as well: no entry can lie about a cost or show a mapping that is not valid. That no mapping is better
+is what the search proved; `accelsim verify` and `--no-cache` search again.
 """
 
 from __future__ import annotations
@@ -17,9 +22,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
@@ -30,6 +35,7 @@ from accelsim.mapping import Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Result
 from accelsim.search.result import Certificate, SearchResult
+from accelsim.stopping import part_file
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
@@ -37,8 +43,11 @@ if TYPE_CHECKING:
 
 FOLDER = "ACCELSIM_CACHE"
 """Environment variable that names the folder instead of the user's own."""
-_FORMAT = 1
-_CODE = ("model", "mapspace", "search", "cache.py", "nodes.py", "padding.py")
+_FORMAT = 2
+_CODE = (
+    "model", "mapspace", "search", "architecture.py", "cache.py", "constraints.py", "energy.py", "mapping.py",
+    "nodes.py", "padding.py", "result.py", "workload.py",
+)  # fmt: skip
 """Parts of the package on which an answer depends; another release may have the same version while it is made."""
 _NO_MATTER = ("name", "technology", "clock_hz", "areas", "energy_notes")
 """What of a machine changes no mapping: rates are in words a cycle, energies in pJ."""
@@ -80,13 +89,14 @@ class ResultCache:
         return self.folder / key[:2] / f"{key}.json"
 
     def read(self, key: str) -> Mapping[str, Any] | None:
-        """Body of an entry, or None where there is none that can be read."""
+        """Body of an entry, with the time of its making as `kept`, or None where there is none that can be read."""
         path = self.path(key)
         try:
             document = json.loads(path.read_bytes())
-            if document["format"] != _FORMAT or document["sha256"] != content_hash(document["body"]):
+            kept, body = document["kept"], document["body"]
+            if document["format"] != _FORMAT or document["sha256"] != content_hash([key, kept, body]):
                 raise ValueError("its hash is another one")
-            return dict(document["body"])
+            return {**body, "kept": str(kept)}
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -101,19 +111,15 @@ class ResultCache:
 
     def write(self, key: str, body: Mapping[str, Any]) -> None:
         """Keep an entry, as a whole or not at all."""
-        path = self.path(key)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        path, kept = self.path(key), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        entry = {"format": _FORMAT, "sha256": content_hash([key, kept, body]), "kept": kept, "body": body}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(
-                json.dumps({"format": _FORMAT, "sha256": content_hash(body), "body": body}), encoding="utf-8"
-            )
-            os.replace(beside, path)
+            with part_file(path) as part:
+                part.write_text(json.dumps(entry), encoding="utf-8")
+                os.replace(part, path)
         except OSError as error:
             self.on_trouble(f"{self.folder}: the result is not kept: {error.strerror or error}")
-        finally:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
 
     def files(self) -> Iterator[Path]:
         """Files of all entries."""
@@ -165,7 +171,7 @@ def map_with_cache(
     Returns
     -------
     SearchResult
-        The same either way but for `seconds`.
+        The same either way but for `seconds`, which are those of the search that found it, and `kept`.
 
     Raises
     ------
@@ -174,12 +180,12 @@ def map_with_cache(
     """
     counted = budget is not None and budget.mappings is not None
     exact = options.method == "exact" or (options.method == "auto" and not counted)
-    cache, started = cache if exact else None, monotonic()
+    cache = cache if exact else None
     key = content_key(architecture, einsum, replace(options, method="exact", seed=0), constraints) if cache else ""
     if cache is not None:
         found = _look_up(cache, key, architecture, einsum, options, constraints)
         if found is not None:
-            return replace(found, seconds=monotonic() - started)
+            return found
     from accelsim.search.mapper import map_einsum
 
     search = map_einsum(
@@ -330,6 +336,7 @@ def _entry(search: SearchResult, certificate: Certificate, einsum: Einsum, machi
         "objective": search.objective,
         "method": search.method,
         "seed": search.seed,
+        "seconds": search.seconds,
         "space_size": search.space_size,
         "certificate": certificate_json(certificate),
         "within": None if search.within is None else list(search.within),
@@ -387,7 +394,8 @@ def _from_entry(body: Mapping[str, Any], architecture: Architecture, einsum: Ein
         stop="exhausted",
         seed=body["seed"],
         space_size=body["space_size"],
-        seconds=0.0,
+        seconds=float(body["seconds"]),
+        kept=body["kept"],
         certificate=Certificate(**{name: recorded[name] for name in names}),
         ranked=ranked,
         within=None if body["within"] is None else (body["within"][0], body["within"][1]),
@@ -407,7 +415,10 @@ def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, co
     counts = found.seed, found.space_size, proof.nodes, proof.evaluated, proof.table_bytes
     if not all(isinstance(number, int) for number in counts) or found.method != "exact":
         return "what it says of the search is not of the right kind"
-    value = Objective.parse(options.objective).value(found.best.energy_pj, found.best.cycles)
+    values = [Objective.parse(options.objective).value(each.energy_pj, each.cycles) for each in found.ranked]
+    value = values[0]
+    if any(later < value * (1 - 1e-9) for later in values):
+        return "its first mapping is not the best one"
     if not math.isclose(proof.value, value, rel_tol=1e-9):
         return f"its mapping has the value {value:.6g}, and its proof is of {proof.value:.6g}"
     for result, kept in zip(found.ranked, body["mappings"], strict=True):
@@ -424,6 +435,5 @@ def _broken(result: Result, constraints: Constraints | None) -> str:
     broken = [str(violation) for violation in result.violations]
     if constraints is not None:
         broken += constraints.broken_by(result.mapping)
-        if result.utilization < constraints.min_utilization - _SAME:
-            broken.append(f"utilization {result.utilization:.3g}")
+        broken += constraints.broken_by_time(result.cycles, result.ideal_cycles)
     return "; ".join(broken)

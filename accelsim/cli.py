@@ -1,7 +1,7 @@
 """The command line: each command reads its arguments, calls the library, and prints.
 
 Results go to stdout, progress and mistakes to stderr. Exit codes: 0 done, 1 no valid mapping (or records that differ),
-2 bad input, 70 a fault of accelsim, 130 interrupted.
+2 bad input, 70 a fault of accelsim, 128 + the number of a signal that ended it (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
-from accelsim import __version__
-from accelsim.arguments import BAD_INPUT, parse
+from accelsim import __version__, stopping
 
-NO_VALID_MAPPING, INTERNAL, INTERRUPTED, CLOSED_PIPE = 1, 70, 130, 141
+NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 1, 2, 70, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,8 +23,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        By default those of the process.
+        By default those of the process, which then stops at signals as `accelsim.stopping` says.
     """
+    with stopping.stoppable() if arguments is None else nullcontext():
+        code = _guarded(arguments)
+    if stopping.asked() and arguments is None:
+        stopping.leave()
+    return 128 + stopping.asked() if stopping.asked() else code
+
+
+def _guarded(arguments: Sequence[str] | None) -> int:
+    """Run a command; whatever happens becomes an exit code and a line on stderr."""
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # closed by the shell: `>&-`
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -37,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _give_up_stdout()
         return CLOSED_PIPE
     except KeyboardInterrupt:
-        _complain("interrupted")
+        _complain(stopping.said(stopping.asked()))
         return INTERRUPTED
     except OSError as error:
         _give_up_stdout()
@@ -51,10 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    from accelsim.arguments import parse
     from accelsim.errors import AccelsimError, NoValidMapping
 
     try:
         parsed = parse(arguments)
+        if not sys.stderr.isatty() and not getattr(parsed, "quiet", False):
+            _show_log()
         from accelsim import commands
 
         command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
@@ -67,6 +79,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except AccelsimError as error:
         _complain(str(error))
         return BAD_INPUT
+
+
+def _show_log() -> None:
+    """Show on stderr what the library says it does; on a terminal the progress bar says it."""
+    import logging
+
+    log = logging.getLogger("accelsim")
+    log.handlers[:] = [logging.StreamHandler(sys.stderr)]
+    log.handlers[0].setFormatter(logging.Formatter("accelsim: %(message)s"))
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 def _give_up_stdout() -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
 from os import PathLike
 
 from accelsim import library
-from accelsim.architecture import Architecture, Level
+from accelsim.architecture import Architecture
+from accelsim.errors import AccelsimError
 from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.spec import fields
 from accelsim.spec.fields import Fields
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import listed, near_miss
-from accelsim.workload import Einsum
+from accelsim.units import decimal, listed, near_miss, parse_decimal
+from accelsim.workload import ROLES, Einsum
 
 REST = "..."
 """Stands in an order for all dimensions that are not named."""
@@ -88,15 +92,45 @@ class LevelConstraint:
 class Constraints:
     """What a mapping must look like besides being valid.
 
-    `min_utilization` (0..1) is the smallest overall utilization.
+    `min_utilization` (0..1) is the smallest overall utilization; a float is taken as the decimal that it prints as.
     """
 
     levels: tuple[LevelConstraint, ...] = ()
-    min_utilization: float = 0.0
+    min_utilization: float | Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_utilization <= 1:
+            raise ValueError(f"min_utilization must be from 0 to 1, got {self.min_utilization}")
+        object.__setattr__(self, "min_utilization", decimal(self.min_utilization))
+
+    def check(self, architecture: Architecture, einsum: Einsum) -> None:
+        """Raise unless all levels, dimensions and tensors that are named exist, and a level may keep or bypass them.
+
+        Raises
+        ------
+        AccelsimError
+            With every mistake.
+        """
+        wrong = []
+        for index, asked in enumerate(self.levels):
+            if asked.level in [other.level for other in self.levels[:index]]:
+                wrong.append(f"constraints of {asked.level}: the level is given twice")
+            for mistake in _mistakes(asked, architecture, einsum):
+                wrong.append(f"constraints of {asked.level}: {mistake.what}; {mistake.hint}".removesuffix("; "))
+        if wrong:
+            raise AccelsimError("\n".join(wrong))
 
     def of(self, level: str) -> LevelConstraint:
         """What is asked of a level."""
         return next((found for found in self.levels if found.level == level), LevelConstraint(level))
+
+    def broken_by_time(self, cycles: int, ideal_cycles: Fraction) -> list[str]:
+        """What a number of cycles breaks of this, in words; `ideal_cycles`: those of units that are all busy."""
+        if cycles * Fraction(self.min_utilization) <= ideal_cycles:
+            return []
+        down, real = Context(prec=3, rounding=ROUND_DOWN), ideal_cycles / cycles
+        has = float(down.divide(Decimal(real.numerator), Decimal(real.denominator)))  # below what is asked in print too
+        return [f"the utilization is {has:g}, at least {float(self.min_utilization):.12g} is asked for"]
 
     def broken_by(self, mapping: Mapping) -> list[str]:
         """What a mapping breaks of this, in words; the utilization is not looked at."""
@@ -168,7 +202,7 @@ def read_constraints(
     """
     before = len(problems)
     top = Fields(body, problems, ("levels", "min_utilization"))
-    least = top.optional("min_utilization", _share, 0.0)
+    least = top.optional("min_utilization", _share, Fraction(0))
     node = top.get("levels")
     items = node.items if isinstance(node, ListNode) else ()
     if node is not None and not isinstance(node, (ListNode, BadNode)):
@@ -185,13 +219,10 @@ def read_constraints(
     return Constraints(tuple(read), least) if len(problems) == before else None
 
 
-def _share(node: Node, problems: Problems) -> float | None:
-    """Read a fraction between 0 and 1."""
-    try:
-        value = float(node.text) if isinstance(node, ScalarNode) else -1.0
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1.0:
+def _share(node: Node, problems: Problems) -> Fraction | None:
+    """Read a fraction between 0 and 1, exactly."""
+    value = parse_decimal(node.text) if isinstance(node, ScalarNode) else None
+    if value is None or not 0 <= value <= 1:
         problems.add(node, f"expected a fraction from 0 to 1, got {describe(node)}")
         return None
     return value
@@ -268,48 +299,59 @@ def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, 
     return tuple(words[:at]), tuple(words[at + 1 :])
 
 
-def _check_level(level: Fields, found: LevelConstraint, architecture: Architecture, einsum: Einsum) -> None:
-    """Report what speaks of unknown levels, dimensions and tensors, and what the architecture or a bound rules out."""
-    names = [each.name for each in architecture.levels]
-    if found.level not in names:
-        if "level" in level and found.level:
-            hint = near_miss(found.level, names) or f"levels: {listed(names)}"
-            level.problems.add(level.entries["level"], f"'{found.level}' is no level of {architecture.name}", hint)
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    """What a level's constraints get wrong, and under which key: `level`, `keep`, `bypass`, `temporal`, `x` or `y`."""
+
+    key: str
+    what: str
+    hint: str = ""
+
+
+def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> Iterator[_Mistake]:
+    """Find levels, tensors and dimensions that do not exist, and tensors that a level may not keep or bypass."""
+    machine = next((level for level in architecture.levels if level.name == asked.level), None)
+    if machine is None:
+        names = list(dict.fromkeys(level.name for level in architecture.levels))
+        hint = near_miss(asked.level, names) or f"levels: {listed(names)}"
+        yield _Mistake("level", f"'{asked.level}' is no level of {architecture.name}", hint)
         return
-    machine = architecture.levels[names.index(found.level)]
-    _check_tensors(level, found, machine, einsum, first=machine is architecture.levels[0])
-    spatial = level.get("spatial")
-    axes = spatial.entries if isinstance(spatial, MapNode) else {}
-    blocks = (("temporal", level.get("temporal"), found.temporal, None),)
-    for key, node, block, size in (
-        *blocks,
-        ("x", axes.get("x"), found.x, machine.x.size),
-        ("y", axes.get("y"), found.y, machine.y.size),
-    ):
-        if node is not None:
-            _check_block(node, key, block, size, einsum, level.problems)
-
-
-def _check_tensors(level: Fields, found: LevelConstraint, machine: Level, einsum: Einsum, *, first: bool) -> None:
     roles = {tensor.name: tensor.role for tensor in einsum.tensors}
-    for key, asked in (("keep", found.keep), ("bypass", found.bypass)):
-        for name in sorted(asked):
+    always = ROLES if machine is architecture.levels[0] else machine.keep
+    for key, names in (("keep", sorted(asked.keep)), ("bypass", sorted(asked.bypass))):
+        for name in names:
             if name not in roles:
                 hint = near_miss(name, roles) or f"tensors: {listed(roles)}"
-                level.problems.add(level.entries[key], f"'{name}' is no tensor of {einsum.name}", hint)
+                yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", hint)
             elif key == "keep" and roles[name] in machine.bypass:
-                level.problems.add(level.entries[key], f"'{name}' cannot be kept: {machine.name} never keeps it")
-            elif key == "bypass" and (first or roles[name] in machine.keep):
-                level.problems.add(level.entries[key], f"'{name}' cannot be bypassed: {machine.name} always keeps it")
+                yield _Mistake(key, f"'{name}' cannot be kept: {machine.name} never keeps it")
+            elif key == "bypass" and roles[name] in always:
+                yield _Mistake(key, f"'{name}' cannot be bypassed: {machine.name} always keeps it")
+    for key, block in (("temporal", asked.temporal), ("x", asked.x), ("y", asked.y)):
+        named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
+        for dim in dict.fromkeys(named):
+            if dim not in einsum.dims:
+                hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
+                yield _Mistake(key, f"'{dim}' is no dimension of {einsum.name}", hint)
 
 
-def _check_block(node: Node, key: str, block: Block, size: int | None, einsum: Einsum, problems: Problems) -> None:
-    named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
-    for dim in dict.fromkeys(named):
-        if dim not in einsum.dims:
-            hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
-            problems.add(node, f"'{dim}' is no dimension of {einsum.name}", hint)
-            continue
+def _check_level(level: Fields, found: LevelConstraint, architecture: Architecture, einsum: Einsum) -> None:
+    """Report what speaks of unknown levels, dimensions and tensors, and what the architecture or a bound rules out."""
+    spatial = level.get("spatial")
+    entries = {**level.entries, **(spatial.entries if isinstance(spatial, MapNode) else {})}
+    for mistake in _mistakes(found, architecture, einsum):
+        if found.level:  # one that is missing is reported already
+            level.problems.add(entries[mistake.key], mistake.what, mistake.hint)
+    machine = next((each for each in architecture.levels if each.name == found.level), None)
+    if machine is not None:
+        sizes = (("temporal", found.temporal, None), ("x", found.x, machine.x.size), ("y", found.y, machine.y.size))
+        for key, block, size in sizes:
+            if key in entries:
+                _check_factors(entries[key], key, block, size, einsum, level.problems)
+
+
+def _check_factors(node: Node, key: str, block: Block, size: int | None, einsum: Einsum, problems: Problems) -> None:
+    for dim in dict.fromkeys(f.dim for f in block.factors if f.dim in einsum.dims):
         low, high = _bounds(dim, block.factors)
         bound = einsum.dims[dim]
         if size is not None and low > size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 
 
 class AccelsimError(Exception):
@@ -46,5 +47,17 @@ class TooManyChoices(AccelsimError):
     """An exact search would have to look at more than fits memory; fewer dimensions that leave remainders would do."""
 
 
+class TablesTooLarge(TooManyChoices):
+    """The tables of an exact search would not fit the memory that it may use."""
+
+
 class NoValidMapping(AccelsimError):
     """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many."""
+
+
+class Unreadable(AccelsimError):
+    """A file that cannot be read; `why` says it without its name."""
+
+    def __init__(self, path: str | PathLike[str], why: str) -> None:
+        self.why = why
+        super().__init__(f"{path}: {why}")

@@ -16,6 +16,7 @@ from accelsim.mapping import dump_mapping
 from accelsim.output import Provenance, to_json
 from accelsim.result import Result
 from accelsim.search.result import FrontResult, SearchResult
+from accelsim.stopping import part_file
 from accelsim.units import printable
 from accelsim.workload import Einsum
 
@@ -139,12 +140,10 @@ def write_directory(directory: str | os.PathLike[str], files: Mapping[str, bytes
 
 
 def _write(path: Path, content: bytes) -> Path:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        with part_file(path) as part:
+            part.write_bytes(content)
+            os.replace(part, path)
     except OSError as error:  # a full disk names no file
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
-    finally:
-        beside.unlink(missing_ok=True)
     return path

@@ -49,6 +49,8 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
     found = find(name_or_path, kind)
     if found is not None:
         return found
+    if Path(name_or_path).is_dir():
+        raise AccelsimError(f"{name_or_path}: is a directory, not a file")
     names = [_name(path, kind) for path in shipped(kind)]
     if kind == "arch":
         from accelsim.gpu.catalogue import catalogue, find_gpu

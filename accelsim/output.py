@@ -6,17 +6,16 @@ of day or of the run.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.errors import AccelsimError
+from accelsim.files import hash_file
 from accelsim.mapping import LevelMapping, Loop
 from accelsim.mapping import Mapping as LoopNest
 from accelsim.result import Result, TensorAtLevel
@@ -57,7 +56,7 @@ class Provenance:
 
 def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
     """Hash an input file as it stands now; `name` is what the user called it."""
-    return InputFile(kind, name, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+    return InputFile(kind, name, hash_file(path))
 
 
 def to_json(document: Any) -> str:
@@ -283,8 +282,10 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             found.column: {
                 "lowest": found.lowest,
                 "lowest_bound": found.lowest_bound,
+                "lowest_proved": found.lowest_proved,
                 "highest": found.highest,
                 "highest_bound": found.highest_bound,
+                "highest_proved": found.highest_proved,
                 "lowest_mapping": mapping_json(found.lowest_mapping.mapping),
                 "highest_mapping": mapping_json(found.highest_mapping.mapping),
             }
@@ -308,7 +309,15 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
         ],
         "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in census.front.values],
-        "sample": {"mappings": len(sample), "complete": sample.complete, "seed": sample.seed, "estimates": estimates},
+        "front_complete": census.front.stop == "exhausted",
+        "sample": {
+            "asked": sample.asked,
+            "drawn": sample.drawn,
+            "mappings": len(sample),
+            "complete": sample.complete,
+            "seed": sample.seed,
+            "estimates": estimates,
+        },
         "tail": None if census.tail is None else _tail_json(census, census.tail),
     }
 
@@ -319,6 +328,7 @@ def _tail_json(census: Census, tail: StratifiedSample) -> dict[str, Any]:
 
     lowest = census.range_of("energy").lowest
     return {
+        "asked": tail.asked,
         "mappings": len(tail),
         "strata": len(tail.many),
         "quantiles": {f"{share:g}": _interval_json(tail.quantile(share)) for share in TAILS},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 Form = dict[str, Any]
-STOPS = ["exhausted", "budget", "timeout", "interrupted"]
+STOPS = ["exhausted", "budget", "timeout", "memory", "remainders", "interrupted"]
 
 _TEXT: Form = {"type": "string"}
 _COUNT: Form = {"type": "integer", "minimum": 0}

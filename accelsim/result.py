@@ -305,6 +305,11 @@ class Result:
         return self.compute_cycles / self.cycles
 
     @property
+    def ideal_cycles(self) -> Fraction:
+        """Cycles if all compute units did nothing but MACs."""
+        return Fraction(self.macs * self.cycles_per_mac, self.compute_instances)
+
+    @property
     def utilization(self) -> float:
         """Overall utilization: MACs / (MACs that all compute units could do in that time)."""
         return self.macs * self.cycles_per_mac / (self.compute_instances * self.cycles)

@@ -43,6 +43,7 @@ TECHNOLOGY_UNITS = ("nm",)
 LARGEST = 2**62
 _NUMBER = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
 _QUANTITY = re.compile(rf"(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9.].*)?")
+_COUNTED = ("B", "FLOP", "OP")
 _PREFIXES = tuple((10.0**power, prefix) for power, prefix in zip(range(12, -18, -3), "TGMk munpf", strict=True))
 
 
@@ -53,6 +54,28 @@ class QuantityError(AccelsimError):
         self.what = what
         self.hint = hint
         super().__init__(f"{what}; {hint}" if hint else what)
+
+
+def decimal(number: float | Fraction) -> Fraction:
+    """A number exactly as it is written in decimals, not the binary fraction that is nearest to it.
+
+    Examples
+    --------
+    >>> decimal(0.8), Fraction(0.8) == decimal(0.8)
+    (Fraction(4, 5), False)
+    """
+    return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+
+
+def parse_decimal(text: str) -> Fraction | None:
+    """A number without a unit, exactly; None where the text is none.
+
+    Examples
+    --------
+    >>> parse_decimal("0.8"), parse_decimal("1/2")
+    (Fraction(4, 5), None)
+    """
+    return Fraction(text) if re.fullmatch(rf"[+-]?{_NUMBER}", text) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,14 +301,14 @@ def format_bits(bits: int) -> str:
 
 
 def format_si(value: float, unit: str, digits: int = 3) -> str:
-    """Value with an SI prefix, for people.
+    """Value with an SI prefix, for people; what is counted, such as bytes, is whole.
 
     Examples
     --------
-    >>> format_si(7e8, "Hz"), format_si(0.0, "J")
-    ('700 MHz', '0 J')
+    >>> format_si(7e8, "Hz"), format_si(0.0, "J"), format_si(0.314, "B"), format_si(0.314, "B/s")
+    ('700 MHz', '0 J', '0 B', '0.314 B/s')
     """
-    rounded = float(f"{value:.{digits}g}")
+    rounded = float(f"{round(value) if unit in _COUNTED else value:.{digits}g}")
     if rounded == 0:
         return f"0 {unit}"
     scale, name = si_scale(rounded, unit)
@@ -295,12 +318,16 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
 def si_scale(largest: float, unit: str) -> tuple[float, str]:
     """Choose the prefix of a unit for values up to the largest one: its size, and its name with the unit.
 
+    What is counted has no parts: its prefixes, and those of its rates, begin at 1.
+
     Examples
     --------
-    >>> si_scale(0.042, "J"), si_scale(1.6, "s")
-    ((0.001, 'mJ'), (1.0, 's'))
+    >>> si_scale(0.042, "J"), si_scale(1.6, "s"), si_scale(0.042, "B/s")
+    ((0.001, 'mJ'), (1.0, 's'), (1.0, 'B/s'))
     """
-    scale, prefix = next((p for p in _PREFIXES if abs(largest) >= p[0] * (1 - 1e-9)), _PREFIXES[-1])
+    counted = unit.partition("/")[0] in _COUNTED
+    prefixes = [p for p in _PREFIXES if p[0] >= 1 or not counted]
+    scale, prefix = next((p for p in prefixes if abs(largest) >= p[0] * (1 - 1e-9)), prefixes[-1])
     return scale, f"{prefix.strip()}{unit}"
 
 

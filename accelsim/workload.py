@@ -16,10 +16,10 @@ from accelsim.spec.einsum import Operand, einsum_forms, read_conv, read_einsum, 
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
 from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
-from accelsim.units import listed, near_miss, quoted
+from accelsim.units import LARGEST, listed, near_miss, quoted
 
 if TYPE_CHECKING:
-    from accelsim.importers.onnx import Note
+    from accelsim.importers.onnx import Imported, Note
 
 ROLES = ("Weights", "Inputs", "Outputs")
 
@@ -218,7 +218,12 @@ def _load_onnx(path: str | PathLike[str], overrides: Mapping[str, str]) -> Workl
     """Import an ONNX model; what it leaves open and `bits` can be overridden."""
     from accelsim.importers.onnx import import_onnx
 
-    imported, problems = import_onnx(path, overrides), Problems()
+    return read_imported(import_onnx(path, overrides), path, overrides)
+
+
+def read_imported(imported: Imported, path: str | PathLike[str], overrides: Mapping[str, str]) -> Workload:
+    """Read an imported model as `load_workload` reads a file."""
+    problems = Problems()
     document = fields.open_document(path, "workload", overrides, problems, imported.text)
     found = problems.result(read_workload(document.body, problems) if document else None)
     return replace(found, notes=tuple(imported.notes))
@@ -302,7 +307,12 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
         if tensor.psum_bits < tensor.bits:
             what = f"partial sums of {tensor.psum_bits} bit are narrower than {tensor.name} of {tensor.bits} bit"
             problems.add(layer.entries.get("bits", layer.node), what, f"write psums: {tensor.bits} or more in `bits`")
-    return Einsum(title, shape.dims, tensors, repeat, whole=whole)
+    found = Einsum(title, shape.dims, tensors, repeat, whole=whole)
+    words = {f"words of {tensor.name}": tensor.words(shape.dims) for tensor in tensors}
+    what, many = max({"multiply-accumulates": found.macs, **words}.items(), key=lambda each: each[1])
+    if many >= LARGEST:
+        problems.add(node, f"2**{many.bit_length() - 1} {what} are too many to count: 2**62 are", "split the layer")
+    return found
 
 
 def _tensor(operand: Operand, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:

@@ -11,18 +11,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import numpy as np
 
 from accelsim.architecture import Architecture
 from accelsim.constraints import Block, Constraints, LevelConstraint
 from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.model import kernel
 from accelsim.model.detail import PARTIAL, READ, TILE, WRITTEN, Detail, make_detail
 from accelsim.model.encode import (
     Batch,
@@ -374,18 +371,6 @@ def _keys(batch: Batch) -> list[bytes]:
         [array.reshape(len(array), math.prod(array.shape[1:])).astype(np.uint16) for array in batch], axis=1
     )
     return [row.tobytes() for row in rows]
-
-
-def _forget_stale() -> None:
-    """Remove this file's machine code from disk if the model, which it contains, is newer: Numba does not look."""
-    newest = max(file.stat().st_mtime for file in Path(kernel.__file__).parent.glob("*.py"))
-    for index in Path(__file__).parent.glob("__pycache__/brute.*.nbi"):
-        with suppress(OSError):
-            if index.stat().st_mtime < newest:
-                index.unlink()
-
-
-_forget_stale()
 
 
 @jit

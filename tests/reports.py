@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+
+import pytest
 
 from accelsim.architecture import Architecture, load_architecture
 from accelsim.library import resolve
 from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.model.evaluate import evaluate
+from accelsim.population.census import census
+from accelsim.population.result import Census
 from accelsim.result import Result
 from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult, Spread
 from accelsim.search.strategy import Objective
@@ -105,3 +110,18 @@ def a_front(best: Result, columns: tuple[str, ...] = ("energy", "cycles"), stop:
         for p, (_, _, more) in zip(points, found, strict=True)
     )
     return FrontResult(columns, points, values, stop, 123456789012345678, 539514, 472, 18_247_680, 0.75)
+
+
+@cache
+def a_stopped_census() -> Census:
+    """A census whose searches were stopped at a mapping that is worse than most of those drawn."""
+    machine, gemm = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    layer = replace(gemm, name="gemm_32_48_64", dims={"M": 32, "N": 48, "K": 64})
+    worthless = all_loops_outside(machine, layer)
+    search = replace(an_exact_search(worthless, gap=1), certificate=None)
+    values = ((worthless.energy_pj, float(worthless.cycles)),)
+    front = replace(a_front(worthless), points=(worthless,), values=values, stop="timeout")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, found in (("map_with_cache", search), ("map_front", front), ("fewest", None)):
+            patch.setattr(f"accelsim.population.census.{name}", lambda *_, found=found, **__: found)
+        return census(machine, layer, samples=2000)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.architecture import Axis, load_architecture
+from accelsim.architecture import Axis, Level, load_architecture
 from accelsim.errors import SpecError
 
 ALL = {"Weights", "Inputs", "Outputs"}
@@ -168,6 +168,23 @@ def test_load_architecture__refuses_what_is_none(tmp_path, body, message):
     with pytest.raises(SpecError) as error:
         load_architecture(tmp_path / "a.yaml")
     assert message in str(error.value)
+
+
+def test_level__takes_floats_as_the_decimals_that_they_print_as():
+    level = Level("L", "SRAM", bandwidth=0.8, compression={"Weights": 0.6})
+    assert (level.bandwidth, level.compression) == (Fraction(4, 5), {"Weights": Fraction(3, 5)})
+    read = Level("L", "SRAM", read_bandwidth=0.1, write_bandwidth=2)
+    assert (read.read_bandwidth, read.write_bandwidth) == (Fraction(1, 10), 2)
+
+
+def test_area__is_the_sum_of_the_decimals(load):
+    """Three instances of 0.1 um2 are 0.3 um2, which doubles add up to more than that."""
+    machine = load(
+        glb="size: 1 KiB, fanout: {x: 3}, area: 0 um2",
+        dram="area: 0 um2",
+        compute="class: mac, energy: {compute: 1 pJ}, area: 0.1 um2",
+    )
+    assert machine.area_um2 == 0.3
 
 
 def test_load_architecture__finds_a_table_beside_the_file_or_shipped(load, tmp_path):

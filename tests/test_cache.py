@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -63,7 +64,19 @@ def cache(tmp_path, trouble):
 
 
 def same(a, b) -> bool:
-    return replace(a, seconds=0.0) == replace(b, seconds=0.0)
+    return replace(a, seconds=0.0, kept="") == replace(b, seconds=0.0, kept="")
+
+
+def lasting(path: Path) -> dict:
+    """What an entry holds beside times."""
+    body = json.loads(path.read_bytes())["body"]
+    return {**body, "seconds": 0.0}
+
+
+def sealed(document, key: str) -> str:
+    """An entry with the hash that it should have."""
+    content = [key, document["kept"], document["body"]]
+    return json.dumps({**document, "sha256": accelsim.cache.content_hash(content)})
 
 
 @pytest.mark.parametrize(
@@ -185,12 +198,11 @@ def _cheaper(document):
 def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trouble):
     first = map_with_cache(MACHINE, gemm(), MapOptions(), cache)
     (path,) = cache.files()
-    good = path.read_bytes()
+    good, whole = path.read_bytes(), lasting(path)
     if said in REWRITTEN:
         document = json.loads(good)
         harm(document)
-        document["sha256"] = accelsim.cache.content_hash(document["body"])
-        path.write_text(json.dumps(document))
+        path.write_text(sealed(document, path.stem))
     else:
         harm(path)
     assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), first)
@@ -198,7 +210,33 @@ def test_damage__is_named_ignored_and_replaced(harm, said, cache, searched, trou
     assert len(trouble) == 1
     assert said in trouble[0]
     assert str(path) in trouble[0]
-    assert path.read_bytes() == good
+    assert lasting(path) == whole
+
+
+def test_hit__says_that_it_was_kept_and_when_it_was_found(run):
+    """In the text; the document has the same bytes with and without a cache."""
+    found = [run("map", "two_level", "conv1d")[1] for _ in range(2)]
+    assert "exact search, ended after" in found[0]
+    assert re.search(
+        r"kept from 20\d\d-\d\d-\d\d \d\d:\d\d UTC, found by exact search in [\d.e-]+ s\n[\d,]+ nodes", found[1]
+    )
+    assert "ended after" not in found[1]
+    documents = {run("map", "two_level", "conv1d", "--json", *more)[1] for more in ([], ["--no-cache"])}
+    assert len(documents) == 1
+
+
+def test_entry__in_the_place_of_another_one_is_refused(cache, searched, trouble):
+    """One for the least EDP, whose costs are those of its mapping, and whose layer is the same."""
+    map_with_cache(MACHINE, gemm(), MapOptions(objective="cycles"), cache)
+    (other,) = cache.files()
+    right = map_with_cache(MACHINE, gemm(), MapOptions(), None)
+    key = content_key(MACHINE, gemm(), MapOptions(method="exact"))
+    document = json.loads(other.read_text())
+    document["body"]["objective"] = "energy"
+    cache.path(key).parent.mkdir(exist_ok=True)
+    cache.path(key).write_text(sealed(document, other.stem))
+    assert same(map_with_cache(MACHINE, gemm(), MapOptions(), cache), right)
+    assert "its hash is another one" in trouble[0]
 
 
 def test_only_proved_results__are_kept(cache):

@@ -257,7 +257,7 @@ def test_map__budget(run, searches, given, mappings, seconds):
     assert options["workers"] is None
     assert (options["budget"].mappings, options["budget"].seconds) == (mappings, seconds)
     assert (options["objective"], options["method"], options["seed"]) == ("edp", "random", 0)
-    assert options["on_progress"] is None
+    assert callable(options["on_progress"])
 
 
 def test_map__no_budget_leaves_it_to_the_search(run, searches):
@@ -355,10 +355,24 @@ def test_map__an_interrupted_network_prints_what_it_has(run, searches):
 def test_map__folders_of_layers_stay_inside_and_apart(searches):
     layers = library.resolve("conv", "workloads")
     einsum = accelsim.load_workload(layers).layers[0]
-    names = ["a/../../b", "a_.._.._b", "Conv", "conv", "result.json"]
+    names = [
+        "a/../../b",
+        "a_.._.._b",
+        "Conv",
+        "conv",
+        "result.json",
+        "..",
+        ".",
+        "a\\b",
+        "c:",
+        "\0",
+        "x" * 300,
+        "é" * 300,
+    ]
     folders = layer_folders([replace(einsum, name=name) for name in names])
     assert len({folder.casefold() for folder in folders.values()}) == len(names)
-    assert not any("/" in folder or folder == "result.json" for folder in folders.values())
+    assert not any(set("/\\:\0") & set(folder) or folder in ("result.json", "..", ".") for folder in folders.values())
+    assert max(len(folder.encode()) for folder in folders.values()) <= 255
 
 
 def test_interrupt__ends_with_130(run, searches):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import random
@@ -17,31 +18,38 @@ from accelsim.architecture import Architecture, Compute, Level
 from accelsim.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.limits import layer_limits
 from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.oracle import execute
 from accelsim.model.ragged import evaluate_ragged, ragged_parts
 from accelsim.nodes import arrange_for
+from accelsim.output import Provenance, front_json
 from accelsim.population.census import census
+from accelsim.population.enumerated import Clock, fewest
+from accelsim.population.steps import Nest
 from accelsim.roofline import stand
+from accelsim.search.exact.mapper import map_front
 from accelsim.search.mapper import map_einsum
+from accelsim.verifying import verify
 from accelsim.workload import ROLES, Einsum, Tensor
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_exact import check_best, check_front, check_smallest, check_within
+from tests.test_moments import plain
 from tests.test_ragged import check_counts
 
 PROBLEMS = int(os.environ.get("ACCELSIM_COMPRESSED_PROBLEMS", "45"))
 SHARES = [Fraction(n, d) for n, d in ((1, 2), (3, 5), (1, 4), (5, 8), (9, 10), (1, 5), (5556, 10000))]
 
 
-def compressed(machine: Architecture, rng: random.Random) -> Architecture:
-    """The machine with compression at some of its levels."""
+def compressed(machine: Architecture, rng: random.Random, roles: tuple[str, ...] = ROLES) -> Architecture:
+    """The machine with compression of some roles at some of its levels."""
     levels = []
     for level in machine.levels:
-        shares = {role: rng.choice(SHARES) for role in ROLES if rng.random() < 0.6}
+        shares = {role: rng.choice(SHARES) for role in roles if rng.random() < 0.6}
         levels.append(replace(level, compression=shares if rng.random() < 0.7 else {}))
     return replace(machine, levels=tuple(levels))
 
@@ -103,6 +111,11 @@ def test_remainders__charge_the_compressed_share_of_the_executed_words(case, rng
     assert (energy_pj, cycles) == ((parts.energy_pj, parts.cycles) if fits else (math.inf, 0))
 
 
+def whole(parts, units):
+    """Storage words, of which a part counts whole; so they are in results, fronts and censuses."""
+    return -(-parts // units)
+
+
 @pytest.mark.parametrize("group", range(3))
 def test_exact__equals_brute_force_on_compressed_machines(group):
     for seed in range(group, PROBLEMS, 3):
@@ -116,7 +129,9 @@ def test_exact__equals_brute_force_on_compressed_machines(group):
                 map_einsum(case[0], einsum, constraints=constraints, workers=1)
             continue
         units = np.array(encode(case[0], einsum).units_per_word)
-        known = replace(known, outer_words=known.outer_words / units[0], used_words=known.used_words / units)
+        known = replace(
+            known, outer_words=whole(known.outer_words, units[0]), used_words=whole(known.used_words, units)
+        )
         kind = seed % 7
         if kind < 3:
             check_best(case, known, *(("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0)))[kind])
@@ -217,6 +232,48 @@ def test_compression__lets_larger_tiles_in_and_never_costs_more():
         assert better.value <= worse.value
 
 
+def test_front__has_the_whole_words_of_its_mappings():
+    """A tile of 16 of the 20 inputs or so holds a part of a word: points that differ by less than a word are one."""
+    machine = two_levels(compression={"Inputs": Fraction(3, 5), "Weights": Fraction(3, 4)})
+    small = replace(machine.levels[1], compression=dict.fromkeys(ROLES, Fraction(3, 5)))
+    machine = replace(machine, levels=(machine.levels[0], small))
+    columns = ("outer_words", f"capacity:{small.name}")
+    found = map_front(machine, GEMM, columns, workers=1)
+    assert found.values == tuple((point.outer_words, point.levels[1].used_words) for point in found.points)
+    assert [[row["outer_words"], row[f"{small.name}_words"]] for row in found.rows()] == list(map(list, found.values))
+    words, held = zip(*found.values, strict=True)
+    assert list(words) == sorted(set(words))
+    assert list(held) == sorted(set(held), reverse=True)
+    document = {"front": json.loads(json.dumps(front_json(found, Provenance("map", (), {}), {})))["front"]}
+    assert all(check.agrees for check in verify(document, machine, GEMM, workers=1))
+    document["front"]["points"][0]["values"][0] -= 0.4
+    assert not all(check.agrees for check in verify(document, machine, GEMM, workers=1))
+
+
+def test_fewest__counts_mappings_by_their_whole_words():
+    counted = close = 0
+    for seed in range(30):
+        machine, einsum, constraints = plain(seed, MOST)
+        machine = compressed(
+            machine, random.Random(seed), ROLES[:2]
+        )  # outputs would have partial sums of another width
+        found = truth(machine, einsum, constraints, MOST)
+        if found is None or not found.valid or found.encoded.constants.two_widths[0]:
+            continue
+        space, units = MapSpace(found.encoded, constraints), found.encoded.units_per_word[0]
+        (best, bound), known = fewest(space, Nest(space), Clock(None, None), 1)
+        words = whole(found.outer_words, units)
+        few = words == words.min()
+        assert best.outer_words == bound == known.words == words.min(), seed
+        assert known.mappings == few.sum(), seed
+        assert known.lowest_pj == pytest.approx(found.energy_pj[few].min(), rel=1e-9), seed
+        assert known.highest_pj <= found.energy_pj[few].max() * (1 + 1e-9) <= known.highest_bound * (1 + 2e-9), seed
+        counted += 1
+        close += few.sum() > (found.outer_words == found.outer_words.min()).sum()
+    assert counted > 12
+    assert close > 0
+
+
 def test_census__counts_outer_words_as_compressed():
     machine = two_levels(compression={"Inputs": Fraction(3, 5), "Weights": Fraction(3, 4)})
     found = census(machine, GEMM, samples=200, workers=1)
@@ -224,8 +281,9 @@ def test_census__counts_outer_words_as_compressed():
     words, raw = found.range_of("outer_words"), plain.range_of("outer_words")
     assert (found.mappings, raw.lowest) == (plain.mappings, 20 + 15 + 12)
     assert found.fewest.words == math.ceil(12 + 11.25 + 12) == words.lowest
+    assert words.lowest_proved
     drawn = [found.sample.result(index).outer_words for index in range(len(found.sample))]
-    assert drawn == [math.ceil(value) for value in found.sample.outer_words[:50].tolist()]
+    assert drawn == found.sample.outer_words[: len(drawn)].tolist()
     assert words.lowest <= found.mean("outer_words") <= words.highest < raw.highest
 
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import library
-from accelsim.architecture import load_architecture
+from accelsim.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.cli import main
 from accelsim.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
-from accelsim.errors import NoValidMapping, SpecError
+from accelsim.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
+from accelsim.output import result_json
+from accelsim.population.census import census
 from accelsim.population.counting import count_mappings
 from accelsim.population.steps import Nest
+from accelsim.search.diagnose import diagnose
+from accelsim.search.exact.mapper import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
-from accelsim.workload import load_workload
+from accelsim.verifying import verify
+from accelsim.workload import ROLES, Einsum, Tensor, load_workload
 from tests.conftest import REPOSITORY
-from tests.strategies import cases
+from tests.strategies import cases, energy_table
 
 
 def read(tmp_path, text, machine="eyeriss", workload="conv"):
@@ -91,7 +98,7 @@ def test_search__obeys_constraints_and_misses_nothing(data):
         for result in results
         if result.valid
         and not constraints.broken_by(result.mapping)
-        and result.utilization >= constraints.min_utilization - 1e-12
+        and einsum.macs * machine.compute.cycles_per_mac >= result.cycles * machine.macs * constraints.min_utilization
     ]
     try:
         found = map_einsum(machine, einsum, constraints=constraints, method="exhaustive", workers=1)
@@ -116,6 +123,125 @@ def test_draws__satisfy_the_constraints(data):
     draw_many(space.arrays, np.uint64(3), 0, batch)
     for b in range(20):
         assert not constraints.broken_by(decode_mapping(encoded, batch, b))
+
+
+def tiny(units, **level):
+    """One buffer that feeds so many compute units."""
+    levels = (Level("DRAM", "DRAM"), Level("BUF", "SRAM", **{"size_words": 2048, "x": Axis(units), **level}))
+    return Architecture("tiny", levels, Compute(), energy_table(["DRAM", "BUF"], lambda: 1.0))
+
+
+def gemm(m, n, k):
+    return Einsum(
+        "g",
+        {"M": m, "N": n, "K": k},
+        (
+            Tensor("Weights", ((("N", 1),), (("K", 1),)), "Weights"),
+            Tensor("Inputs", ((("M", 1),), (("K", 1),)), "Inputs"),
+            Tensor("Outputs", ((("M", 1),), (("N", 1),)), "Outputs", output=True),
+        ),
+    )
+
+
+@pytest.mark.parametrize("hundredths", range(1, 100))
+def test_utilization__is_reached_at_equality(tmp_path, hundredths):
+    """With n of 100 units busy for one cycle the utilization is n/100, and so it is with 10 n of 1000 MACs in ten."""
+    text, machine = f"constraints: {{min_utilization: 0.{hundredths:02d}}}", tiny(100)
+    (tmp_path / "c.yaml").write_text(text)
+    once = encode(machine, gemm(hundredths, 1, 1))
+    written = load_constraints(tmp_path / "c.yaml", machine, once.einsum)
+    given = Constraints(min_utilization=hundredths / 100)
+    assert written == given
+    assert MapSpace(once, given).most_cycles == 1
+    assert MapSpace(encode(machine, gemm(hundredths, 10, 1)), given).most_cycles == 10
+    assert given.broken_by_time(1, Fraction(hundredths, 100)) == []
+    assert given.broken_by_time(10**9 + 1, Fraction(hundredths * 10**7))
+    found = map_einsum(machine, once.einsum, constraints=given, workers=1)
+    assert found.best.cycles == 1
+    assert found.certificate.proved
+
+
+@pytest.mark.parametrize(("bounds", "cycles"), [((4, 4, 4), 16), ((4, 5, 4), 20)])
+def test_utilization__of_four_fifths_takes_four_of_five_units(bounds, cycles):
+    """With 4 of 5 units the 64 MACs take 16 cycles and the 80 MACs 20, at a utilization of exactly 0.8."""
+    machine = tiny(5, size_words=512, keep=frozenset(ROLES))
+    found = map_einsum(machine, gemm(*bounds), constraints=Constraints(min_utilization=0.8), workers=1)
+    assert found.best.utilization >= 0.8
+    assert found.best.cycles <= cycles
+    free = map_einsum(machine, gemm(*bounds), method="exhaustive", workers=1).best
+    assert found.best.energy_pj <= free.energy_pj or free.cycles > cycles
+
+
+@pytest.mark.parametrize(
+    ("bounds", "share", "said"),
+    [
+        ((4, 4, 4), 0.5, "64 MACs on 256 compute units take at least 1 cycle, in which the utilization is 0.25"),
+        ((16, 17, 1), 0.6, "272 MACs on 256 compute units take at least 2 cycles, in which the utilization is 0.531"),
+    ],
+)
+def test_utilization__that_whole_cycles_do_not_reach_is_told(bounds, share, said):
+    """64 MACs fill a quarter of 256 units for a cycle; 272 MACs take two cycles, of which they fill 17/32."""
+    with pytest.raises(NoValidMapping) as error:
+        map_einsum(tiny(16, y=Axis(16)), gemm(*bounds), constraints=Constraints(min_utilization=share), workers=1)
+    assert f"no mapping can be valid: {said}, at least {share} is asked for" in str(error.value)
+
+
+def test_nearest_miss__breaks_a_rule_in_print_too():
+    """A utilization just below the least one is not printed as equal to it."""
+    assert Constraints(min_utilization=0.8).broken_by_time(10**6, Fraction(799_999)) == [
+        "the utilization is 0.799, at least 0.8 is asked for"
+    ]
+
+
+def test_nearest_miss__that_is_valid_contradicts_the_proof():
+    space = MapSpace(encode(tiny(5), gemm(4, 4, 4)))
+    with pytest.raises(RuntimeError, match="found no valid mapping, but this one is valid"):
+        diagnose(space, np.uint64(0), proved=True)
+    assert diagnose(space, np.uint64(0), proved=False) == [
+        "of 2,000 mappings drawn after the search at least one is valid; let the search look at more"
+    ]
+
+
+LEVEL = LevelConstraint
+UNSUITABLE = [
+    (LEVEL("BUFF", temporal=Block(outer=("M",))), "BUFF: 'BUFF' is no level of tiny; did you mean 'BUF'?"),
+    (LEVEL("L2"), "L2: 'L2' is no level of tiny; levels: DRAM, BUF"),
+    (LEVEL("BUF", temporal=Block(outer=("Z",))), "BUF: 'Z' is no dimension of g; dimensions: M, N, K"),
+    (LEVEL("BUF", x=Block((Factor("m", 2),))), "BUF: 'm' is no dimension of g; did you mean 'M'?"),
+    (LEVEL("BUF", keep=frozenset({"Weight"})), "BUF: 'Weight' is no tensor of g; did you mean 'Weights'?"),
+    (LEVEL("BUF", bypass=frozenset({"Inputs"})), "BUF: 'Inputs' cannot be bypassed: BUF always keeps it"),
+    (LEVEL("BUF", keep=frozenset({"Outputs"})), "BUF: 'Outputs' cannot be kept: BUF never keeps it"),
+]
+
+
+@pytest.mark.parametrize(("level", "said"), UNSUITABLE, ids=lambda value: value if isinstance(value, str) else "")
+def test_constraints__that_do_not_suit_are_refused_before_any_search(level, said):
+    machine = tiny(5, keep=frozenset({"Inputs"}), bypass=frozenset({"Outputs"}))
+    layer, asked = gemm(4, 4, 4), Constraints((level,))
+    result = evaluate(machine, layer, MapSpace(encode(machine, layer)).mapping_at(0))
+    documents = {"result": result_json(result)}
+    for entry in (
+        lambda: MapSpace(encode(machine, layer), asked),
+        lambda: map_einsum(machine, layer, constraints=asked),
+        lambda: map_einsum(machine, layer, constraints=asked, method="random"),
+        lambda: map_front(machine, layer, constraints=asked),
+        lambda: census(machine, layer, constraints=asked),
+        lambda: verify(documents, machine, layer, asked),
+    ):
+        with pytest.raises(AccelsimError) as error:
+            entry()
+        assert str(error.value) == f"constraints of {said}"
+
+
+def test_constraints__give_a_level_once():
+    with pytest.raises(AccelsimError, match="constraints of BUF: the level is given twice"):
+        Constraints((LevelConstraint("BUF"), LevelConstraint("BUF"))).check(tiny(5), gemm(4, 4, 4))
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
+def test_utilization__outside_its_range_is_refused(share):
+    with pytest.raises(ValueError, match="min_utilization must be from 0 to 1"):
+        Constraints(min_utilization=share)
 
 
 def test_mistakes__are_all_reported_with_their_place(tmp_path):

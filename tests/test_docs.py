@@ -22,6 +22,10 @@ from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 COMMANDS = ("start.md", "howto.md")
+REPORTS = {
+    "README.md": "accelsim map systolic conv",
+    "docs/gpu.md": "accelsim map h100_sxm gemm --calibration shipped",
+}
 NO_RUN = "<!-- no-run -->"
 KINDS = ("workload", "architecture", "energy_table", "params", "mapping")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -89,6 +93,19 @@ def test_blocks__run_and_print_what_the_page_says(page, monkeypatch, tmp_path):
             (tmp_path / FILE.match(block.text)[1]).write_text(block.text, encoding="utf-8")
             continue
         assert block.printed is None or printed == block.printed, f"{page.name}:{block.line}"
+
+
+@pytest.mark.parametrize(("page", "line"), REPORTS.items())
+def test_reports__are_lines_that_their_command_prints(page, line, monkeypatch):
+    """Blocks of text below no block of code are parts of a report; what changes from run to run is left out of them."""
+    monkeypatch.setenv("COLUMNS", "80")
+    path = REPOSITORY / page
+    printed_by_code = [block.printed for block in blocks(path, "python")]
+    shown = [block.text for block in blocks(path, "text") if block.text not in printed_by_code]
+    printed = command(line).splitlines()
+    lines = [each for text in shown for each in text.splitlines()]
+    assert len(lines) >= 9
+    assert [each for each in lines if each not in printed] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

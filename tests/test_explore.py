@@ -263,7 +263,7 @@ def test_design_at__counts_the_last_parameter_fastest(folder):
     assert design_at(sweep, 5) == Design(5, ("32 B", "4"))
 
 
-def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run):
+def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run, monkeypatch):
     """Equal input gives equal bytes; what is drawn are the rows of the tables."""
     sweep_of(GRID + "  prune: true\n  wave: 2\n")
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1", "--html", "page.html")[0] == 0
@@ -285,6 +285,12 @@ def test_plots_and_page__are_drawn_from_the_table_of_designs(folder, run):
         assert pictures[0] == pictures[1]
     page = Path("page.html").read_text()
     assert "9 designs of little.yaml for net" in page
+    assert "The page shows" not in page
+    monkeypatch.setattr("accelsim.html.explore.MOST", 2)
+    monkeypatch.setattr("accelsim.html.explore._LISTED", 0)
+    short = sweep_report(rows, about)
+    assert "The page shows 2 of them, those of the front first." in short
+    assert f"The first 0 of {kinds.count('front')} designs of the front" in short
     assert run("explore", "out", "--plot", "front", "--picture", "p.gif")[0] == 2
 
 
@@ -299,3 +305,12 @@ def test_page__draws_without_errors(folder):
         assert page.run("document.querySelectorAll('#front tbody tr').length") == sum(
             row["front"] for row in read_designs("out")
         )
+
+
+def test_sweep__its_name_leads_to_no_other_folder(folder, run):
+    sweep_of("  name: a/../../../evil\n  parameters: {pe: [2]}\n", "s.yaml")
+    code, out, _ = run("explore", "s.yaml", "--workers", "1", "--plot", "front")
+    assert code == 0
+    assert "Written to a_.._.._.._evil_results, front_a_.._.._.._evil.png" in out
+    assert (folder / "a_.._.._.._evil_results" / RESULTS).exists()
+    assert (folder / "front_a_.._.._.._evil.png").exists()

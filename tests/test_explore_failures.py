@@ -24,6 +24,7 @@ from accelsim.explore import store
 from accelsim.explore.cluster import Cluster
 from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
+from accelsim.explore.store import parquet_bytes, part_columns, read_parquet
 from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, read_designs
 from accelsim.explore.work import Plan
 from sweeps import GRID, sweep_of, tables
@@ -62,11 +63,44 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run):
     bad = [
         f"out/parts/{p.name}: this part is damaged, and is {p.stem}.damaged now; what it held" for p in (part, other)
     ]
-    blocked = "out/parts/0folder.parquet: this part cannot be read (Is a directory); what it holds"
+    blocked = "out/parts/0folder.parquet: is a directory, not a file; what this part holds"
     assert sorted(told.splitlines()) == [f"{line} is done again" for line in sorted([*bad, blocked])]
     assert tables(folder / "out") == before
     assert part.with_suffix(".damaged").read_bytes() == good[:-100] + b"x" * 100
     (part.parent / "0folder.parquet").rmdir()
+    assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "said"),
+    [
+        ("energy_pj", lambda value: value / 2, "energy_pj is"),
+        ("cycles", lambda value: value - 1, "cycles is"),
+        ("value", lambda value: value / 2, "value is"),
+        ("bound", lambda value: value / 2, "proved is True, and False by its mapping and bound"),
+        ("energy_by_component", lambda text: text.replace(": ", ": 1"), "energy_by_component is"),
+        ("mapping", lambda _: "[[],[],[]]", "its mapping is none of"),
+        ("mapping", lambda text: text.replace("DRAM", "DRUM"), "its mapping is none of"),
+        ("what", lambda _: "evaluate", "it is of other work"),
+    ],
+)
+def test_forged_part__is_named_and_its_work_done_again(folder, run, column, change, said):
+    """Its name is the hash of its bytes."""
+    sweep = sweep_of("  parameters: {pe: [1, 2]}\n  prune: false\n")
+    explore(sweep, "out", workers=1)
+    before = tables(folder / "out")
+    (part,) = (folder / "out" / "parts").iterdir()
+    rows = read_parquet(part)
+    row = next(row for row in rows if row["status"] == "mapped")
+    row[column] = change(row[column])
+    forged = parquet_bytes(rows, part_columns())
+    part.unlink()
+    (part.parent / f"{hashlib.sha256(forged).hexdigest()[:32]}.parquet").write_bytes(forged)
+    code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
+    assert (code, told.count("\n")) == (0, 1)
+    assert "this part is not what it should be, and is " in told
+    assert said in told
+    assert tables(folder / "out") == before
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
 
 
@@ -276,7 +310,7 @@ def wait_for(ready, seconds: float = 60.0) -> None:
         (DESIGNS, b"", "cannot be read: Parquet file size is 0 bytes"),
         (DESIGNS, b"garbage" * 9, "cannot be read: Parquet magic bytes not found"),
         (DESIGNS, None, "this is no table of designs; start the sweep again to write it"),
-        (ABOUT, b"{", "cannot be read: Expecting property name"),
+        (ABOUT, b"{", "not JSON: Expecting property name"),
         (ABOUT, b"[1]", "this does not say what a sweep is; start the sweep again to write it"),
         (ABOUT, b'{"name": 1}', "this does not say what a sweep is; start the sweep again to write it"),
     ],

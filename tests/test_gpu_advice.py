@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from accelsim import cli
 from accelsim.errors import AccelsimError, SpecError
@@ -19,6 +22,7 @@ from accelsim.gpu.kernel import tile_efficiency, wave_efficiency
 from accelsim.gpu.links import all_reduce_us, tensor_parallel_us
 from accelsim.gpu.operators import OPERATORS, operator_intensity, time_operators
 from accelsim.gpu.profile import read_profile
+from accelsim.report.gpu_advice import print_advice
 
 SAMPLES = Path(__file__).parent / "golden" / "gpu"
 A100 = load_gpu("a100")
@@ -40,6 +44,13 @@ def test_advise__pads_a_vocabulary():
     assert any("no multiple of 8" in note for note in advice.notes)
     by_name = {change.number_format: change for change in advice.formats}
     assert by_name["int8"].time_us < advice.kernel.time_us < by_name["fp32"].time_us
+
+
+def test_advice__says_how_many_sizes_it_does_not_print():
+    advice = advise(A100, 2048, 50257, 768, "fp16")
+    page = io.StringIO()
+    print_advice(Console(file=page), replace(advice, roundings=advice.roundings[:1] * 10))
+    assert "2 more; --json shows all" in page.getvalue()
 
 
 def test_sweep__shows_the_steps_of_waves():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from accelsim import cli
 from accelsim.errors import AccelsimError
@@ -13,6 +15,7 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import PASSES, product_of
+from accelsim.report.gpu_kernels import print_kernel
 from accelsim.workload import Einsum, Tensor, load_workload
 
 H100 = load_gpu("h100")
@@ -46,6 +49,19 @@ def test_best_kernels__matrix_vector_products_have_no_tiles():
     found = kernel(1, 8192, 8192)
     assert (found.tile, found.bottleneck) == ("gemv", "DRAM bandwidth")
     assert found.dram_bytes <= 2 * (8192 * 8192 + 2 * 8192)
+
+
+def test_report__says_what_of_the_traffic_l2_holds():
+    """At the start L2 holds what fits of the operands, as `--help` says: only the rest passes DRAM.
+
+    Operands have (784 + 192) x 96 = 93,696 bytes, results 784 x 192 x 2 = 301,056.
+    """
+    mode = mode_of(H100, "int8")
+    for state, dram in (("cold", "DRAM 395 kB, "), ("rotating", "DRAM 0 B (L2 holds the rest of 395 kB), ")):
+        found = best_kernels(H100, ["mb"], Gemms.of(784, 192, 96), "int8", mode, l2=state)[0]
+        console = Console(width=80, file=io.StringIO())
+        print_kernel(console, found, quiet=True)
+        assert f"traffic     {dram}L2 922 kB" in console.file.getvalue()
 
 
 @pytest.mark.parametrize("name", ["conv", "gemm", "batched_gemm", "depthwise", "bert_base", "resnet50", "alexnet"])

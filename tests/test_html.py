@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Page, find_browser
-from reports import a_search, an_exact_search, row_stationary
+from reports import a_search, a_stopped_census, an_exact_search, row_stationary
 
 from accelsim.architecture import Architecture, load_architecture
 from accelsim.errors import AccelsimError
@@ -120,6 +120,17 @@ def test_census_report__needs_neither_near_nor_fewest_nor_what_is_kept():
     assert "within 1 %" not in text
     assert "fewest words" not in text
     assert "inf" not in re.findall(r"\w+", text)
+
+
+def test_census_report__calls_nothing_optimal_that_is_not_proved():
+    found, space = a_stopped_census(), a_stopped_census().sample.sampler.nest.space
+    report = census_report(found, space.encoded.architecture, space.encoded.einsum)
+    text, data = text_of(report), data_of(report)
+
+    assert "The best that is known takes" in text
+    assert "Mappings close to the lowest energy are not counted, as it is not proved." in text
+    assert (data["complete_front"], data["histogram"]["marks"][0][0]) == (False, "lowest known")
+    assert data["mappings"][0]["label"].startswith("lowest energy known")
 
 
 def test_histogram__counts_each_drawn_mapping_once():

@@ -145,7 +145,7 @@ def test_what_mappings_cost_at_least__they_cost():
         space = MapSpace(encoded, None, frozenset(imperfect))
         found = Solver(space, cycles=True).search(power=(1.0, 1.0), room=40).found
         for i in range(int(found.many[0])):
-            result = evaluate(architecture, einsum, _mapping(space, found, i))
+            result = evaluate(architecture, einsum, _mapping(space, found.best, i))
             energy, cycles = (float(each) for each in found.column[i, :2])
             assert energy <= result.energy_pj * (1 + 1e-9), seed
             assert cycles <= result.cycles, seed

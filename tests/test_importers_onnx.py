@@ -236,3 +236,37 @@ def test_nodes__that_lack_an_end_are_refused(load, ends):
     model.graph.node[0].ClearField(ends)
     with pytest.raises(AccelsimError, match=r"node c \(Conv\): it lacks an input or an output"):
         load(model)
+
+
+@pytest.mark.parametrize("where", [b"a_name", b"Conv", b"image", b"OPEN"])
+def test_import__a_text_that_is_not_utf8_is_refused(run, tmp_path, where):
+    graph = Graph()
+    image = graph.input("image", "OPEN", 3, 8, 8)
+    made = graph.add("Conv", image, graph.weight(4, 3, 3, 3), name="a_name", kernel_shape=[3, 3])
+    content = graph.model(made).SerializeToString().replace(where, b"\xff" * len(where), 1)
+    (tmp_path / "model.onnx").write_bytes(content)
+    for command in ("import", "map eyeriss"):
+        code, _, said = run(*command.split(), str(tmp_path / "model.onnx"))
+        assert code == 2
+        assert "model.onnx: not an ONNX model: the text b'\\xff\\xff" in said
+
+
+@pytest.mark.parametrize(
+    ("image", "weight", "said"),
+    [
+        ((2**60, 64), (64, 8), "has the shape (1152921504606846976, 64); 2147483647 is the largest size"),
+        ((2, 2**40), (2**40, 8), "has the shape (1099511627776, 8)"),
+        (
+            (2**30, 2**30),
+            (2**30, 2**30),
+            "2**90 multiply-accumulates are too many to count: 2**62 are; split the layer",
+        ),
+    ],
+)
+def test_import__sizes_that_no_count_could_hold_are_refused(run, tmp_path, image, weight, said):
+    graph = Graph()
+    made = graph.add("MatMul", graph.input("rows", *image), graph.weight(*weight))
+    (tmp_path / "model.onnx").write_bytes(graph.model(made).SerializeToString())
+    code, _, line = run("import", str(tmp_path / "model.onnx"))
+    assert code == 2
+    assert said in line

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from accelsim import census, load_architecture, load_workload
+from accelsim import census, load_architecture, load_workload, map_einsum
 from accelsim.errors import NoValidMapping
 from accelsim.html.summary import estimated_figures, quantile_table
 from accelsim.mapspace.space import MapSpace
@@ -54,6 +54,20 @@ def test_all_mappings__equal_brute_force(fully_used):
             assert len({identity(every.mapping(index)) for index in range(len(chosen))}) == len(chosen)
             looked += 1
     assert looked > 5
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
+@pytest.mark.parametrize("asked", [{"top": 3}, {"within": 0.0}])
+def test_lists__begin_with_the_mapping_found_without_a_list(objective, asked):
+    """Of 16 mappings of equal energy, and of more that are equally fast."""
+    machine, layer = load_architecture("two_level"), load_workload("gemm").layers[0]
+    alone = map_einsum(machine, layer, objective=objective, workers=1)
+    found = map_einsum(machine, layer, objective=objective, workers=1, **asked)
+    mappings = [result.mapping for result in found.ranked]
+
+    assert found.best is found.ranked[0]
+    assert mappings[0] == alone.best.mapping
+    assert len(set(mappings)) == len(mappings) == min(found.within[1] if found.within else 3, 1000)
 
 
 @pytest.fixture(scope="module")

@@ -79,6 +79,24 @@ def test_plot_spread__marks_the_best_and_says_how_many():
     assert [line.get_xdata()[0] for line in ax.lines] == [search.best.pj_per_mac]
 
 
+def test_plot_spread__a_random_search_saw_no_optimum():
+    best = row_stationary()[2]
+    proved, seen = an_exact_search(best), a_search(replace(best, energy_pj=1.25 * best.energy_pj))
+    alone, beside, every = (
+        plot_spread(seen),
+        plot_spread(seen, best=proved),
+        plot_spread(replace(seen, stop="exhausted")),
+    )
+
+    said = f"lowest energy seen: {seen.best.pj_per_mac:.4g} pJ/MAC"
+    assert [line.get_label() for line in alone.lines] == [said]
+    assert [line.get_label() for line in every.lines] == [said.replace(" seen", "")]
+    assert [line.get_label() for line in beside.lines] == [
+        f"optimum (proved): {best.pj_per_mac:.4g} pJ/MAC",
+        f"{said} (1.25x)",
+    ]
+
+
 def test_plot_spread__one_valid_mapping():
     search = a_search(row_stationary()[2])
     spread = search.sample.spread
@@ -152,8 +170,9 @@ def test_plot_front__a_third_column_is_colour_and_an_early_stop_is_said():
     ax = plot_front(a_front(row_stationary()[2], ("cycles", "capacity:GLB", "energy"), stop="timeout"))
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("cycles", "energy [pJ/MAC]")
     assert [other.get_ylabel() for other in ax.figure.axes[1:]] == ["words held in GLB"]
-    assert "not complete" in ax.get_title(loc="left")
-    assert "no mapping seen here" in [text.get_text() for text in ax.texts]
+    assert "best known: 3 points, the Pareto front is not complete" in ax.get_title(loc="left")
+    assert not ax.lines
+    assert not ax.texts
 
 
 def test_plot_front__without_energy_and_cycles():

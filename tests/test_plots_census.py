@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reports import a_stopped_census
 
 from accelsim.architecture import load_architecture
 from accelsim.errors import AccelsimError
@@ -154,6 +155,33 @@ def test_plot_density__no_mapping_lies_below_the_front(large):
     front = front_over_table(large)
     for energy, cycles in zip(large.sample.energy_pj / large.macs, large.sample.cycles, strict=True):
         assert any(row["cycles"] <= cycles and row["pj_per_mac"] <= energy * (1 + 1e-9) for row in front)
+
+
+def test_plot_density__a_front_that_is_not_complete_is_no_line(large):
+    stopped, found = plot_density(a_stopped_census()), plot_density(large)
+    said = [text.get_text() for text in stopped.get_legend().get_texts()]
+
+    assert said == ["best known; the Pareto front is not complete"]
+    assert (len(stopped.lines), len(found.lines)) == (0, 1)
+    points = {(row["cycles"], row["pj_per_mac"]) for row in front_over_table(a_stopped_census())}
+    (dots,) = (each for each in stopped.collections if each.get_label() == said[0])
+    assert {tuple(at) for at in dots.get_offsets().tolist()} == points
+
+
+def test_plots__call_no_value_optimal_that_is_not_proved(large):
+    stopped = a_stopped_census()
+    assert [marks_table(found)[0]["mark"] for found in (stopped, large)] == ["lowest known", "optimum"]
+    assert next(iter(best_median_worst(stopped))) == "best known"
+    assert plot_within(stopped).get_xlabel() == "energy / lowest energy known"
+    assert marks_table(stopped)[0]["pj_per_mac"] <= stopped.sample.energy_pj.min() / stopped.macs * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("width", [3.4, 6.4])
+def test_plot_within__has_ticks_at_round_factors(large, width):
+    ax = at_width(lambda axes: plot_within(large, axes), width)
+    low, high = ax.get_xlim()
+    labels = [ax.xaxis.get_major_formatter()(at) for at in ax.xaxis.get_majorticklocs() if low <= at <= high]
+    assert {"1.01", "1.1", "2", "10"} <= set(labels) <= {"1.001", "1.01", "1.1", "2", "10", "100", "1,000"}
 
 
 def test_plot_density__an_unknown_column_is_named(large):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 from rich.console import Console
 
+from accelsim import stopping
 from accelsim.architecture import load_architecture
 from accelsim.library import shipped
 from accelsim.limits import Limits
@@ -53,6 +54,7 @@ class Case:
     worst_what: str = ""
     worst_difference: float = 0.0
     equal: bool = True
+    counts: str = "whole execution"
 
 
 @dataclass
@@ -303,11 +305,15 @@ def test_network_totals__nothing_mapped():
     assert "none valid" in printed(lambda console: print_network(console, "net", "eyeriss", [outcomes()[2]]))
 
 
-def test_progress__is_silent_without_a_terminal():
+def test_progress__is_silent_without_a_terminal_but_keeps_the_best(monkeypatch):
+    monkeypatch.setattr(stopping, "_STATE", stopping._State())
     console = Console(file=io.StringIO())
-    with search_progress(console, "layer") as on_progress:
-        assert on_progress is None
+    with search_progress(console, "layer", "energy") as on_progress:
+        on_progress(State(best=None))
+        assert stopping._STATE.best == ""
+        on_progress(State(best=1e9, bound=8e8))
     assert console.file.getvalue() == ""
+    assert stopping._STATE.best == "layer: best 1 mJ, bound 800 uJ, gap 25 %"
 
 
 def test_progress__shows_rate_and_best_on_a_terminal():

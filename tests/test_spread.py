@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from reports import a_stopped_census, all_loops_outside
 from rich.console import Console
 
 from accelsim import census, load_architecture, load_workload
+from accelsim.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.html.summary import keep_table
+from accelsim.population.known import COLUMNS
+from accelsim.population.result import Census
 from accelsim.report.census import census_sentence, print_census
+from accelsim.search.result import column_value
+from tests.brute import truth
+from tests.problems import MOST, problem
 
 QUICK = ("--samples", "500", "--quiet")
 
@@ -19,6 +29,13 @@ QUICK = ("--samples", "500", "--quiet")
 @pytest.fixture(scope="module")
 def gemm():
     return census(load_architecture("two_level"), load_workload("gemm").layers[0], samples=2000)
+
+
+def printed(found: Census) -> str:
+    """The report on a census."""
+    page = io.StringIO()
+    print_census(Console(width=200, file=page), found)
+    return page.getvalue()
 
 
 def test_one_layer__a_sentence_and_tables(run):
@@ -93,14 +110,61 @@ def test_stopped__says_at_least():
     assert [near.mappings for near in found.near] == sorted(near.mappings for near in found.near)
 
 
-def test_sentence__calls_nothing_optimal_where_the_lowest_energy_is_not_proved():
-    found = census(load_architecture("two_level"), load_workload("gemm").layers[0], samples=500)
-    energy, *others = found.ranges
-    assert energy.column == "energy"
-    open_ended = replace(found, ranges=(replace(energy, lowest_bound=0.9 * energy.lowest), *others))
+def test_smallest_and_largest__are_of_all_mappings_known_though_a_search_found_worse():
+    found, machine = a_stopped_census(), load_architecture("eyeriss")
+    worthless = all_loops_outside(machine, found.sample.sampler.nest.space.encoded.einsum)
 
-    assert "; 16 optimal; 16 within 1 %;" in census_sentence(found)
-    assert "; 16 as low as the best found; 16 within 1 % of it;" in census_sentence(open_ended)
+    assert not found.sample.complete
+    assert found.sample.energy_pj.min() < 0.5 * worthless.energy_pj
+    for column in COLUMNS:
+        ends, drawn = found.range_of(column), found.sample.values(column)
+        assert (
+            ends.lowest
+            == column_value(ends.lowest_mapping, column)
+            <= drawn.min()
+            <= found.sample.quantile(column, 0.01).value
+        )
+        assert drawn.max() <= ends.highest == column_value(ends.highest_mapping, column) <= ends.highest_bound
+        assert not ends.lowest_proved
+    assert found.near_peak.lowest_pj is None or found.range_of("energy").lowest <= found.near_peak.lowest_pj
+
+
+def test_close_to_the_lowest__is_not_counted_where_that_is_not_proved(run, monkeypatch):
+    found = a_stopped_census()
+    text = printed(found)
+
+    assert (found.near, found.fewest) == ((), None)
+    assert "optimal" not in text
+    assert "within" not in census_sentence(found)
+    assert "Mappings close to the lowest energy are not counted, as it is not proved." in text
+    assert "Mappings with the fewest outer words are not counted" in text
+    monkeypatch.setattr("accelsim.commands.spreading.take_census", lambda *_: found)
+    document = json.loads(run("spread", "eyeriss", "gemm", "--json")[1])
+    assert document["ranges"]["energy"]["lowest_proved"] is document["front_complete"] is False
+    assert (document["near"], document["fewest_outer_words"]) == ([], None)
+
+
+def test_a_front_that_is_not_complete__holds_the_best_of_all_mappings_known():
+    found = a_stopped_census()
+    values, sample = np.array(found.front.values), found.sample
+
+    assert found.front.stop == "timeout"
+    assert values[0, 0] == found.range_of("energy").lowest
+    assert values[-1, 1] == found.range_of("cycles").lowest
+    for energy_pj, cycles in values:
+        assert not ((sample.energy_pj <= energy_pj) & (sample.cycles < cycles)).any()
+
+
+def test_lowest_values__are_taken_from_those_kept(tmp_path, monkeypatch):
+    machine, layer = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    cache = ResultCache(tmp_path)
+    kept = {goal: map_with_cache(machine, layer, MapOptions(goal), cache).best for goal in ("energy", "cycles")}
+    monkeypatch.setattr("accelsim.search.mapper.map_einsum", lambda *_, **__: pytest.fail("the answer was kept"))
+    found = census(machine, layer, samples=500, seconds=1e-6, cache=cache)
+
+    for goal, best in kept.items():
+        assert found.range_of(goal).lowest_proved
+        assert found.range_of(goal).lowest_mapping.mapping == best.mapping
 
 
 def test_fully_used__counts_and_draws_these_alone():
@@ -118,30 +182,37 @@ def test_utilization__is_refused():
         census(load_architecture("two_level"), load_workload("gemm").layers[0], constraints=Constraints((), 0.5))
 
 
-def test_wide_partial_sums__are_about():
-    """A machine on which some mappings drawn have no room for partial sums."""
-    from accelsim.model.encode import encode
-    from tests.brute import truth
-    from tests.problems import MOST, problem
+@pytest.mark.parametrize("seed", [5, 36, 54])
+def test_wide_partial_sums__are_about(seed):
+    """A machine on which some mappings drawn have no room for partial sums: shares are of those that have."""
+    machine, einsum, constraints = problem(seed)
+    every = truth(machine, einsum, constraints, MOST)
+    taken = census(machine, einsum, constraints=constraints, samples=2000, workers=1)
+    kept = {keeps: many / taken.mappings for keeps, many in taken.by_keep}
+    names = [tensor.name for tensor in every.encoded.tensors]
 
-    shown = 0
-    for seed in range(400):
-        machine, einsum, constraints = problem(seed)
-        if not encode(machine, einsum).constants.two_widths[0] or constraints.min_utilization:
-            continue
-        found = truth(machine, einsum, constraints, MOST)
-        if found is None or found.valid < 50:
-            continue
-        taken = census(machine, einsum, constraints=constraints, samples=2000, workers=1)
-        assert not taken.exact
-        assert taken.mappings == pytest.approx(found.valid, rel=0.2)
-        console = Console(width=100, record=True, quiet=True)
-        print_census(console, taken)
-        assert census_sentence(taken).startswith("About ")
-        shown += 1
-        if shown == 3:
-            break
-    assert shown == 3
+    assert not taken.exact
+    assert len(taken.sample) < taken.sample.drawn == taken.sample.asked == 2000
+    assert f"estimated from {len(taken.sample):,} valid mappings of 2,000 drawn uniformly" in printed(taken)
+    assert taken.mappings == pytest.approx(every.valid, rel=0.1)
+    assert sum(kept.values()) == pytest.approx(1, abs=0.02)
+    for keeps, share in kept.items():
+        rows = np.array([[name in level for name in names] for level in keeps])
+        assert share == pytest.approx((every.batch.keep == rows).all(axis=(1, 2)).mean(), abs=0.06)
+    fewest = every.outer_words == every.outer_words.min()
+    assert (taken.fewest.mappings, taken.fewest.complete) == (fewest.sum(), True)
+    assert [near.mappings for near in taken.near] == [every.within(near.share) for near in taken.near]
+    assert census_sentence(taken).startswith("About ")
+
+
+def test_choices_kept__those_not_listed_are_said_together(gemm):
+    levels = frozenset({"Inputs"}), frozenset({"Weights"})
+    many = replace(gemm, mappings=1000, by_keep=((levels, 100),) * 10)
+    most = replace(gemm, mappings=1010, by_keep=((levels, 10),) * 101)
+
+    assert "and 2 more choices, together 200 mappings (20 %)" in printed(many)
+    assert "and 1 more choice, together 10 mappings (0.99 %)" in keep_table(most)
+    assert "more choice" not in printed(gemm) + keep_table(gemm) + keep_table(many)
 
 
 def test_no_valid_mapping__says_why():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -12,7 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim.errors import AccelsimError
+from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.validation import CaseComparison, validate_timeloop
+from accelsim.validation.timeloop import TWO_ITERATIONS, _default_words
+from accelsim.workload import Tensor
 
 IMPERFECT = {
     "h29_imperfect_temporal",
@@ -52,6 +57,72 @@ def test_records__are_equal_but_for_those_that_name_a_reason(shared):
     assert len(agreed) == 201
     assert [comparison for comparison in agreed if not comparison.equal] == []
     assert min(comparison.quantities for comparison in agreed if comparison.name != REFUSED) > 10
+
+
+def test_large_records__are_equal_and_say_which_counts_they_print(shared):
+    """Six were too large to be simulated, and Timeloop printed the counts of the whole execution all the same."""
+    found = compared(shared / "golden" / "timeloop_more" / "cases.jsonl")
+
+    assert len(found) == 8
+    assert [comparison.worst_what for comparison in found.values() if not comparison.equal] == []
+    assert {name for name, comparison in found.items() if comparison.counts == TWO_ITERATIONS} == {"rs0353"}
+    assert {comparison.counts for comparison in found.values()} == {TWO_ITERATIONS, "whole execution"}
+
+
+WINDOWED = Tensor("Inputs", ((("C", 1),), (("P", 1), ("R", 2)), (("Q", 2), ("S", 1))), "Inputs")
+"""Rows with a dilation of 2, columns with a stride of 2."""
+
+
+@st.composite
+def nests(draw):
+    """Two levels of temporal loops around a tile; a spatial loop may be equal to a temporal one."""
+
+    def block(most):
+        dims = draw(st.lists(st.sampled_from("CPRQSM"), max_size=most, unique=True))
+        return tuple(Loop(dim, draw(st.sampled_from([2, 3, 4]))) for dim in dims)
+
+    levels = LevelMapping("DRAM", block(5), x=block(2)), LevelMapping("GLB", block(5)), LevelMapping("RF", block(3))
+    return Mapping(levels)
+
+
+def visited_words(mapping, tensor, level):
+    """Words into a tile, with iterations 0 and 1 of each outer temporal loop really visited, 1 for all later ones."""
+    inside, outside = dict.fromkeys("CPRQSM", 1), []
+    for index in range(len(mapping.levels) - 1, -1, -1):
+        at = mapping.levels[index]
+        for kind, loops in (("space", (*at.x, *at.y)), ("time", at.temporal[::-1])):
+            for loop in loops:
+                if index < level and kind == "time":
+                    outside.insert(0, (loop, inside[loop.dim]))
+                inside[loop.dim] *= loop.bound
+        if index == level:
+            box = tensor.box(dict(inside))
+    words, before, remembered = 0, None, None
+    for step in itertools.product((0, 1), repeat=len(outside)):
+        stands_for = math.prod(loop.bound - 1 if at else 1 for (loop, _), at in zip(outside, step, strict=True))
+        place = dict.fromkeys("CPRQSM", 0)
+        for (loop, each), at in zip(outside, step, strict=True):
+            place[loop.dim] += at * each
+        here = tuple(sum(factor * place[dim] for dim, factor in rank) for rank in tensor.ranks)
+        moved = None if before is None else tuple(a - b for a, b in zip(here, before, strict=True))
+        before = here
+        if moved is None:
+            words += math.prod(box)
+        elif any(moved):
+            ranks = [r for r, far in enumerate(moved) if far]
+            if remembered not in (None, moved):
+                words, remembered = words + stands_for * math.prod(box), None
+                continue
+            remembered = moved
+            new = [min(box[r], abs(moved[r])) if ranks == [r] else size for r, size in enumerate(box)]
+            words += stands_for * math.prod(new)
+    return words
+
+
+@settings(max_examples=150)
+@given(nests(), st.sampled_from([1, 2]))
+def test_two_iterations__bring_the_words_that_visiting_them_brings(mapping, level):
+    assert _default_words(mapping, WINDOWED, level) == visited_words(mapping, WINDOWED, level)
 
 
 def test_folders__are_equal_but_for_those_that_name_a_reason(shared):

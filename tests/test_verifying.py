@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from accelsim.architecture import load_architecture
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.machine_tables import machine_json
+from accelsim.mapping import dump_mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.output import Provenance, map_json, mapping_json, read_mapping_json
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
-from accelsim.verifying import verify
+from accelsim.verifying import verify, verify_layer
 from accelsim.workload import load_workload
 from tests.test_space import gemm
 
@@ -23,7 +28,11 @@ NOWHERE = Provenance("map", (), {})
 
 def document(**options):
     """What `map` writes for the 1-D convolution."""
-    return map_json(map_einsum(MACHINE, LAYER, **options), NOWHERE, {})
+    return written(map_einsum(MACHINE, LAYER, **options))
+
+
+def written(search):
+    return map_json(search, NOWHERE, machine_json(MACHINE))
 
 
 def differing(found):
@@ -80,28 +89,37 @@ def test_verify__a_false_certificate_is_found():
     worse = next(result for result in found.ranked if result.energy_pj > found.best.energy_pj)
     value = worse.energy_pj
     lie = replace(found, best=worse, ranked=(worse,), certificate=replace(found.certificate, value=value, bound=value))
-    assert differing(verify(map_json(lie, NOWHERE, {}), MACHINE, LAYER)) == [
+    assert differing(verify(written(lie), MACHINE, LAYER)) == [
         "optimum, searched anew",
         "lower bound, derived anew",
     ]
     high = replace(lie, certificate=replace(lie.certificate, bound=(value + found.best.energy_pj) / 2), stop="timeout")
-    wrong = differing(verify(map_json(high, NOWHERE, {}), MACHINE, LAYER))
+    wrong = differing(verify(written(high), MACHINE, LAYER))
     assert wrong == ["lower bound", "gap"]
 
 
 def test_verify__a_gap_that_holds():
     found = map_einsum(MACHINE, LAYER)
     early = replace(found, certificate=replace(found.certificate, bound=0.9 * found.certificate.value), stop="timeout")
-    assert differing(verify(map_json(early, NOWHERE, {}), MACHINE, LAYER)) == []
+    assert differing(verify(written(early), MACHINE, LAYER)) == []
 
 
 def test_verify__a_count_within_a_share_is_derived_anew():
     changed = document(within=0.5)
     changed["search"]["within"]["mappings"] += 1
-    assert differing(verify(changed, MACHINE, LAYER)) == ["mappings within 50 %"]
+    assert differing(verify(changed, MACHINE, LAYER)) == ["all fields of the search"]
     changed = document(top=4)
     changed["search"]["ranked"][2]["cycles"] += 1
-    assert differing(verify(changed, MACHINE, LAYER)) == ["listed mappings, evaluated"]
+    assert differing(verify(changed, MACHINE, LAYER)) == ["all fields of the search"]
+
+
+def test_verify__nodes_of_another_version_are_not_compared():
+    changed = document()
+    changed["search"]["certificate"]["nodes"] += 1
+    assert differing(verify(changed, MACHINE, LAYER)) == ["all fields of the search"]
+    checks = verify({**changed, "accelsim": "0.0.1"}, MACHINE, LAYER)
+    assert differing(checks) == []
+    assert "search.certificate.nodes" in checks[-1].note
 
 
 @pytest.mark.parametrize(
@@ -149,7 +167,119 @@ def test_command__a_changed_input_file_stops_it_unless_forced(run, tmp_path):
     assert (code, "no such file" in err) == (2, True)
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"inputs": {}, "overrides": {}, "result": {}}', "{"])
+NETWORK = """
+workload: {name: net, layers: [{name: a, gemm: {M: 4, N: 6, K: 8}}, {name: b, gemm: {M: 2, N: 2, K: 2}}]}
+"""
+
+
+def test_verify__that_no_mapping_is_valid_is_searched_anew():
+    machine = load_architecture("eyeriss", {"glb": "2 B"})
+    layer = replace(load_workload("gemm").layers[0], dims={"M": 2, "N": 2, "K": 2})
+    with pytest.raises(NoValidMapping) as error:
+        map_einsum(machine, layer)
+    for where, einsum, agrees in ((machine, layer, True), (MACHINE, LAYER, False)):
+        said = {"layer": einsum.name, "repeat": 1, "no_valid_mapping": str(error.value)}
+        (check,), _ = verify_layer(said, where, einsum, None, None, 1, None, same=True)
+        assert check.agrees is agrees
+    assert check.found == "one of 4322.46 pJ"
+
+
+GONE = object()
+
+
+def leaves(value, at=()):
+    """Places of all values of a document that are neither lists nor mappings, by their names."""
+    if not isinstance(value, dict | list):
+        yield at
+        return
+    for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from leaves(entry, (*at, key))
+
+
+def name_of(at):
+    return ".".join(key for key in at if isinstance(key, str))
+
+
+def put(document, at, value):
+    """A copy of a document with another value at a place, or without it."""
+    changed = json.loads(json.dumps(document))
+    entry = changed
+    for key in at[:-1]:
+        entry = entry[key]
+    if value is GONE:
+        del entry[at[-1]]
+    else:
+        entry[at[-1]] = value
+    return changed
+
+
+def other_values(value):
+    """Values that are like another one, or not at all."""
+    if isinstance(value, bool) or value is None:
+        return [not value, 1, "x"]
+    if isinstance(value, str):
+        return [f"{value}x", value[:-1], 1]
+    return [value + 1, -value - 1, value * 1.01 + 0.5, float("inf"), str(value)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "prefix"),
+    [
+        (("map", "two_level", "conv1d", "--top", "2"), ""),
+        (("map", "two_level", "conv1d", "--pareto", "energy,capacity:BUF"), "front"),
+        (("map", "two_level", "conv1d", "--mappings", "60", "--seed", "3"), "search"),
+        (("map", "two_level", "conv1d", "--search", "exhaustive"), "search.certificate"),
+        (("map", "two_level", "net.yaml"), "total layers.layer layers.repeat layers.in_network layers.no_valid"),
+        (("eval", "two_level", "conv1d", "m.yaml"), "inputs command"),
+    ],
+    ids=["map", "front", "random", "exhaustive", "network", "eval"],
+)
+def test_command__every_value_that_is_changed_or_removed_is_told_or_named_as_unchecked(
+    run, tmp_path, monkeypatch, arguments, prefix
+):
+    """Each name of a value once: another value in its place, or nothing."""
+    monkeypatch.chdir(tmp_path)
+    Path("m.yaml").write_text(dump_mapping(map_einsum(MACHINE, LAYER).best.mapping))
+    Path("net.yaml").write_text(NETWORK.replace("{name: a", "{name: a, repeat: 2"))
+    assert run(*arguments, "-o", "out")[0] == 0
+    good, path = json.loads(Path("out/result.json").read_text()), Path("changed.json")
+    path.write_text(json.dumps(good))
+    code, out, _ = run("verify", path)
+    assert code == 0
+    unchecked = set(re.findall(r"[\w.]+", " ".join(re.findall(r"other fields: (.*?): what", out, re.DOTALL))))
+    draws, by_name = random.Random(1), {}
+    for at in leaves(good):
+        if name_of(at).startswith(tuple(prefix.split()) or ""):
+            by_name.setdefault(name_of(at), []).append(at)
+    missed = []
+    for name, places in by_name.items():
+        at = draws.choice(places)
+        value = good
+        for key in at:
+            value = value[key]
+        other = draws.choice([*other_values(value), GONE, GONE])
+        path.write_text(json.dumps(put(good, at, other)))
+        code, _, err = run("verify", path)
+        assert code in (0, 1, 2), (name, other, err)
+        own = name.removeprefix("layers.")
+        if code == 0 and not any(own == each or own.startswith(f"{each}.") for each in unchecked):
+            missed.append((name, other))
+    assert len(by_name) > 3
+    assert missed == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"result": Infinity}',
+        '{"result": 1e999}',
+        "[" * 100_000,
+        "[]",
+        "{}",
+        '{"inputs": {}, "overrides": {}, "result": {}}',
+        "{",
+    ],
+)
 def test_command__what_is_no_result_is_refused(run, tmp_path, text):
     path = tmp_path / "result.json"
     path.write_text(text)

@@ -203,3 +203,13 @@ def test_einsum__checks_itself():
         Einsum("e", {"M": 1, "K": 1}, (inputs, output))
     with pytest.raises(ValueError, match="bounds must be >= 1"):
         Einsum("e", {"M": 0}, (inputs, output))
+
+
+def test_layer__with_more_work_than_can_be_counted_is_refused(tmp_path):
+    path = tmp_path / "w.yaml"
+    form = "workload:\n  name: w\n  gemm: {{M: {0}, N: {0}, K: {1}}}\n"
+    path.write_text(form.format(2**20, 2**21))
+    assert load_workload(path).layers[0].macs == 2**61
+    path.write_text(form.format(2**20, 2**22))
+    with pytest.raises(SpecError, match=r"w.yaml:3:9: gemm: 2\*\*62 multiply-accumulates are too many to count"):
+        load_workload(path)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim import library
 from accelsim.commands.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, make_console, print_json, print_report
 from accelsim.errors import AccelsimError
+from accelsim.files import file_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> Explored:
     sweep = load_sweep(arguments.sweep)
     if arguments.where:
         where([], arguments.where, {each.name: each.values for each in sweep.parameters})
-    folder = Path(arguments.output or f"{sweep.name}_results")
+    folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
     refuse_directory(folder)
     console = make_console(stderr=True)
     console.quiet = arguments.quiet
@@ -119,7 +120,7 @@ def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> 
 
 
 def _picture(arguments: argparse.Namespace, name: str) -> Path:
-    return Path(arguments.picture or f"{arguments.plot}_{name}.png")
+    return Path(arguments.picture or f"{file_name(arguments.plot, name)}.png")
 
 
 def _picture_kind(path: Path) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from accelsim.commands.caching import open_cache
 from accelsim.commands.importing import print_notes
 from accelsim.commands.inputs import Inputs, find_files, make_provenance, read_machine, read_overrides, split
-from accelsim.commands.printing import DONE, make_console, print_json, print_report, print_written
+from accelsim.commands.printing import DONE, INTERRUPTED, make_console, print_json, print_report, print_written
+from accelsim.stopping import answering
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +45,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
             workers=arguments.workers,
             on_progress=on_progress,
         )
+    answering()
     provenance = replace(make_provenance("fuse", inputs, arguments), seconds=arguments.seconds)
     document = fusion_json(found, provenance, energy_rows(inputs.architecture))
     if arguments.output:
@@ -51,9 +53,10 @@ def fuse_command(arguments: argparse.Namespace) -> int:
 
         pictures = {f"fusion.{kind}": content for kind, content in figure_bytes(plot_fusion(found)).items()}
         write_directory(arguments.output, {"fusion.json": to_json(document).encode(), **pictures})
+    ended = INTERRUPTED if found.stop == "interrupted" else DONE
     if arguments.json:
         print_json(document)
-        return DONE
+        return ended
     from accelsim.report.fusion import print_fusion
 
     def show(console: Console) -> None:
@@ -61,7 +64,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
         print_written(console, arguments.output)
 
     print_report(show)
-    return DONE
+    return ended
 
 
 @contextmanager

@@ -94,12 +94,13 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
 
 def write_figure(path: str, ax: Axes) -> None:
     """Write a figure as PNG or SVG, by the ending of its name."""
+    from accelsim.folder import write_directory
     from accelsim.plots.style import figure_bytes
 
     kind = Path(path).suffix.lower().lstrip(".")
     if kind not in ("png", "svg"):
         raise AccelsimError(f"-o {path}: name a file that ends in .png or .svg")
-    Path(path).write_bytes(figure_bytes(ax, [kind])[kind])
+    write_directory(Path(path).parent, {Path(path).name: figure_bytes(ax, [kind])[kind]})
 
 
 def gpu_compare_command(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.commands.printing import DONE, print_json, print_report, print_written
 from accelsim.errors import AccelsimError
+from accelsim.files import hash_file
 from accelsim.gpu.arguments import ROTATING
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     """Fit the constants of a GPU to measured kernels."""
     from pathlib import Path
 
-    from accelsim.gpu.calibration import calibrate, sha256
+    from accelsim.folder import write_page
+    from accelsim.gpu.calibration import calibrate
     from accelsim.gpu.catalogue import find_gpu, load_gpu
     from accelsim.gpu.measured import read_measured
     from accelsim.report.gpu_validation import print_calibration
@@ -66,10 +68,10 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
             f"{arguments.measured}: expected kernels of {gpu.name} in one number format and one state of L2, "
             f"found {', '.join(names)}; {hint}"
         )
-    source = {"file": Path(arguments.measured).name, "sha256": sha256(arguments.measured), "device": own[0].device}
+    source = {"file": Path(arguments.measured).name, "sha256": hash_file(arguments.measured), "device": own[0].device}
     found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
     if arguments.output:
-        Path(arguments.output).write_text(found.to_json(), encoding="utf-8")
+        write_page(arguments.output, found.to_json())
     if arguments.json:
         sys.stdout.write(found.to_json())
     else:

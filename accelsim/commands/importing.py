@@ -13,6 +13,7 @@ from accelsim.commands.printing import DONE
 from accelsim.errors import AccelsimError
 from accelsim.importers import MODELS
 from accelsim.spec.params import check_overrides
+from accelsim.workload import read_imported
 
 if TYPE_CHECKING:
     from accelsim.importers.onnx import Note
@@ -34,6 +35,7 @@ def import_command(arguments: argparse.Namespace) -> int:
     overrides = read_overrides(arguments)
     check_overrides(overrides, [path])
     imported = import_onnx(path, overrides)
+    read_imported(imported, path, overrides)  # refuses what no command could read
     text = imported.text.replace("params: {bits: 16}", f"params: {{bits: {overrides.get('bits', '16')}}}", 1)
     for note in imported.notes:
         sys.stderr.write(f"{note}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ from accelsim.commands.printing import (
     print_written,
 )
 from accelsim.errors import NoValidMapping
+from accelsim.files import file_name
+from accelsim.stopping import answering
 from accelsim.workload import Einsum
 
 if TYPE_CHECKING:
@@ -63,7 +66,8 @@ def map_command(arguments: argparse.Namespace) -> int:
     layer = inputs.layer
     if layer is None:
         return _map_network(inputs, arguments)
-    search = _search(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
+    search = search_layer(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
+    answering()
     provenance = make_provenance("map", inputs, arguments)
     document = map_json(search, provenance, machine_json(inputs.architecture))
     if arguments.output:
@@ -74,10 +78,10 @@ def map_command(arguments: argparse.Namespace) -> int:
         write_page(arguments.html, search_report(search, inputs.architecture, layer))
     if arguments.json:
         print_json(document)
-        return DONE
+        return INTERRUPTED if search.stop == "interrupted" else DONE
     from accelsim.report import print_headline, print_population, print_ranked, print_result, print_search
 
-    population = None if arguments.quiet else _population(inputs, layer, search)
+    population = None if arguments.quiet or search.stop == "interrupted" else _population(inputs, layer, search)
 
     def show(console: Console) -> None:
         if arguments.quiet:
@@ -91,7 +95,7 @@ def map_command(arguments: argparse.Namespace) -> int:
         print_written(console, arguments.html)
 
     print_report(show)
-    return DONE
+    return INTERRUPTED if search.stop == "interrupted" else DONE
 
 
 def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[int, float | None] | None:
@@ -112,20 +116,22 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
+    answering()
     provenance = make_provenance("map", inputs, arguments)
     document = front_json(front, provenance, machine_json(inputs.architecture))
     if arguments.output:
         write_directory(arguments.output, front_files(front, provenance, document))
+    ended = INTERRUPTED if front.stop == "interrupted" else DONE
     if arguments.json:
         print_json(document)
-        return DONE
+        return ended
 
     def show(console: Console) -> None:
         print_front(console, front)
         print_written(console, arguments.output)
 
     print_report(show)
-    return DONE
+    return ended
 
 
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
@@ -140,12 +146,14 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     provenance = make_provenance("map", inputs, arguments)
     machine, folders = machine_json(inputs.architecture), layer_folders(layers)
     outcomes: list[LayerOutcome] = []
-    for outcome in map_layers(inputs, arguments, map_options(arguments)):
-        outcomes.append(outcome)
-        search = outcome.search
-        if arguments.output and search is not None:
-            files = layer_files(search.best, search, provenance, map_json(search, provenance, machine))
-            write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
+    with suppress(KeyboardInterrupt):
+        for outcome in map_layers(inputs, arguments, map_options(arguments)):
+            outcomes.append(outcome)
+            search = outcome.search
+            if arguments.output and search is not None:
+                files = layer_files(search.best, search, provenance, map_json(search, provenance, machine))
+                write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
+    answering()
     interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
     layers_found = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
@@ -191,7 +199,8 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
                 first, found, limits = known[key]
                 search = carry_over(found, machine, first, einsum)
             else:
-                search = _search(inputs, einsum, arguments, options, cache, f"{einsum.name} ({number}/{len(layers)})")
+                what = f"{einsum.name} ({number}/{len(layers)})"
+                search = search_layer(inputs, einsum, arguments, options, cache, what)
                 limits = layer_limits(machine, einsum)
                 known[key] = einsum, search, limits
         except NoValidMapping as error:
@@ -204,7 +213,7 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
             return
 
 
-def _search(
+def search_layer(
     inputs: Inputs,
     einsum: Einsum,
     arguments: argparse.Namespace,
@@ -212,7 +221,7 @@ def _search(
     cache: ResultCache | None,
     what: str,
 ) -> SearchResult:
-    """Search the map space of one layer, with progress where a terminal shows it."""
+    """Search the map space of one layer or take the answer kept, with progress where a terminal shows it."""
     from accelsim.cache import map_with_cache
     from accelsim.report.progress import search_progress
 
@@ -277,10 +286,10 @@ def _budget(arguments: argparse.Namespace) -> Budget | None:
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:
-    """Folder of each layer: its name without what a path would read as folders, and no two alike."""
+    """Folder of each layer: its name as that of a file, and no two alike."""
     found: dict[str, str] = {}
     for layer in layers:
-        folder = layer.name.replace("/", "_")
+        folder = file_name(layer.name)
         while folder.casefold() in {other.casefold() for other in found.values()} | {"result.json"}:
             folder += "_"
         found[layer.name] = folder

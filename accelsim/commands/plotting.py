@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from accelsim.commands.caching import open_cache
 from accelsim.commands.inputs import (
     Inputs,
     find_files,
@@ -22,7 +22,9 @@ from accelsim.commands.inputs import (
 from accelsim.commands.printing import DONE, make_console, print_json
 from accelsim.commands.spreading import take_census
 from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.files import file_name
 from accelsim.spec.params import check_overrides
+from accelsim.stopping import asked
 from accelsim.units import listed
 from accelsim.workload import Einsum
 
@@ -50,6 +52,8 @@ def plot_command(arguments: argparse.Namespace) -> int:
     _refuse_options(arguments)
     _refuse_target(arguments.output)
     picture = _MAKERS[arguments.kind](arguments)
+    if asked():  # what an interrupted search found is no picture of the best
+        raise KeyboardInterrupt
     written = [] if arguments.json and not arguments.output else _write(picture, arguments.width, arguments.output)
     if arguments.json:
         print_json({"kind": arguments.kind, "files": [str(path) for path in written], "rows": picture.rows})
@@ -102,13 +106,8 @@ def _write(picture: Picture, width_in: float, output: str | None) -> list[Path]:
     return write_directory(path, {f"{picture.name}.{kind}": content[kind] for kind in ("png", "svg")})
 
 
-def _name(*parts: str) -> str:
-    """Name of a file, without what a path would read as folders."""
-    return re.sub(r"[^\w.+-]", "_", "_".join(parts))
-
-
 def _layer_name(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, *kind: str) -> str:
-    return _name(arguments.kind, *kind, inputs.architecture.name, layer.name)
+    return file_name(arguments.kind, *kind, inputs.architecture.name, layer.name)
 
 
 def _read_layer(arguments: argparse.Namespace) -> tuple[Inputs, Einsum]:
@@ -125,7 +124,7 @@ def _plot_architecture(arguments: argparse.Namespace) -> Picture:
     overrides = read_overrides(arguments)
     check_overrides(overrides, paths.values())
     machine = load_architecture(paths["architecture"], overrides)
-    name = _name(arguments.kind, machine.name)
+    name = file_name(arguments.kind, machine.name)
     return Picture(name, architecture_table(machine), lambda ax: plot_architecture(machine, ax))
 
 
@@ -134,7 +133,7 @@ def _plot_result(arguments: argparse.Namespace) -> Picture:
     from accelsim import plots
 
     inputs, layer = _read_layer(arguments)
-    result = _given_result(inputs, layer) if "mapping" in inputs.paths else _search(arguments, inputs, layer).best
+    result = _given_result(inputs, layer) if "mapping" in inputs.paths else _best(arguments, inputs, layer).best
     name = _layer_name(arguments, inputs, layer)
     if arguments.kind == "energy":
         return Picture(name, plots.energy_table(result), lambda ax: plots.plot_energy(result, ax))
@@ -155,10 +154,16 @@ def _given_result(inputs: Inputs, layer: Einsum) -> Result:
     return result
 
 
-def _search(
-    arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, method: str = "exact", seed: int = 0
-) -> SearchResult:
-    """Search the map space of one layer for the lowest energy, with progress where a terminal shows it."""
+def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:
+    """The mapping of lowest energy, the same that `accelsim map` gives."""
+    from accelsim.cache import MapOptions
+    from accelsim.commands.mapping import search_layer
+
+    return search_layer(inputs, layer, arguments, MapOptions(), open_cache(arguments), layer.name)
+
+
+def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: int) -> SearchResult:
+    """The random search of one layer for the lowest energy, with progress where a terminal shows it."""
     from accelsim.report.progress import search_progress
     from accelsim.search.mapper import map_einsum
     from accelsim.search.strategy import Budget
@@ -168,8 +173,8 @@ def _search(
             inputs.architecture,
             layer,
             constraints=read_layer_constraints(inputs, layer),
-            method=method,
-            budget=Budget(arguments.samples, None) if method == "random" else None,
+            method="random",
+            budget=Budget(arguments.samples, None),
             seed=seed,
             workers=arguments.workers,
             on_progress=on_progress,
@@ -180,8 +185,10 @@ def _plot_spread(arguments: argparse.Namespace) -> Picture:
     from accelsim.plots import plot_spread, spread_table
 
     inputs, layer = _read_layer(arguments)
-    search = _search(arguments, inputs, layer, "random", arguments.seed)
-    return Picture(_layer_name(arguments, inputs, layer), spread_table(search), lambda ax: plot_spread(search, ax))
+    drawn = _draw(arguments, inputs, layer, arguments.seed)
+    best = _best(arguments, inputs, layer)
+    name = _layer_name(arguments, inputs, layer)
+    return Picture(name, spread_table(drawn), lambda ax: plot_spread(drawn, ax, best=best))
 
 
 def _plot_curve(arguments: argparse.Namespace) -> Picture:
@@ -190,8 +197,8 @@ def _plot_curve(arguments: argparse.Namespace) -> Picture:
 
     inputs, layer = _read_layer(arguments)
     seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
-    searches = [_search(arguments, inputs, layer, "random", seed) for seed in seeds]
-    searches.append(_search(arguments, inputs, layer))
+    searches = [_draw(arguments, inputs, layer, seed) for seed in seeds]
+    searches.append(_best(arguments, inputs, layer))
     return Picture(_layer_name(arguments, inputs, layer), curve_table(searches), lambda ax: plot_curve(searches, ax))
 
 
@@ -243,7 +250,7 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
                 censuses.append(take_census(arguments, inputs, layer))
             except NoValidMapping as error:
                 raise NoValidMapping(f"{layer.name} on {inputs.architecture.name}: {error}") from None
-    name = _name(
+    name = file_name(
         arguments.kind,
         _one_or_count([inputs.architecture.name for inputs in machines], "machines"),
         _one_or_count([census.workload for census in censuses], "layers"),
@@ -266,7 +273,7 @@ def _plot_network(arguments: argparse.Namespace) -> Picture:
         raise KeyboardInterrupt
     names = inputs.workload.name, inputs.architecture.name
     results = [(outcome.einsum.repeat, outcome.search.best) for outcome in outcomes if outcome.search is not None]
-    name = _name(arguments.kind, names[1], names[0])
+    name = file_name(arguments.kind, names[1], names[0])
     return Picture(name, network_table(results), lambda ax: plot_network(*names, results, ax))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from accelsim.commands.gpu_advice import gpu_roofline, write_figure
 from accelsim.commands.printing import DONE, print_json, print_report, print_written
 from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.stopping import asked
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,6 +74,6 @@ def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture
             if outcome.search is None:
                 raise NoValidMapping(f"{outcome.einsum.name}: {outcome.why_not}")
             found.append(stand(inputs.architecture, outcome.einsum, outcome.search.best))
-        if len(outcomes) < len(inputs.workload.layers):
+        if len(outcomes) < len(inputs.workload.layers) or asked():
             raise KeyboardInterrupt
     return every[0].architecture, found

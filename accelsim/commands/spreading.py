@@ -6,6 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from accelsim.commands.caching import open_cache
 from accelsim.commands.inputs import (
     Inputs,
     check_constraints,
@@ -25,6 +26,7 @@ from accelsim.commands.printing import (
     show_parts,
 )
 from accelsim.errors import NoValidMapping
+from accelsim.stopping import answering
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,6 +59,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
         documents.append(census_json(found[-1], make_provenance("spread", inputs, arguments)))
         if found[-1].stop == "interrupted":
             break
+    answering()
     if not found:
         raise NoValidMapping("\n".join(missing))
     document = documents[0] if len(documents) == 1 else {"censuses": documents}
@@ -104,5 +107,6 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
             seed=arguments.seed,
             seconds=arguments.seconds,
             workers=arguments.workers,
+            cache=open_cache(arguments),
             on_part=on_part,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.commands.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
 from accelsim.commands.printing import DIFFERS, DONE, make_console, print_report
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, SpecError
+from accelsim.files import read_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from accelsim.output import Provenance
     from accelsim.verifying import Check
 
 _WRITTEN = ("result.json", "fusion.json")
@@ -42,24 +43,17 @@ def verify_command(arguments: argparse.Namespace) -> int:
     if changed and not arguments.force:
         sys.stderr.write("nothing was checked; --force goes on with the files as they are now\n")
         return DIFFERS
-    layers = document.get("layers", [document])
-    if "fusion" in document:
-        found = _verify_fusion(inputs, document, arguments)
-    else:
-        found = [
-            (f"{name} on {inputs.architecture.name}", _verify_layer(inputs, entry, name, arguments))
-            for entry in layers
-            if "no_valid_mapping" not in entry
-            for name in [entry.get("result", entry.get("front"))["layer"]]
-        ]
+    try:
+        found = (_verify_fusion if "fusion" in document else _verify_layers)(inputs, document, arguments)
+    except SpecError:
+        raise  # it names its file
+    except AccelsimError as error:
+        raise AccelsimError(f"{arguments.result}: {error}") from None
     checks = [check for _, several in found for check in several]
 
     def show(console: Console) -> None:
         for name, several in found:
             print_checks(console, name, several)
-        unmapped = sum("no_valid_mapping" in entry for entry in layers)
-        if unmapped:
-            console.print(f"{unmapped} of {len(layers)} layers have no mapping in the file and were not checked")
         print_verdict(console, checks)
 
     print_report(show)
@@ -71,15 +65,14 @@ def _verify_fusion(
 ) -> list[tuple[str, list[Check]]]:
     from accelsim.commands.fusing import fusing_progress
     from accelsim.fusion.verifying import verify_fusion
+    from accelsim.output import provenance_json
     from accelsim.search.strategy import Objective
+    from accelsim.verifying import compare
 
-    with fusing_progress() as on_progress:
-        try:
-            Objective.parse(document["fusion"]["objective"])
-        except (KeyError, TypeError, AttributeError, AccelsimError) as error:
-            raise AccelsimError(f"{arguments.result}: not what `accelsim fuse` writes: {_said(error)}") from None
-        try:
-            return verify_fusion(
+    try:
+        Objective.parse(document["fusion"]["objective"])
+        with fusing_progress() as on_progress:
+            found = verify_fusion(
                 document,
                 inputs.architecture,
                 inputs.workload,
@@ -87,32 +80,58 @@ def _verify_fusion(
                 workers=arguments.workers,
                 on_progress=on_progress,
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise AccelsimError(f"{arguments.result}: not what `accelsim fuse` writes: {_said(error)}") from None
+        rest = {key: value for key, value in document.items() if key not in ("fusion", "energy_table")}
+        origin = provenance_json(_provenance("fuse", inputs, document))
+        return [*found, ("origin", [compare("origin", rest, {**origin, "accelsim": document["accelsim"]})])]
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise AccelsimError(f"not what `accelsim fuse` writes: {_said(error)}") from None
 
 
-def _verify_layer(inputs: Inputs, entry: Mapping[str, Any], name: str, arguments: argparse.Namespace) -> list[Check]:
+def _verify_layers(
+    inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
+) -> list[tuple[str, list[Check]]]:
+    """Check each layer of a result.json, and then what is around them."""
+    from accelsim.remade import same_version
     from accelsim.report.progress import search_progress
-    from accelsim.verifying import verify
+    from accelsim.verifying import verify_layer, verify_rest
 
-    layer = find_layer(inputs.workload, name, str(inputs.paths["workload"]))
-    if layer is None:
-        raise AccelsimError(f"{inputs.paths['workload']} has no layer '{name}'")
-    constraints = read_layer_constraints(inputs, layer)
-    objective = entry["search"]["objective"] if "search" in entry else ""
-    with search_progress(make_console(stderr=True), name, objective) as on_progress:
-        try:
-            return verify(
+    machine, layers = inputs.architecture, inputs.workload.layers
+    entries = document.get("layers", [document])
+    if "layers" not in document:
+        name = document.get("result", document.get("front"))["layer"]
+        layers = tuple(filter(None, [find_layer(inputs.workload, name, str(inputs.paths["workload"]))]))
+    if len(entries) > len(layers):
+        raise AccelsimError(f"it has {len(entries)} layers, and {inputs.paths['workload']} has {len(layers)}")
+    found, searches = [], []
+    for entry, layer in zip(entries, layers, strict=False):
+        constraints = read_layer_constraints(inputs, layer)
+        objective = entry["search"]["objective"] if "search" in entry else ""
+        with search_progress(make_console(stderr=True), layer.name, objective) as on_progress:
+            checks, search = verify_layer(
                 entry,
-                inputs.architecture,
+                machine,
                 layer,
                 constraints,
-                seconds=arguments.seconds,
-                workers=arguments.workers,
-                on_progress=on_progress,
+                arguments.seconds,
+                arguments.workers,
+                on_progress,
+                same_version(document),
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise AccelsimError(f"{arguments.result}: not what `accelsim map` writes: {_said(error)}") from None
+        found.append((f"{layer.name} on {machine.name}", checks))
+        searches.append(search)
+    if any(search is None and "search" in entry for entry, search in zip(entries, searches, strict=True)):
+        return found  # sums need all mappings
+    command = "map" if {"search", "front", "layers"} & set(document) else "eval"
+    rest = verify_rest(document, _provenance(command, inputs, document), machine, inputs.workload, searches)
+    return [*found, (f"{inputs.workload.name} on {machine.name}", [rest])]
+
+
+def _provenance(command: str, inputs: Inputs, document: Mapping[str, Any]) -> Provenance:
+    """Where a result comes from; `_changed` compares the hashes."""
+    from accelsim.output import InputFile, Provenance
+
+    files = (InputFile(kind, inputs.given[kind], document["inputs"][kind]["sha256"]) for kind in inputs.paths)
+    return Provenance(command, tuple(files), inputs.overrides)
 
 
 def _said(error: Exception) -> str:
@@ -121,21 +140,24 @@ def _said(error: Exception) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a result.json."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise AccelsimError(f"{path}: not JSON: {error}") from None
-    known = isinstance(document, dict) and {"inputs", "overrides"} <= set(document)
-    if not known or not {"result", "layers", "front", "fusion"} & set(document):
+    """Read a result.json of the right form, or a fusion.json."""
+    from accelsim.verifying import refuse_other_forms
+
+    document = read_json(path)
+    if not isinstance(document, dict) or not {"result", "layers", "front", "fusion"} & set(document):
         raise AccelsimError(f"{path}: not a result.json of `accelsim map`, nor a fusion.json of `accelsim fuse`")
-    return dict(document)
+    if "fusion" not in document:
+        try:
+            refuse_other_forms(document)
+        except AccelsimError as error:
+            raise AccelsimError(f"{path}: {error}") from None
+    return document
 
 
 def _read_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
     """Read the files that a result names, with the parameters that were set."""
     try:
-        given = {kind: str(entry["file"]) for kind, entry in document["inputs"].items() if kind != "mapping"}
+        given = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
         overrides = {str(name): str(value) for name, value in document["overrides"].items()}
         paths = find_files(given)
         architecture, workload = read_machine(paths, overrides)
@@ -152,5 +174,7 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     for kind, path in inputs.paths.items():
         recorded, now = document["inputs"][kind].get("sha256"), input_file(kind, "", path).sha256
         if recorded != now:
-            said.append(f"{path}: has changed since the result was written (sha256 {now[:12]}, was {recorded[:12]})")
+            said.append(
+                f"{path}: has changed since the result was written (sha256 {now[:12]}, was {str(recorded)[:12]})"
+            )
     return said

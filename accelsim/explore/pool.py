@@ -17,6 +17,7 @@ from typing import Protocol
 
 from accelsim.errors import AccelsimError
 from accelsim.explore.work import Item, Plan, Row, work
+from accelsim.stopping import asked, heeding
 
 TRIES = 3
 """How often a job may take its worker down with it."""
@@ -130,7 +131,10 @@ class Pool:
     def _hire(self) -> _Hand:
         mine, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self.plan), daemon=True)
-        process.start()
+        with heeding():  # a process whose start is cut off ends in a traceback
+            process.start()
+        if asked():
+            raise KeyboardInterrupt
         theirs.close()
         return _Hand(process, mine)
 

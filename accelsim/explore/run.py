@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 
 from accelsim.errors import AccelsimError, Problem, SpecError
@@ -29,7 +30,8 @@ from accelsim.explore.record import Explored, Record, State
 from accelsim.explore.store import Store
 from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
 from accelsim.explore.sweep import Sweep
-from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row
+from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
+from accelsim.stopping import answering
 
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
@@ -83,7 +85,7 @@ def explore(
     store = Store(folder)
     for trouble in store.troubles:
         on_trouble(trouble)
-    run = _Run(sweep, store, on_state)
+    run = _Run(sweep, store, on_state, on_trouble)
     stop = "finished"
     try:
         hands = _hire(run.plan, workers, scheduler, on_cluster, on_trouble)
@@ -93,6 +95,7 @@ def explore(
             hands.close()
     except KeyboardInterrupt:
         stop = "interrupted"
+        answering()
     except BaseException:
         with suppress(AccelsimError):
             store.flush()
@@ -124,8 +127,8 @@ def _hire(
 class _Run:
     """One run of a sweep."""
 
-    def __init__(self, sweep: Sweep, store: Store, on_state: OnState | None) -> None:
-        self.sweep, self.store, self.on_state = sweep, store, on_state
+    def __init__(self, sweep: Sweep, store: Store, on_state: OnState | None, on_trouble: Callable[[str], None]) -> None:
+        self.sweep, self.store, self.on_state, self.on_trouble = sweep, store, on_state, on_trouble
         self.machines = Machines(sweep)
         self.loads = Loads(sweep)
         self.plan = Plan(tuple(self.loads.einsums), sweep.mapper)
@@ -270,6 +273,9 @@ class _Run:
     def _request(self, record: Record, items: Sequence[Item]) -> None:
         """Ask for work that is not finished; each piece is asked for once."""
         for item in items:
+            trouble = self.store.believe(item.key, partial(differs, self.plan, item))
+            if trouble:
+                self.on_trouble(trouble)
             if item.key in self.store.rows:
                 continue
             record.pending.add(item.key)

@@ -10,15 +10,16 @@ import errno
 import hashlib
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Unreadable
 from accelsim.explore.work import Row
+from accelsim.files import MOST_MODEL_BYTES, read_file
 from accelsim.folder import write_directory
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
@@ -68,10 +69,11 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
     from pyarrow import parquet
 
     try:
-        file = parquet.ParquetFile(io.BytesIO(path.read_bytes() if data is None else data), pre_buffer=False)
+        content = read_file(path, MOST_MODEL_BYTES) if data is None else data
+        file = parquet.ParquetFile(io.BytesIO(content), pre_buffer=False)
         table = file.read(use_threads=False)  # threads of pyarrow may end a process that exits at once
-    except FileNotFoundError:
-        raise AccelsimError(f"{path}: no such file; run the sweep first") from None
+    except Unreadable as error:
+        raise AccelsimError(f"{error}; run the sweep first") from None
     except (pa.ArrowException, OSError) as error:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise AccelsimError(f"{path}: cannot be read: {why}") from None
@@ -108,15 +110,17 @@ class Store:
         self.rows: dict[str, Row] = {}
         self.troubles: list[str] = []
         self._new: list[Row] = []
+        self._part: dict[str, Path] = {}
+        self._unseen: set[str] = set()
         for path in sorted((self.folder / PARTS).glob("*.parquet")):
             self._load(path)
 
     def _load(self, path: Path) -> None:
         """Take what a part holds; one that cannot be read stays where it is, a damaged one is put aside."""
         try:
-            data = path.read_bytes()
-        except OSError as error:
-            self.troubles.append(f"{path}: this part cannot be read ({error.strerror}); what it holds is done again")
+            data = read_file(path, MOST_MODEL_BYTES)
+        except Unreadable as error:
+            self.troubles.append(f"{error}; what this part holds is done again")
             return
         whole = hashlib.sha256(data).hexdigest()[:32] == path.stem
         try:
@@ -124,13 +128,43 @@ class Store:
         except AccelsimError:
             rows = []
         if not rows or any(name not in rows[0] for name in COLUMNS):
-            aside = path.with_suffix(".damaged")
-            with suppress(FileNotFoundError):  # another run in this folder was faster
-                path.replace(aside)
-            self.troubles.append(f"{path}: this part is damaged, and is {aside.name} now; what it held is done again")
+            aside = self._put_aside(path)
+            self.troubles.append(f"{path}: this part is damaged, and is {aside} now; what it held is done again")
             return
         for row in rows:
-            self.rows.setdefault(row["key"], row)
+            if row["key"] not in self.rows:
+                self.rows[row["key"]], self._part[row["key"]] = row, path
+                self._unseen.add(row["key"])
+
+    @staticmethod
+    def _put_aside(path: Path) -> str:
+        aside = path.with_suffix(".damaged")
+        with suppress(FileNotFoundError):  # another run in this folder was faster
+            path.replace(aside)
+        return aside.name
+
+    def believe(self, key: str, wrong: Callable[[Row], str]) -> str:
+        """Look once at a row that a part held; returns a line that says what is wrong with it, or nothing.
+
+        A part with such a row is put aside; what it held and was not yet looked at is done again.
+        """
+        if key not in self._unseen:
+            return ""
+        self._unseen.discard(key)
+        why = wrong(self.rows[key])
+        if not why:
+            return ""
+        path = self._part[key]
+        self._unseen.add(key)
+        for name in [name for name, part in self._part.items() if part == path]:
+            del self._part[name]
+            if name in self._unseen:
+                self._unseen.discard(name)
+                del self.rows[name]
+            else:
+                self._new.append(self.rows[name])
+        aside = self._put_aside(path)
+        return f"{path}: this part is not what it should be, and is {aside} now; what it held is done again: {why}"
 
     def add(self, row: Row) -> bool:
         """Take a finished piece of work; whether it was new."""

@@ -6,7 +6,6 @@ give equal files, however many workers there were and however often the run was 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -14,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Unreadable
 from accelsim.explore import expression, judging
 from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.record import Explored, Record
 from accelsim.explore.store import PARTS, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
+from accelsim.files import hash_file, read_json
 from accelsim.output import to_json
-from accelsim.spec.source import parse_json
 
 DESIGNS, RESULTS, SECONDS, ABOUT = "designs.parquet", "results.parquet", "seconds.parquet", "sweep.json"
 _DESIGN = {
@@ -111,7 +110,7 @@ def _costs(cost: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _hash(file: File) -> str:
-    return hashlib.sha256(file.path.read_bytes()).hexdigest()
+    return hash_file(file.path)
 
 
 def write_tables(explored: Explored) -> None:
@@ -186,11 +185,9 @@ def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
     """
     path = Path(folder) / ABOUT
     try:
-        found = parse_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise AccelsimError(f"{path}: cannot be read: {error.strerror}; {_AGAIN}") from None
-    except ValueError as error:
-        raise AccelsimError(f"{path}: cannot be read: {error}; {_AGAIN}") from None
+        found = read_json(path)
+    except Unreadable as error:
+        raise AccelsimError(f"{error}; {_AGAIN}") from None
     if not _says_a_sweep(found):
         raise AccelsimError(f"{path}: this does not say what a sweep is; {_AGAIN}")
     return dict(found)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,8 @@ from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.workload import Einsum
 
 MAP, MAP_FREE, EVALUATE, BOUND = "map", "map without bandwidths", "evaluate", "bound"
+_SAME = 1e-12
+"""Relative difference that a value read back may have from one that is evaluated anew."""
 Row = dict[str, Any]
 
 
@@ -71,6 +75,49 @@ def _done(plan: Plan, item: Item) -> Row:
         return {"status": "no_valid_mapping", "reason": str(error)}
     except AccelsimError as error:
         return {"status": "refused", "reason": str(error)}
+
+
+def differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
+    """What a row that was kept says otherwise than its mapping, evaluated again; empty if nothing.
+
+    That no mapping is valid, or that none falls below a bound, takes a search to tell, and is believed.
+    """
+    if row["what"] != item.what:
+        return f"it is of other work: {row['what']}"
+    if row["status"] != "mapped":
+        return ""
+    einsum, searched = plan.einsums[item.layer], item.what != EVALUATE
+    machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
+    try:
+        from accelsim.model.evaluate import evaluate
+
+        result = evaluate(machine, einsum, read_mapping_text(row["mapping"] if searched else item.mapping))
+    except (ValueError, LookupError, TypeError, AccelsimError) as error:
+        return f"its mapping is none of {einsum.name}: {error}"
+    broken = [*map(str, result.violations)]
+    if plan.mapper.constraints is not None:
+        broken += plan.mapper.constraints.broken_by(result.mapping)
+    if broken:
+        return "; ".join(map(str, broken))
+    found = _result_row(result)
+    if searched:
+        from accelsim.search.result import Certificate
+        from accelsim.search.strategy import Objective
+
+        proof = Certificate(float(row["value"]), float(row["bound"]), row["nodes"], row["evaluated"], 0)
+        found["value"] = Objective.parse(plan.mapper.objective).value(result.energy_pj, result.cycles)
+        found["proved"] = proof.proved and row["stop"] == "exhausted"
+    wrong = [name for name, value in found.items() if not _same(row[name], value)]
+    return f"{wrong[0]} is {row[wrong[0]]}, and {found[wrong[0]]} by its mapping and bound" if wrong else ""
+
+
+def _same(kept: Any, found: Any) -> bool:
+    if isinstance(found, float) and isinstance(kept, float):
+        return math.isclose(kept, found, rel_tol=_SAME)
+    if isinstance(found, str) and found.startswith("{") and isinstance(kept, str):
+        a, b = json.loads(kept), json.loads(found)
+        return a.keys() == b.keys() and all(map(_same, a.values(), b.values()))
+    return bool(kept == found)
 
 
 def _mapped(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:

@@ -7,6 +7,7 @@ longest chain. An entry holds tilings and mappings; costs are evaluated anew.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from accelsim.errors import AccelsimError
 from accelsim.fusion.paths import Line
 from accelsim.fusion.recorded import CERTIFICATE, SAME, differs, read_chain
 from accelsim.fusion.search import ChainResult
-from accelsim.fusion.walk import Segment
+from accelsim.fusion.walk import Segment, sum_totals
 from accelsim.model.evaluate import evaluate
 from accelsim.output import certificate_json, mapping_json, read_mapping_json
 from accelsim.result import Result
@@ -31,12 +32,16 @@ _CODE = ("fusion", "output.py")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found for the lines of a network; `chains` were looked at, and `solved` parts mapped for them."""
+    """What was found for the lines of a network; `chains` were looked at, and `solved` parts mapped for them.
+
+    `kept`: when the answer was kept on disk, if it comes from there.
+    """
 
     segments: tuple[Segment, ...]
     certificate: Certificate
     chains: int
     solved: int
+    kept: str = ""
 
 
 def answer_key(architecture: Architecture, lines: Sequence[Line], goal: Objective, longest: int | None) -> str:
@@ -108,24 +113,43 @@ def _chain(found: ChainResult) -> dict[str, Any]:
     return {**whole, "parts": parts}
 
 
-def read_answer(cache: ResultCache, key: str, architecture: Architecture, lines: Sequence[Line]) -> Answer | None:
+def read_answer(
+    cache: ResultCache, key: str, architecture: Architecture, lines: Sequence[Line], goal: Objective
+) -> Answer | None:
     """Answer of an entry with every mapping evaluated anew, or None."""
     body = cache.read(key)
     if body is None:
         return None
     try:
-        return _answer(architecture, lines, body)
+        return _answer(architecture, lines, goal, body)
     except (LookupError, TypeError, ValueError, AttributeError, AccelsimError) as error:
         cache.damaged(key, f"{type(error).__name__}: {error}")
         return None
 
 
-def _answer(architecture: Architecture, lines: Sequence[Line], body: Mapping[str, Any]) -> Answer:
+def _answer(architecture: Architecture, lines: Sequence[Line], goal: Objective, body: Mapping[str, Any]) -> Answer:
     proof = Certificate(**{name: body["certificate"][name] for name in CERTIFICATE})
     if not proof.proved:
         raise ValueError("it proves nothing")
     segments = tuple(_segment(architecture, lines, each) for each in body["segments"])
-    return Answer(segments, proof, int(body["chains"]), int(body["solved"]))
+    totals = sum_totals([(segment.repeat, segment.totals) for segment in segments])
+    value = goal.value(totals.energy_pj, totals.cycles)
+    if not math.isclose(proof.value, value, rel_tol=1e-9):
+        raise ValueError(f"its segments have the value {value:.6g}, and its proof is of {proof.value:.6g}")
+    if _runs(segments) != _runs(lines):
+        raise ValueError("its segments are not those of the network")
+    return Answer(segments, proof, int(body["chains"]), int(body["solved"]), str(body["kept"]))
+
+
+def _runs(rows: Sequence[Segment] | Sequence[Line]) -> Counter[str]:
+    """How often each layer runs."""
+    found = Counter[str]()
+    for row in rows:
+        own = row.repeat - sum(repeat for _, repeat in row.alike)
+        for names, repeat in ((tuple(layer.name for layer in row.layers), own), *row.alike):
+            for name in names:
+                found[name] += repeat
+    return found
 
 
 def _segment(architecture: Architecture, lines: Sequence[Line], body: Mapping[str, Any]) -> Segment:

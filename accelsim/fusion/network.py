@@ -18,6 +18,7 @@ from accelsim.fusion.tiling import fusing_levels
 from accelsim.fusion.walk import OnProgress, Segment, Totals, Walk, sum_totals
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Objective
+from accelsim.stopping import asked, heeding
 from accelsim.workload import Workload
 
 
@@ -43,11 +44,13 @@ class FusionResult:
     longest : int or None
         Layers that a fused chain has at most.
     stop : str
-        `exhausted` or `timeout`.
+        `exhausted`, `timeout` or `interrupted`.
     chains, solved : int
         Chains that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
     seconds : float
+    kept : str
+        When the answer was kept on disk, if it comes from there; else empty.
     """
 
     architecture: str
@@ -65,6 +68,7 @@ class FusionResult:
     solved: int
     clock_hz: float | None
     seconds: float
+    kept: str = ""
 
     @property
     def totals(self) -> Totals:
@@ -134,7 +138,7 @@ def fuse(
     joined = [line for line in lines if len(line.layers) > 1]
     lines = put_together(lines)
     key = "" if cache is None else answer_key(architecture, lines, goal, longest)
-    answer = None if cache is None else read_answer(cache, key, architecture, lines)
+    answer = None if cache is None else read_answer(cache, key, architecture, lines, goal)
     late = False
     if answer is None:
         solutions = Solutions(architecture, ENERGY if goal.energy else CYCLES, goal.energy > 0 and goal.cycles > 0)
@@ -156,16 +160,26 @@ def fuse(
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,
-        stop="timeout" if late else "exhausted",
+        stop="exhausted" if not late else "interrupted" if asked() else "timeout",
         chains=answer.chains,
         solved=answer.solved,
         clock_hz=architecture.clock_hz,
         seconds=time.monotonic() - started,
+        kept=answer.kept,
     )
 
 
 def _answer(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
-    """Look for the best segments of all lines together."""
+    """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time."""
+    for line in lines:
+        for layer in line.layers:
+            walk.alone(layer)
+    with heeding():
+        return _joined(walk, goal, lines)
+
+
+def _joined(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
+    """As `_answer`, with all layers mapped."""
     if not walk.solutions.fronts:
         best = _cheapest(walk, lines, walk.solutions.price)
         bound = best.bound ** (goal.energy + goal.cycles)

@@ -26,6 +26,7 @@ from accelsim.model.encode import Bools, Encoded, Ints, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.result import Result
+from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective
 from accelsim.workload import Einsum
 
@@ -178,7 +179,7 @@ def _best(space: MapSpace, price: Price, deadline: float | None) -> tuple[tuple[
     from accelsim.search.exact.mapper import map_exactly
 
     goal = Objective("energy", 1.0, 0.0) if price.energy else Objective("cycles", 0.0, 1.0)
-    search = map_exactly([space], goal, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
+    search = map_exactly(Spaces.of(space), goal, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
     proof = search.certificate
     if proof is None or not proof.proved:  # a search that is stopped ends with what it has
         raise TimeoutError if search.stop == "timeout" else KeyboardInterrupt
@@ -283,10 +284,11 @@ class PartLimits:
             sure = [i for i in range(levels) if space.keep[i, t] and (i >= at or tensor.name not in held.free)]
             may = [i for i, u in space.free_keeps if u == t and i > sure[-1]]
             action = BY_UPDATE if tensor.output else BY_READ
-            each += min(
+            words_pj = [
                 c.energy[i, t, action] * c.word_parts[i, t].min() * architecture.instances(i) / macs / c.block[i]
                 for i in (sure[-1], *may)
-            )
+            ]
+            each += float(min(words_pj))
             a_word = 0.0
             for i in sure:
                 per = float(c.word_parts[i, t].min()) / float(c.block[i])

@@ -45,6 +45,9 @@ def read_tiling(chain: Chain, recorded: Mapping[str, Any]) -> FusedTiling:
         raise ValueError(f"two fused loops of {chain.name} run over one dimension")
     retain = tuple(frozenset(each["retained"]) for each in recorded["intermediates"])
     held = {str(each["layer"]): frozenset(each["tensors"]) for each in recorded["resident"]}
+    names = {layer.name: {tensor.name for tensor in layer.tensors} for layer in chain.layers}
+    if any(not tensors <= names.get(layer, set()) for layer, tensors in held.items()):
+        raise ValueError(f"what stays resident is no tensor of {chain.name}")
     resident = tuple(held.get(layer.name, frozenset[str]()) for layer in chain.layers)
     if len(retain) != len(chain.links) or not frozenset[str]().union(*retain) <= {loop.dim for loop in loops}:
         raise ValueError(f"halos of {chain.name} are retained along what is no fused loop")

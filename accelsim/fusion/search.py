@@ -15,6 +15,7 @@ from accelsim.fusion.price import NOTHING, Price, Value
 from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs, shortcut_room
 from accelsim.result import Result
 from accelsim.search.result import Certificate
+from accelsim.stopping import asked
 from accelsim.workload import Einsum, Tensor
 
 _PartKey = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Held]
@@ -211,8 +212,8 @@ def fuse_chain(
     best, best_value = None, NOTHING
     stop = "exhausted"
     while heap and heap[0][0] < min(best_value, (below, -math.inf)):
-        if deadline is not None and time.monotonic() > deadline:
-            stop = "timeout"
+        if asked() or (deadline is not None and time.monotonic() > deadline):
+            stop = "interrupted" if asked() else "timeout"
             break
         least, number = heapq.heappop(heap)
         each = candidates[number]
@@ -227,9 +228,11 @@ def fuse_chain(
             part = Einsum(einsum.name, dict(key[0]), einsum.tensors)
             try:
                 solutions.solve(key, room, part, held, deadline)
-            except TimeoutError:
+            except (TimeoutError, KeyboardInterrupt) as why:
+                if isinstance(why, KeyboardInterrupt) and not asked():
+                    raise
                 heapq.heappush(heap, (now, number))
-                stop = "timeout"
+                stop = "interrupted" if asked() else "timeout"
                 break
             now = _bound(chain, each, solutions)
             if now < NOTHING:

@@ -13,19 +13,29 @@ from accelsim.errors import AccelsimError
 from accelsim.fusion.chain import Chain, make_chain
 from accelsim.fusion.network import FusionResult, fuse
 from accelsim.fusion.oracle import execute_fused
-from accelsim.fusion.output import chain_json, totals_json
+from accelsim.fusion.output import chain_json, fusion_json, totals_json
 from accelsim.fusion.paths import find_shortcut
 from accelsim.fusion.recorded import read_chain
 from accelsim.fusion.search import ChainResult
 from accelsim.fusion.walk import Totals, sum_totals
+from accelsim.machine_tables import energy_rows
 from accelsim.model.evaluate import evaluate
-from accelsim.output import certificate_json, read_mapping_json, result_json
-from accelsim.verifying import TOLERANCE, Check, alike, check_certificate, count_values
+from accelsim.output import Provenance, certificate_json, read_mapping_json, result_json
+from accelsim.remade import TOLERANCE, close, same_version
+from accelsim.verifying import Check, check_certificate, compare, not_checked
 from accelsim.workload import Workload
 
 LARGEST_WALK = 20_000
 """Multiply-accumulates of a chain whose fused tiling is executed point by point."""
 _SUMS = ("energy_pj", "cycles", "outer_words", "macs")
+COPIED = ("accelsim", "fusion.objective", "fusion.chain", "fusion.longest", "fusion.budget", "fusion.stop")
+"""Fields that say what was asked and how the search ended: taken from the file."""
+OF_THE_SEARCH = (
+    "fusion.chains", "fusion.parts_mapped", "fusion.certificate", "fusion.segments.alike", "fusion.segments.unfused",
+    "fusion.segments.fused.price", "fusion.segments.fused.certificate", "fusion.segments.fused.stop",
+    "fusion.segments.fused.tilings",
+)  # fmt: skip
+"""What the same search tells again; one of another version, or that was stopped, may take another way."""
 Named = tuple[str, list[Check]]
 
 
@@ -79,7 +89,12 @@ def verify_fusion(
     for segment, (_, checks) in zip(recorded["segments"], found, strict=True):
         if segment["fused"] is not None and again.stop == recorded["stop"] == "exhausted":
             checks.append(_check_chain(segment["fused"], derived.get(tuple(segment["layers"]))))
-    whole = [*_check_network(recorded, workload), *_check_optimum(recorded, again)]
+    whole = [
+        *_check_network(recorded, workload),
+        *_check_optimum(recorded, again),
+        *_check_fields(document, again),
+        compare("energy table", document["energy_table"], energy_rows(architecture)),
+    ]
     return [*found, (f"{workload.name} on {architecture.name}", whole)]
 
 
@@ -96,19 +111,22 @@ def _check_segment(architecture: Architecture, workload: Workload, recorded: Map
         result = evaluate(architecture, own[0], mapping)
         broken = "; ".join(map(str, result.violations))
         yield Check("mapping", "valid", broken or "valid", not broken, "evaluated by the cost model")
-        yield _compare("all counts and energies", body, result_json(result))
+        yield compare("all counts and energies", body, result_json(result))
         totals = Totals(result.energy_pj, result.cycles, result.outer_words, result.macs)
     else:
         fused = recorded["fused"]
         tensors = [each["tensor"] for each in fused["intermediates"]]
+        for layer, name in zip(own[1:], tensors, strict=True):
+            if name not in {tensor.name for tensor in layer.tensors}:
+                raise ValueError(f"{layer.name} has no tensor '{name}'")
         chain = make_chain(own, tensors, find_shortcut(workload, recorded["layers"]))
         found = read_chain(architecture, chain, fused)
         many = f"{len(found.parts):,} part{'' if len(found.parts) == 1 else 's'}"
         yield Check("parts that the tiling asks for", many, many, True, "each mapping valid in the room that it has")
-        yield _compare("all counts and energies", fused, chain_json(found))
+        yield compare("all counts and energies", fused, chain_json(found))
         yield _walk(chain, found)
         totals = Totals(found.energy_pj, found.cycles, found.outer_words, found.macs)
-    yield _compare("totals", recorded["totals"], totals_json(totals))
+    yield compare("totals", recorded["totals"], totals_json(totals))
 
 
 def _walk(chain: Chain, found: ChainResult) -> Check:
@@ -135,7 +153,8 @@ def _check_chain(recorded: Mapping[str, Any], again: ChainResult | None) -> Chec
     if again is None or asdict(again.price) != recorded["price"]:
         return Check("optimum of the chain", value, None, None, "found anew, other segments are best, or as good")
     found = certificate_json(again.certificate)
-    same = all(alike(recorded["certificate"][key], found[key]) for key in ("value", "bound", "proved", "gap"))
+    proof = recorded["certificate"]
+    same = proof["proved"] == found["proved"] and all(close(proof[key], found[key]) for key in ("value", "bound"))
     return Check("optimum of the chain, searched anew", value, again.certificate.value, same)
 
 
@@ -153,7 +172,7 @@ def _check_network(recorded: Mapping[str, Any], workload: Workload) -> Iterator[
     yield Check("runs of layers", text, f"different: {', '.join(wrong)}" if wrong else text, not wrong)
     for which in ("totals", "unfused"):
         several = [(each["repeat"], Totals(*(each[which][key] for key in _SUMS))) for each in recorded["segments"]]
-        yield _compare(f"sum of the segments, {which}", recorded[which], totals_json(sum_totals(several)))
+        yield compare(f"sum of the segments, {which}", recorded[which], totals_json(sum_totals(several)))
 
 
 def _check_optimum(recorded: Mapping[str, Any], again: FusionResult) -> Iterator[Check]:
@@ -166,11 +185,20 @@ def _check_optimum(recorded: Mapping[str, Any], again: FusionResult) -> Iterator
     yield Check("value of the network", proof["value"], value, close)
     yield from check_certificate(proof, again.certificate)
     if again.stop == "exhausted" and recorded["stop"] == "exhausted":
-        yield _compare("unfused, mapped anew", recorded["unfused"], totals_json(again.unfused))
+        yield compare("unfused, mapped anew", recorded["unfused"], totals_json(again.unfused))
 
 
-def _compare(what: str, recorded: Any, found: Any) -> Check:
-    """Hold plain values against those that were made anew."""
-    different = sorted(key for key in found if not alike(recorded.get(key), found[key]))
-    counts = f"{count_values(found):,} numbers and names"
-    return Check(what, counts, f"different: {', '.join(different)}" if different else counts, not different)
+def _check_fields(document: Mapping[str, Any], again: FusionResult) -> Iterator[Check]:
+    """Compare every field with what the same search writes, or those that tell nothing of its way."""
+    recorded = document["fusion"]
+    budget = recorded["budget"]
+    asked = Provenance("fuse", (), {}, budget["mappings"], budget["seconds"])
+    found = fusion_json(again, asked, [])["fusion"]
+    if same_version(document) and again.stop == recorded["stop"] == "exhausted" and budget["seconds"] is None:
+        yield compare("all fields", recorded, found)
+        left: tuple[str, ...] = ()
+    else:
+        told = ("architecture", "network", "objective", "edges_inferred", "why_not", "apart")
+        yield compare("names and edges", {key: recorded[key] for key in told}, {key: found[key] for key in told})
+        left = OF_THE_SEARCH
+    yield not_checked([*COPIED, *left])

@@ -16,6 +16,7 @@ from accelsim.limits import layer_limits
 from accelsim.model.evaluate import evaluate
 from accelsim.result import Result
 from accelsim.search.strategy import Budget
+from accelsim.stopping import asked
 from accelsim.workload import Einsum
 
 _LEAST_SECONDS = 0.1
@@ -151,7 +152,7 @@ class Walk:
 
     def is_late(self) -> bool:
         """Whether to look for nothing better any more."""
-        self.late |= self.deadline is not None and time.monotonic() > self.deadline
+        self.late = self.late or bool(asked()) or (self.deadline is not None and time.monotonic() > self.deadline)
         return self.late
 
     def line(self, line: Line, *, fused: bool = True) -> tuple[tuple[Segment, ...], float]:

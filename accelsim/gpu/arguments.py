@@ -9,9 +9,12 @@ from accelsim import argument_types
 
 ROTATING = "rotating"
 L2_STATES = (ROTATING, "cold", "warm")
-"""What L2 holds when a kernel starts: `rotating`, activations but not the weights, of which several copies are used in
-turn, as in the layers of a network; `cold`, nothing; `warm`, what the same product left there."""
-L2_HELP = "what L2 holds when a kernel starts: activations but not the weights (default), nothing, or all of it"
+"""What L2 holds when a kernel starts: `rotating`, what fits of the activations and of several copies of the weights,
+used in turn as in the layers of a network; `cold`, nothing; `warm`, what fits of the same product."""
+L2_HELP = (
+    "what L2 holds when a kernel starts: what fits of the activations and of six layers' weights in turn (default), "
+    "nothing, or what fits of the kernel's own operands and results"
+)
 L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
 AddCommand = Callable[[str, str], argparse.ArgumentParser]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, Split, split_rows
 from accelsim.gpu.tiling import compute_class
-from accelsim.spec.source import Problems, parse_json, read_text
+from accelsim.spec.source import Problems, read_text
 from accelsim.units import near_miss
 
 FOLDER = Path(__file__).with_name("calibrations")
@@ -224,7 +223,7 @@ def load_calibration(path: str | PathLike[str]) -> Calibration:
 def _read(text: str, file: str, problems: Problems) -> Calibration | None:
     start = Mark(file, 1, 1)
     try:
-        body = parse_json(text)["gpu_calibration"]
+        body = json.loads(text)["gpu_calibration"]
         errors = {name: Errors.from_row(values) for name, values in body["errors"].items()}
         values = {name: float(body["values"][name]) for name in CALIBRATED[body["kind"]]}
         low, high = map(float, body["interval"])
@@ -243,6 +242,8 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
         _ = found.constants, found.errors["fit"].rows
     except json.JSONDecodeError as error:
         problems.add(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}")
+    except RecursionError:
+        problems.add(start, "not JSON that can be read: nested too deeply")
     except (ValueError, OverflowError) as error:
         problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {error}", "write it anew")
     except (KeyError, TypeError, AttributeError) as error:
@@ -251,8 +252,3 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
     else:
         return found
     return None
-
-
-def sha256(path: str | PathLike[str]) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()

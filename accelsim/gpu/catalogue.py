@@ -8,7 +8,8 @@ from os import PathLike
 from pathlib import Path
 
 from accelsim import library
-from accelsim.errors import AccelsimError
+from accelsim.errors import AccelsimError, Unreadable
+from accelsim.files import read_utf8
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.spec import load_gpu_file
 from accelsim.units import near_miss
@@ -64,8 +65,8 @@ def is_gpu(name_or_path: str) -> bool:
     if path is None:
         return find_gpu(name_or_path) is not None
     try:
-        return any(line.startswith("gpu:") for line in path.read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError):
+        return any(line.startswith("gpu:") for line in read_utf8(path).splitlines())
+    except Unreadable:
         return False
 
 

@@ -125,6 +125,11 @@ class Times:
     by_tiling_us: Floats
 
 
+def result_bytes(number_format: str) -> float:
+    """Width of a result [B]: that of an operand, at least 16 bits."""
+    return max(BYTES[number_format], 2.0)
+
+
 def time_gemms(
     gpu: Gpu,
     gemms: Gemms,
@@ -166,7 +171,6 @@ def time_gemms(
     if l2 not in L2_STATES:
         raise AccelsimError(f"l2 must be one of {', '.join(L2_STATES)}, got '{l2}'")
     tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
-    width = BYTES[number_format]
     model = _Model(
         gpu,
         tiles,
@@ -174,7 +178,7 @@ def time_gemms(
         constants,
         l2,
         np.array(splits, np.float64),
-        output_bytes or max(width, 2.0),
+        output_bytes or result_bytes(number_format),
         sparse_share(number_format) if sparse else 1.0,
     )
     found = [model.best(gemms.part(at, at + _CHUNK)) for at in range(0, len(gemms), _CHUNK)]

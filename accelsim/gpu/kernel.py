@@ -11,7 +11,7 @@ import numpy as np
 from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.energy import board_power_w
-from accelsim.gpu.gemm import Gemms, Times, time_gemms
+from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms
 from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.schedule import SCHEDULES, SPLITS, STREAM_K, stream_k
 from accelsim.gpu.tiling import TileSet, tile_set
@@ -174,6 +174,7 @@ def _kernel(
     i: int,
 ) -> Kernel:
     m, n, k, batch = (int(values[i]) for values in (gemms.m, gemms.n, gemms.k, gemms.batch))
+    operands, results = m * k * float(gemms.unique[i]) + k * n, m * n
     tile, split = int(times.tile[i]), SCHEDULES[int(times.split[i])]
     time_us, flops = float(times.time_us[i]), float(gemms.flops[i])
     parts = {key: float(values[i]) for key, values in times.parts.items()}
@@ -227,7 +228,7 @@ def _kernel(
         flops=flops,
         dram_bytes=float(times.dram_bytes[i]),
         l2_bytes=float(times.l2_bytes[i]),
-        least_bytes=(m * k * float(gemms.unique[i]) + k * n + m * n) * batch * BYTES[number_format],
+        least_bytes=(operands * BYTES[number_format] + results * result_bytes(number_format)) * batch,
         energy_j=power * time_us * 1e-6,
         power_w=power,
         tilings=int(np.isfinite(times.by_tiling_us[i]).sum()) + (min(m, n) == 1),

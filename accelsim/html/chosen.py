@@ -41,8 +41,7 @@ class Chosen:
 def energy_edges(census: Census) -> Floats:
     """Edges of the bins, log10 of energy [pJ], float64[BINS + 1]; every mapping known lies between them."""
     found = census.range_of("energy")
-    low = np.log10(min(found.lowest, census.best.energy_pj, float(census.sample.energy_pj.min())))
-    high = np.log10(max(found.highest, float(census.sample.energy_pj.max())))
+    low, high = np.log10([found.lowest, found.highest])
     room = max(1e-9, 0.02 - (high - low))
     return np.linspace(low - room / 2, high + room / 2, BINS + 1)
 
@@ -84,17 +83,19 @@ def _drawn(census: Census, index: int, kind: str) -> Chosen:
 def _named(census: Census) -> Iterator[Chosen]:
     """Mappings with a name; one mapping may come more than once."""
     outermost = census.best.levels[0].level
-    yield Chosen("lowest energy", "best", census.best)
+    energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "outer_words"))
+    known = {found.column: "" if found.lowest_proved else " known" for found in census.ranges}
+    yield Chosen(f"lowest energy{known['energy']}", "best", census.best)
     front = census.front.points
     for number in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_FRONT)).astype(int)).tolist():
         yield Chosen(f"front {number + 1}", "front", front[number])
-    yield Chosen("fewest cycles", "named", census.range_of("cycles").lowest_mapping)
-    yield Chosen(f"fewest {outermost} words", "named", census.range_of("outer_words").lowest_mapping)
+    yield Chosen(f"fewest cycles{known['cycles']}", "named", cycles.lowest_mapping)
+    yield Chosen(f"fewest {outermost} words{known['outer_words']}", "named", words.lowest_mapping)
     for share in QUANTILES:
         name = "median energy" if share == 0.5 else f"{100 * share:g} % quantile of energy"
         index = census.sample.nearest("energy", census.sample.quantile("energy", share).value)
         yield Chosen(name, "named", census.sample.result(index))
-    yield Chosen("highest energy", "named", census.range_of("energy").highest_mapping)
+    yield Chosen(f"highest energy{'' if energy.highest_proved else ' known'}", "named", energy.highest_mapping)
 
 
 def _regions(census: Census) -> list[int]:

@@ -77,12 +77,13 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
         + [(in_words(name, row[name]), -1.0 if row[name] is None else float(row[name])) for name in costs]
         for row in sorted(best, key=lambda r: (r[about["columns"][0]], r["design"]))[:_LISTED]
     ]
+    listed = f"{len(listing):,}" if len(listing) == len(best) else f"The first {len(listing):,} of {len(best):,}"
     only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
     note = "Each alone; together they need not be one design."
     sections = [
         _section("figures", "In numbers", figures("Best designs", note, cards)),
         _FRAMES.replace("$only", " ".join(only)),
-        _section("front", "The front", table(f"{len(listing)} designs of the front", heads, listing)),
+        _section("front", "The front", table(f"{listed} designs of the front", heads, listing)),
     ]
     mapped = sum(row["status"] == "mapped" for row in rows)
     pruned = sum(row["status"] == "pruned" for row in rows)
@@ -90,6 +91,8 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
         f"{len(rows):,} designs of {about['inputs']['architecture']['file']} for {', '.join(about['networks'])}: "
         f"{mapped:,} mapped, {pruned:,} pruned, {len(best):,} on the front in {', '.join(about['objectives'])}."
     )
+    if len(kept) < len(rows):
+        lead += f" The page shows {len(kept):,} of them, those of the front first."
     return page(about["name"], lead, "".join(sections), data, "explore.js")
 
 

@@ -12,7 +12,7 @@
   };
   const KINDS = {
     all: ["all", () => true],
-    front: ["Pareto front of energy and cycles", (m) => m.label.includes("front")],
+    front: [data.complete_front ? "Pareto front of energy and cycles" : "best known in energy and cycles", (m) => m.label.includes("front")],
     named: ["with a name", (m) => ["best", "front", "named"].includes(m.kind)],
     drawn: ["drawn uniformly", (m) => m.kind === "drawn"],
   };
@@ -224,7 +224,7 @@
       points((m) => rest("named")(m), x, y, { color: bar, size: 9, symbol: "square", line: { color: page, width: 1 }, opacity: 0.95 }),
     ];
     const step = { line: { color: ink, width: 1.2, shape: x === "cycles" ? "hv" : "vh" } };
-    const lines = (x === "cycles" && y === "energy_pj") || (x === "energy_pj" && y === "cycles");
+    const lines = data.complete_front && ((x === "cycles" && y === "energy_pj") || (x === "energy_pj" && y === "cycles"));
     const frontTrace = points(front, x, y, { color: ink, size: 10, symbol: "diamond", line: { color: page, width: 1 } }, lines ? { mode: "lines+markers", ...step } : {});
     traces.push(lines ? sorted(frontTrace) : frontTrace);
     traces.push(points((_, index) => index === 0, x, y, { color: ink, size: 15, symbol: "star", line: { color: page, width: 1 } }));
@@ -251,8 +251,9 @@
     at("scatter-plot").on("plotly_click", (event) => show(event.points[0].customdata));
     const has = (kind) => mappings.some((mapping) => mapping.kind === kind);
     at("scatter-note").textContent = [
-      "Star: lowest energy.",
-      KINDS.front[1](best) ? `Diamonds: the Pareto front${data.complete_front ? " (complete, proved)" : ""}; no mapping is below and left of its line.` : "",
+      `Star: ${best.label.split(", ")[0]}.`,
+      data.complete_front ? "Diamonds: the Pareto front (complete, proved); no mapping is below and left of its line." : "",
+      !data.complete_front && mappings.some(KINDS.front[1]) ? "Diamonds: the best known in energy and cycles; the front is not complete, others may beat them." : "",
       has("drawn") ? "Dots: drawn uniformly." : "", has("region") ? "Rings: from regions where few are drawn." : "",
       has("named") ? "Squares: others with a name." : "", "Click a mark to see its mapping.",
       coarse ? "" : "Drag to enlarge, double-click for all.",

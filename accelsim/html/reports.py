@@ -72,7 +72,10 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
             "uniform": not census.sample.complete,
             "what": "valid mappings" if census.sample.complete else "mappings drawn",
             "marks": [
-                ["lowest", rounded(census.best.energy_pj)],
+                [
+                    "lowest" if census.range_of("energy").lowest_proved else "lowest known",
+                    rounded(census.best.energy_pj),
+                ],
                 ["median", rounded(census.sample.quantile("energy", 0.5).value)],
             ],
         },

@@ -6,6 +6,7 @@ import math
 
 from accelsim.html.page import figures, table
 from accelsim.population.result import Census, Fewest, Interval, Near, NearPeak
+from accelsim.report.census import left_out, more_keeps, sample_words
 from accelsim.report.certificate import STOPS, long_verdict, verdict
 from accelsim.report.text import energy, large, letters, percent, times
 from accelsim.search.result import SearchResult
@@ -16,7 +17,7 @@ _LONGEST = 10**15
 _EXACT = "Counted over all valid mappings or proved, unless it says otherwise."
 _WIDE_SUMS = (
     "Proved, unless it says otherwise; but partial sums are wider than finished words on this machine, so that the "
-    "share of the counted mappings that have room for them is estimated from the sample."
+    "share of the counted mappings that have room for them is estimated from those drawn."
 )
 
 
@@ -24,7 +25,8 @@ def census_lead(census: Census) -> str:
     """The main finding in two sentences."""
     found = census.range_of("energy")
     half = census.sample.quantile("energy", 0.5)
-    worst = "the worst takes" if found.highest_proved else "the worst that was found takes"
+    best = "The best takes" if found.lowest_proved else "The best that is known takes"
+    worst = "the worst takes" if found.highest_proved else "the worst that is known takes"
     about = "" if census.exact else "About "
     only = " and use all compute units" if census.only_fully_used else ""
     early = (
@@ -32,8 +34,9 @@ def census_lead(census: Census) -> str:
     )
     return (
         f"{about}{whole(census.mappings)} mappings of {census.workload} onto {census.architecture} are valid{only}. "
-        f"The best takes {energy(found.lowest)}; {worst} {times(found.ratio)} as much energy, "
+        f"{best} {energy(found.lowest)}; {worst} {times(found.ratio)} as much energy, "
         f"and half of all take more than about {times(half.value / found.lowest)}.{early}"
+        + "".join(f" {line}" for line in left_out(census))
     )
 
 
@@ -45,8 +48,8 @@ def whole(number: int) -> str:
 def exact_figures(census: Census) -> str:
     """What was counted or proved."""
     found, cycles = census.range_of("energy"), census.range_of("cycles")
-    bottom = "proved" if found.lowest_proved else "best found"
-    few = "proved" if cycles.lowest_proved else "best found"
+    bottom = "proved" if found.lowest_proved else "the lowest known, not proved"
+    few = "proved" if cycles.lowest_proved else "the fewest known, not proved"
     rows = [
         _valid(census),
         ("lowest energy", energy(found.lowest, 5), f"{found.lowest / census.macs:.4g} pJ/MAC, {bottom}"),
@@ -64,7 +67,8 @@ def exact_figures(census: Census) -> str:
         rows.append(_mean(census))
     if not census.only_fully_used:
         units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
-        rows.append((units, whole(census.fully_used), _part(census.fully_used, census.mappings)))
+        about = "" if census.exact else "about "
+        rows.append((units, about + whole(census.fully_used), _part(census.fully_used, census.mappings)))
     if census.near_peak is not None and census.near_peak.complete:
         fast = census.near_peak
         rows.append((_fast(fast), whole(fast.mappings), _part(fast.mappings, census.mappings)))
@@ -98,8 +102,8 @@ def _highest(census: Census) -> str:
     if found.highest_proved:
         return "proved"
     if not math.isfinite(found.highest_bound):
-        return "of those found"
-    return f"of those found; none is more than {percent(found.highest_bound / found.highest - 1)} above"
+        return "of those known"
+    return f"of those known; none is more than {percent(found.highest_bound / found.highest - 1)} above"
 
 
 def _at_least(mappings: int, complete: bool) -> str:
@@ -137,8 +141,7 @@ def _fewest(fewest: Fewest, level: str) -> tuple[str, str, str]:
     spread = f"they take {energy(fewest.lowest_pj)} to {energy(fewest.highest_pj)}" if same else ""
     if same and fewest.complete and fewest.highest_bound > fewest.highest_pj * 1.0005:
         spread += f", or up to {energy(fewest.highest_bound)}: the worst is not proved"
-    words = f"{fewest.words:,}" if fewest.complete else f"{fewest.words:,} of those found"
-    name = f"mappings that move the fewest words at {level}, {words}"
+    name = f"mappings that move the fewest words at {level}, {fewest.words:,}"
     return name, _at_least(fewest.mappings, fewest.complete), spread
 
 
@@ -162,8 +165,8 @@ def estimated_figures(census: Census) -> str:
     if sample.complete:
         return figures("Distribution", f"Exact: all {len(sample):,} valid mappings were evaluated.", rows)
     note = (
-        f"From {len(sample):,} mappings drawn uniformly from all valid ones, with the range that holds the true value "
-        "with 95 % confidence."
+        f"From {sample_words(sample)} from all valid ones, with the range that holds the true value with 95 % "
+        "confidence."
     )
     return figures("Estimated", note, rows)
 
@@ -218,7 +221,10 @@ def keep_table(census: Census) -> str:
         part = mappings / census.mappings
         rows.append(("; ".join(told), (whole(mappings), float(mappings)), (percent(part), part)))
     key = ", ".join(f"{short} {name}" for name, short in letter.items())
-    caption = f"Exact numbers of mappings by what each level keeps ({key})"
+    exact = "Exact numbers" if census.exact else f"Numbers, estimated from {sample_words(census.sample)},"
+    caption = f"{exact} of mappings by what each level keeps ({key})"
+    if len(census.by_keep) > _MOST_KEEPS:
+        caption += f"; and {more_keeps(census, _MOST_KEEPS)}"
     return table(caption, ("levels keep", "mappings", "share of all"), rows)
 
 

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Any
 
 from accelsim.errors import AccelsimError
+from accelsim.files import MOST_MODEL_BYTES, read_file
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
 from accelsim.units import listed, printable
 
@@ -21,6 +22,8 @@ USUAL = {
 """Names that models give to the dimensions that `--batch` and `--sequence` set, in small letters."""
 _COUNTS = ("group", "strides", "dilations", "kernel_shape")
 """Attributes that are whole numbers from 1."""
+_LARGEST = 2**31 - 1
+"""Largest size of a dimension."""
 _MOST_NUMBERS = 1024
 """A tensor of more numbers is a weight: no shape follows from what it holds."""
 
@@ -87,6 +90,11 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
         dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if value.type.tensor_type.HasField("shape") and all(size > 0 for size in dims):
             found[value.name] = tuple(dims)
+    for name, shape in found.items():
+        if max(shape, default=0) > _LARGEST:
+            raise AccelsimError(
+                f"{path}: the tensor {printable(name)} has the shape {shape}; {_LARGEST} is the largest size"
+            )
     makers = {output: node for node in graph.node for output in node.output if output}
     return Shapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found))
 
@@ -127,17 +135,32 @@ def _load(path: str | PathLike[str]) -> tuple[Any, Any]:
         raise AccelsimError(NO_TORCH if str(path).endswith(ENDING) else NO_ONNX) from None
     if str(path).endswith(ENDING):
         return read_program(path), onnx
+    content = read_file(path, MOST_MODEL_BYTES)
     try:
-        model = onnx.load(str(path), load_external_data=False)
-    except FileNotFoundError:
-        raise AccelsimError(f"{path}: no such file") from None
-    except OSError as error:
-        raise AccelsimError(f"{path}: cannot be read: {error.strerror or error}") from None
+        model = onnx.load_model_from_string(content)
     except Exception as error:  # protobuf's errors differ from version to version
         raise AccelsimError(f"{path}: not an ONNX model: {' '.join(str(error).split())[:200]}") from None
     if not model.graph.node:
         raise AccelsimError(f"{path}: not an ONNX model: it has no nodes")
+    wrong = _wrong_text(model)
+    if wrong is not None:
+        raise AccelsimError(f"{path}: not an ONNX model: the text {wrong!r} in it is not UTF-8")
     return model, onnx
+
+
+def _wrong_text(message: Any) -> bytes | None:
+    """A text of a model that is not UTF-8: protobuf leaves it as bytes."""
+    for field, value in message.ListFields():
+        each = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if field.type == field.TYPE_STRING:
+            wrong = next((text for text in each if isinstance(text, bytes)), None)
+        elif field.type == field.TYPE_MESSAGE:
+            wrong = next(filter(None, map(_wrong_text, each)), None)
+        else:
+            continue
+        if wrong is not None:
+            return wrong
+    return None
 
 
 def _open(value: Any) -> list[tuple[str, Any]]:
@@ -155,8 +178,8 @@ def _set_sizes(path: str | PathLike[str], inputs: list[Any], sizes: Mapping[str,
             size = sizes.get(name) or next(usual, "")
             if not size:
                 missing.append(name)
-            elif not size.isdecimal() or not 0 < int(size) < 2**31:
-                raise AccelsimError(f"{path}: {name}={size}: expected a whole number from 1 to {2**31 - 1}")
+            elif not size.isdecimal() or not 0 < int(size) <= _LARGEST:
+                raise AccelsimError(f"{path}: {name}={size}: expected a whole number from 1 to {_LARGEST}")
             else:
                 dim.dim_value = int(size)
     if missing:

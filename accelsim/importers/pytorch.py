@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.errors import AccelsimError
+from accelsim.files import MOST_MODEL_BYTES, file_name, open_file
 
 if TYPE_CHECKING:
     from accelsim.workload import Workload
@@ -52,7 +53,9 @@ def workload_from_torch(module: Any, inputs: tuple[Any, ...], *, name: str | Non
     except Exception as error:  # torch raises errors of many kinds for what it cannot trace
         raise AccelsimError(f"torch.export cannot export the module: {_first(error)}") from None
     with tempfile.TemporaryDirectory() as folder:
-        return load_workload(_as_onnx(torch, program, Path(folder) / f"{name or type(module).__name__}.onnx"))
+        return load_workload(
+            _as_onnx(torch, program, Path(folder) / f"{file_name(name or type(module).__name__)}.onnx")
+        )
 
 
 def read_program(path: str | PathLike[str]) -> Any:
@@ -75,6 +78,7 @@ def _read(path: str, _changed: int) -> Any:
     torch = _torch()
     import onnx
 
+    open_file(path, MOST_MODEL_BYTES).close()
     try:
         with _quiet():
             program = torch.export.load(path)

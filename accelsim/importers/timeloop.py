@@ -7,6 +7,7 @@ mesh is given for each level in total, so a fanout is the quotient of neighbouri
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ import yaml
 from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.energy import EnergyEntry, EnergyTable
 from accelsim.errors import AccelsimError
+from accelsim.files import read_json, read_utf8
 from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.spec.source import parse_json
 from accelsim.workload import ROLES, Einsum, Tensor
 
 Json = dict[str, Any]
@@ -84,13 +85,13 @@ def read_cases(path: Path) -> Iterator[TimeloopCase | UnreadCase]:
 
 def _read_lines(file: Path) -> Iterator[TimeloopCase | UnreadCase]:
     known: dict[str, dict[str, Json]] = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_utf8(file).splitlines(), 1):
         if not line.strip():
             continue
         try:
-            record = parse_json(line)
+            record = json.loads(line)
             name = str(record["name"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise AccelsimError(f"{file}:{number}:1: not a record: {error}; expected one JSON object a line") from None
         try:
             machine = _named(record, "arch", "architectures.json", file.parent, known)
@@ -109,20 +110,19 @@ def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str
         found = next((up / catalogue for up in (folder, *folder.parents) if (up / catalogue).is_file()), None)
         if found is None:
             raise AccelsimError(f"{catalogue} is missing beside the records")
-        known[catalogue] = parse_json(found.read_text(encoding="utf-8"))
+        known[catalogue] = read_json(found)
     return known[catalogue][value]
 
 
 def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
     name = f"{file.parent.name}/{file.name}"
     beside = file.with_name("result.json")
+    if not beside.exists():
+        return UnreadCase(name, f"{beside.name} is missing beside it")
     try:
-        text = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        record = parse_json(beside.read_text(encoding="utf-8"))
+        text, record = yaml.load(read_utf8(file), Loader=yaml.CSafeLoader), read_json(beside)
         shape = text["problem"]["shape"]
         return _case(name, _machine(text), shape, text["problem"]["instance"], _directives(text), record)
-    except FileNotFoundError:
-        return UnreadCase(name, f"{beside.name} is missing beside it")
     except (*MALFORMED, yaml.YAMLError) as error:
         return UnreadCase(name, f"cannot be read: {told(error)}")
 

@@ -8,11 +8,12 @@ fanout > 1), L = levels, T = tensors.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -88,6 +89,8 @@ class MapSpace:
     ------
     NoValidMapping
         If the constraints leave a dimension no factorisation.
+    AccelsimError
+        If they do not suit the machine or the Einsum, as `Constraints.check` finds.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class MapSpace:
     ) -> None:
         self.encoded = encoded
         self.constraints = constraints or Constraints()
+        self.constraints.check(encoded.architecture, encoded.einsum)
         self.imperfect = imperfect
         levels = encoded.architecture.levels
         time = [Slot(index) for index in range(len(levels))]
@@ -216,32 +220,54 @@ class MapSpace:
 
     def _completions(self, d: int, state: tuple[int, ...]) -> int:
         """Mappings that the dimensions from d on can complete a state (loops in each temporal block so far) to."""
+        return self._completed(d, tuple(self._histogram([state[level] for level in group]) for group in self._alike))
+
+    def _histogram(self, loops: Sequence[int]) -> tuple[int, ...]:
+        """How many of some levels have 0, 1, ... loops."""
+        return tuple(loops.count(many) for many in range(len(self.dims) + 1))
+
+    def _completed(self, d: int, state: tuple[tuple[int, ...], ...]) -> int:
+        """As `_completions`; of levels that the constraints treat alike it counts only how many have how many loops."""
         if d == len(self.dims):
-            return math.prod(map(math.factorial, state))
-        key = (d, *self._canonical(state))
+            return math.prod(math.factorial(many) ** levels for group in state for many, levels in enumerate(group))
+        key = (d, *state)
         if key not in self._known:
-            self._known[key] = sum(
-                count * self._completions(d + 1, tuple(k + (pattern >> lv & 1) for lv, k in enumerate(state)))
-                for pattern, count in self.counts[d].items()
-            )
+            total = 0
+            for chosen in itertools.product(*map(_one_more, state)):
+                count = self._counts_alike[d].get(tuple(more for more, _, _ in chosen))
+                if count:
+                    ways = math.prod(ways for _, _, ways in chosen)
+                    total += count * ways * self._completed(d + 1, tuple(after for _, after, _ in chosen))
+            self._known[key] = total
         return self._known[key]
 
     @cached_property
-    def _known(self) -> dict[tuple[int, ...], int]:
+    def _known(self) -> dict[tuple[object, ...], int]:
         return {}
 
     @cached_property
+    def _counts_alike(self) -> list[dict[tuple[int, ...], int]]:
+        """`counts` by how many levels of each group of `_alike` hold a loop; each choice of these has as many."""
+        return [{_held(pattern, self._alike): n for pattern, n in counts.items()} for counts in self.counts]
+
+    @cached_property
     def _alike(self) -> list[list[int]]:
-        """Levels whose temporal blocks the constraints treat alike; a state may exchange their loop counts."""
+        """Levels that can change places in a pattern of any dimension, and have as many factorisations then."""
+        levels = range(len(self.encoded.architecture.levels))
         groups: dict[object, list[int]] = {}
-        for index in range(len(self.encoded.architecture.levels)):
+        for index in levels:
             asked = tuple((self.allowed(Slot(index), dim), self.is_free(index, dim)) for dim in self.dims)
             groups.setdefault(asked, []).append(index)
-        return list(groups.values())
-
-    def _canonical(self, state: tuple[int, ...]) -> Iterator[int]:
-        for group in self._alike:
-            yield from sorted(state[index] for index in group)
+        found = list(groups.values())
+        for counts in self.counts:
+            several: dict[tuple[int, ...], list[int]] = {}
+            for pattern, count in counts.items():
+                several.setdefault(_held(pattern, found), []).append(count)
+            for many, each in several.items():
+                choices = math.prod(math.comb(len(group), k) for group, k in zip(found, many, strict=True))
+                if each != [each[0]] * choices:  # remainders depend on the order of loops
+                    return [[index] for index in levels]
+        return found
 
     def mapping_at(self, index: int) -> Mapping:
         """Return mapping number `index`, 0 <= index < size; every mapping has one number.
@@ -362,13 +388,16 @@ class MapSpace:
         return found
 
     @property
-    def most_cycles(self) -> int:
-        """The most cycles at which the smallest utilization that the constraints allow is reached."""
-        if self.constraints.min_utilization <= 0:
-            return SAFE
+    def ideal_cycles(self) -> Fraction:
+        """Cycles if all compute units did nothing but real MACs."""
         machine = self.encoded.architecture
-        ideal = Fraction(self.encoded.einsum.real_macs * machine.compute.cycles_per_mac, machine.macs)
-        return math.floor(ideal / Fraction(self.constraints.min_utilization))
+        return Fraction(self.encoded.einsum.real_macs * machine.compute.cycles_per_mac, machine.macs)
+
+    @property
+    def most_cycles(self) -> int:
+        """The most cycles at which the smallest utilization that the constraints allow is reached, exactly."""
+        least = Fraction(self.constraints.min_utilization)
+        return min(math.floor(self.ideal_cycles / least), SAFE) if least > 0 else SAFE
 
     def _weights(self, radix: int, levels: int) -> Floats:
         """Completions of every state by the dimensions from d on, as floats: weight[d, state]."""
@@ -386,6 +415,28 @@ class MapSpace:
                 there = tuple(slice(bit, d + 1 + bit) for bit in bits)
                 weight[d][here] += count * weight[d + 1][there]
         return weight.reshape(len(self.dims) + 1, -1)
+
+
+def _held(pattern: int, groups: list[list[int]]) -> tuple[int, ...]:
+    """How many levels of each group hold a loop."""
+    return tuple(sum(pattern >> level & 1 for level in group) for group in groups)
+
+
+@cache
+def _one_more(histogram: tuple[int, ...]) -> list[tuple[int, tuple[int, ...], int]]:
+    """Ways to give some of the levels of a histogram one loop more: to how many, the histogram then, and how often.
+
+    >>> _one_more((2, 0))
+    [(0, (2, 0), 1), (1, (1, 1), 2), (2, (0, 2), 1)]
+    """
+    found = []
+    for chosen in itertools.product(*(range(levels + 1) for levels in histogram[:-1])):
+        after = [levels - more for levels, more in zip(histogram, (*chosen, 0), strict=True)]
+        for many, more in enumerate(chosen):
+            after[many + 1] += more
+        ways = math.prod(math.comb(levels, more) for levels, more in zip(histogram, chosen, strict=False))
+        found.append((sum(chosen), tuple(after), ways))
+    return found
 
 
 def _permutation(loops: list[Loop], index: int) -> tuple[Loop, ...]:

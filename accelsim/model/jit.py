@@ -1,54 +1,21 @@
-"""How functions are compiled; the one module that imports Numba, when the first of them is called."""
+"""How functions are compiled; Numba is imported when the first of them is called."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, update_wrapper
-from pathlib import Path
+from functools import update_wrapper
 from threading import RLock
-from types import FunctionType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "nogil": True, "_nrt": False}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
 """No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
 _NO_WAY_IN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _FEW = 500
 """Calls that Python runs before Numba is loaded for them: one takes 0.2 to 0.8 ms, loading 0.5 s."""
 _LOCK = RLock()
-
-_KERNELS = (
-    "model/kernel.py",
-    "model/windows.py",
-    "model/entering.py",
-    "model/systolic.py",
-    "mapspace/kernel.py",
-    "population/draw_kernel.py",
-    "population/moments/sums_kernel.py",
-    "search/kernel.py",
-    "search/exact/bounds_kernel.py",
-    "search/exact/found_kernel.py",
-    "search/exact/remainders_kernel.py",
-    "search/exact/node_kernel.py",
-    "search/exact/halves_kernel.py",
-    "search/exact/estimate_kernel.py",
-    "search/exact/settle_kernel.py",
-    "search/exact/branch_kernel.py",
-    "population/listing_kernel.py",
-)
-
-
-@cache
-def _forget_stale() -> None:
-    """Remove machine code on disk that is older than any kernel: Numba looks at one file, not at what it calls."""
-    package = Path(__file__).resolve().parents[1]
-    newest = max((package / kernel).stat().st_mtime for kernel in _KERNELS)
-    for kernel in _KERNELS:
-        for index in (package / kernel).parent.glob("__pycache__/*.nbi"):
-            with suppress(OSError):
-                if index.stat().st_mtime < newest:
-                    index.unlink()
 
 
 class Kernel:
@@ -66,6 +33,7 @@ class Kernel:
         self._function, self._options = function, options
         self._compiled: Any = None
         self._plain: Any = None
+        self._content = ""
         self._calls = 0
 
     def __call__(self, *arguments: Any) -> Any:
@@ -85,9 +53,21 @@ class Kernel:
             if self._compiled is None:
                 from numba import njit
 
-                _forget_stale()
-                self._compiled = njit(**self._options)(self._linked(Kernel.compiled))
+                from accelsim.model.machine_code import MachineCode, code_folder
+
+                compiled, folder = njit(**self._options)(self._linked(Kernel.compiled)), code_folder()
+                if folder is not None:
+                    name = f"{self._function.__module__}.{self._function.__qualname__}"
+                    compiled._cache = MachineCode(folder, name.replace("<locals>", ""), self.content())
+                self._compiled = compiled
         return self._compiled
+
+    def content(self) -> str:
+        """Hash of all that is compiled with the function: its code, kernels that it calls, and constants it names."""
+        if not self._content:
+            parts = [sorted(self._options.items()), *_content_of(self._function)]
+            self._content = hashlib.sha256(repr(parts).encode()).hexdigest()
+        return self._content
 
     def plain(self) -> Any:
         """The function with plain ones below it."""
@@ -101,6 +81,51 @@ class Kernel:
         code, names = self._function.__code__, self._function.__globals__
         below = {name: form(names[name]) for name in code.co_names if isinstance(names.get(name), Kernel)}
         return FunctionType(code, {**names, **below}, code.co_name, self._function.__defaults__)
+
+
+def _content_of(function: Callable[..., Any]) -> list[Any]:
+    """Code of a function, and the content of what it names in its module."""
+    code, names = function.__code__, function.__globals__
+    named = sorted(name for name in _names(code) if name in names)
+    return [function.__defaults__, *_code(code), *([name, _content(name, names[name])] for name in named)]
+
+
+def _names(code: CodeType) -> set[str]:
+    """Names that code and the code in it look up; attributes are among them."""
+    return set(code.co_names).union(*(_names(each) for each in code.co_consts if isinstance(each, CodeType)))
+
+
+def _code(code: CodeType) -> list[Any]:
+    """What code does, without where it stands."""
+    constants = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return [code.co_code, code.co_names, code.co_varnames, code.co_argcount, constants]
+
+
+def _content(name: str, value: Any) -> Any:
+    """What compiled code takes from a name of its module.
+
+    Raises
+    ------
+    TypeError
+        If that is nothing whose content is known to stay: machine code on disk would outlive a change of it.
+    """
+    if isinstance(value, Kernel):
+        return value.content()
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
+        return [str(value.dtype), value.shape, value.tobytes()]
+    if isinstance(value, tuple):
+        return [_content(name, each) for each in value]
+    if isinstance(value, type):
+        return [value.__module__, value.__qualname__, getattr(value, "_fields", ())]
+    if isinstance(value, FunctionType) and value.__module__.startswith("accelsim."):
+        return _content_of(value)
+    if isinstance(value, BuiltinFunctionType | FunctionType):
+        return [value.__module__, value.__qualname__]
+    if isinstance(value, ModuleType) and value.__name__.partition(".")[0] != "accelsim":
+        return value.__name__
+    raise TypeError(f"{name}: a kernel names {type(value).__name__}; import the number or the kernel itself")
 
 
 def jit(function: Callable[..., Any]) -> Kernel:

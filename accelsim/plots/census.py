@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from accelsim.errors import AccelsimError
 from accelsim.plots.style import BEST_COLOUR, DARK, names_of, plain_log_ticks, put_title, styled
 from accelsim.population.result import Interval
+from accelsim.report.census import sample_words
 from accelsim.report.text import OTHER_COLOUR, large, times
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _edges(census: Census, bins: int) -> Floats:
 def marks_table(census: Census) -> list[dict[str, Any]]:
     """Energies [pJ/MAC] that figures of a census mark, with the ends of their 95 % confidence intervals.
 
-    The optimum is exact; `lowest found` where it is not proved. The median of all valid mappings is estimated, and so
+    The optimum is exact; `lowest known` where it is not proved. The median of all valid mappings is estimated, and so
     is the mean where `Census.means` does not tell it.
     Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
     """
@@ -99,14 +100,12 @@ def marks_table(census: Census) -> list[dict[str, Any]]:
 
 def _lowest(census: Census) -> str:
     """What the lowest energy of a census is called."""
-    found = census.range_of("energy")
-    return "optimum" if found.lowest_bound >= found.lowest * (1 - 1e-9) else "lowest found"
+    return "optimum" if census.range_of("energy").lowest_proved else "lowest known"
 
 
 def _highest(census: Census) -> str:
     """What the highest energy of a census is called."""
-    found = census.range_of("energy")
-    return "highest" if found.highest_proved else "highest found"
+    return "highest" if census.range_of("energy").highest_proved else "highest known"
 
 
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
@@ -165,18 +164,18 @@ def heads(census: Census) -> tuple[str, str, str]:
     names = f"{census.workload} on {census.architecture}"
     which = "mappings with all compute units" if census.only_fully_used else "valid mappings"
     about = "" if census.exact else "about "
-    how = "exact: all evaluated" if census.sample.complete else f"sampled: {len(census.sample):,} drawn uniformly"
+    how = "exact: all evaluated" if census.sample.complete else f"sampled: {sample_words(census.sample)}"
     return names, f"{about}{large(census.mappings)} {which}", how
 
 
 def best_median_worst(census: Census) -> dict[str, Result]:
-    """Mappings of the lowest and of the median energy, and the worst one, or the worst found, for `plot_stacks`."""
+    """The best and the worst mapping, or those known, and one of the median energy, for `plot_stacks`."""
     sample, found = census.sample, census.range_of("energy")
     median = sample.nearest("energy", sample.quantile("energy", 0.5).value)
     return {
-        "best": census.best,
+        "best" if found.lowest_proved else "best known": census.best,
         "median": sample.result(median),
-        "worst" if found.highest_proved else "worst found": found.highest_mapping,
+        "worst" if found.highest_proved else "worst known": found.highest_mapping,
     }
 
 
@@ -245,11 +244,22 @@ def _draw_within(census: Census, ax: Axes) -> None:
     ax.set_xlim(left / 1.2, right * 1.2)
     ax.set_ylim(bottom, 2)
     plain_log_ticks(ax.yaxis, bottom, 1)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1 + value:,.6g}"))
-    ax.set_xlabel("energy / lowest energy")
+    _factor_ticks(ax, left, right)
+    ax.set_xlabel("energy / lowest energy" + ("" if census.range_of("energy").lowest_proved else " known"))
     ax.set_ylabel("share of the mappings")
     strata = () if census.tail is None or complete else (f"{len(census.tail):,} drawn from strata",)
     put_title(ax, *heads(census), *strata, legend=True)
+
+
+def _factor_ticks(ax: Axes, low: float, high: float) -> None:
+    """Ticks at round factors, on an axis that shows what a factor is above 1: 1.01, 1.1, 2, 10."""
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(1 + high)) + 1)
+    factors = [10.0**power if power > 0 else 2.0 if power == 0 else 1 + 10.0**power for power in powers]
+    between = [step * 10.0**power + (power < 0) for power in powers for step in range(2, 10)]
+    ax.xaxis.set_major_locator(FixedLocator([factor - 1 for factor in factors]))
+    ax.xaxis.set_minor_locator(FixedLocator([factor - 1 for factor in between]))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1 + value:,.6g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:

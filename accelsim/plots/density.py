@@ -62,9 +62,10 @@ def _edges(values: list[float], bins: int) -> Floats:
 
 
 def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any]]:
-    """Exact points that `plot_density` draws: energy [pJ/MAC] and the column it is drawn over.
+    """Points that `plot_density` draws: energy [pJ/MAC] and the column it is drawn over.
 
     Over cycles and utilization these are the Pareto front of energy and cycles: utilization is a constant over cycles.
+    Where the front is not complete, they are the best mappings known.
     Over outer words, of which the census has no front, they are the lowest energy, and the best mapping found of those
     with the fewest words.
     """
@@ -85,8 +86,9 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
     ----------
     census : Census
     over : {"cycles", "outer_words", "utilization"}
-        Over cycles and utilization the Pareto front is drawn: no mapping lies below it. `outer_words` are storage words
-        read and written at the outermost level.
+        Over cycles and utilization the Pareto front is drawn as a line that no mapping lies below, or, where it is not
+        complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost
+        level.
     ax : matplotlib Axes, optional
         Where to draw; by default axes of a new figure (`ax.figure`).
 
@@ -104,15 +106,9 @@ def _draw_density(census: Census, over: str, ax: Axes) -> None:
     _draw_cells(rows, over, len(census.sample), ax)
     points = sorted((row[over], row["pj_per_mac"]) for row in marked)
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    if over != "outer_words":
+    if over != "outer_words" and census.front.stop == "exhausted":
         ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
-        of_all = " of all valid mappings" if census.only_fully_used else ""
-        label = f"Pareto front{of_all}{' (proved)' if census.front.stop == 'exhausted' else ', not complete'}"
-    else:
-        fewest = census.range_of(over)
-        proved = fewest.lowest_bound >= fewest.lowest
-        label = f"lowest energy, fewest words{' (proved)' if proved else ' found'}"
-    ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=label, zorder=3)
+    ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(census, over), zorder=3)
     ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
             [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip
     for axis, limit, values in ((ax.xaxis, ax.set_xlim, ends[0]), (ax.yaxis, ax.set_ylim, ends[1])):
@@ -127,6 +123,17 @@ def _draw_density(census: Census, over: str, ax: Axes) -> None:
     ax.set_xlabel({"cycles": "cycles", "outer_words": words, "utilization": "overall utilization"}[over])
     ax.set_ylabel("energy [pJ/MAC]")
     put_title(ax, *heads(census), legend=True)
+
+
+def _label(census: Census, over: str) -> str:
+    """What is drawn on top of the density, and whether it is proved."""
+    if over == "outer_words":
+        proved = all(census.range_of(column).lowest_proved for column in ("energy", over))
+        return f"lowest energy, fewest words ({'proved' if proved else 'of those known'})"
+    of_all = " of all valid mappings" if census.only_fully_used else ""
+    if census.front.stop == "exhausted":
+        return f"Pareto front{of_all} (proved)"
+    return f"best known{of_all}; the Pareto front is not complete"
 
 
 def _draw_cells(rows: list[dict[str, Any]], over: str, drawn: int, ax: Axes) -> None:

@@ -25,7 +25,7 @@ def front_table(front: FrontResult) -> list[dict[str, Any]]:
 def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
     """Draw the points of a Pareto front: energy [pJ/MAC] over cycles where these are columns; colour is a third column.
 
-    No mapping lies below the line; where the search was stopped early, none that was seen does.
+    No mapping lies below the line. Where the search was stopped early there is none: the points are the best known.
 
     Parameters
     ----------
@@ -57,17 +57,8 @@ def _draw_front(front: FrontResult, ax: Axes) -> None:
     y, x, *third = _front_axes(front)
     across = [values[x] / _each(front, x) for values in front.values]
     up = [values[y] / _each(front, y) for values in front.values]
-    steps: list[tuple[float, float]] = []
-    for point in sorted(zip(across, up, strict=True)):
-        if not steps or point[1] < steps[-1][1]:
-            steps.append(point)
     for axis, values in ((ax.xaxis, across), (ax.yaxis, up)):
         _front_scale(ax, axis, values)
-    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    line = [(steps[0][0], top), *steps, (right, steps[-1][1])]
-    xs, ys = [at for at, _ in line], [at for _, at in line]
-    ax.fill_between([left, *xs], [top, *ys], bottom, step="post", color="#EEEEEE", linewidth=0, zorder=0.5)
-    ax.step(xs, ys, where="post", color=OTHER_COLOUR, linewidth=1.2, zorder=2)
     size = 34 if len(up) <= 40 else 16
     if third:
         shade = [values[third[0]] for values in front.values]
@@ -82,18 +73,32 @@ def _draw_front(front: FrontResult, ax: Axes) -> None:
         bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     else:
         ax.scatter(across, up, size, color="black", zorder=3)
-    empty = "no mapping is here (proved)" if front.stop == "exhausted" else "no mapping seen here"
-    empty = "\n".join(textwrap.wrap(empty, letters_beside(ax, "font.size") // 2))
-    corner = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if third else {"xy": (0, 0), "xytext": (6, 6)}
-    ax.annotate(
-        empty, **corner, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize="small"
-    )
-    _mark_ends(ax, front, across, up)
+    if front.stop == "exhausted":
+        _draw_line(ax, across, up, corner=bool(third))
+        _mark_ends(ax, front, across, up)
     ax.set_xlabel(_front_label(front, x))
     ax.set_ylabel(_front_label(front, y))
-    complete = "" if front.stop == "exhausted" else ", not complete"
     points = f"{len(up):,} point{'s' if len(up) > 1 else ''}"
-    put_title(ax, f"{first.workload} on {first.architecture}", f"Pareto front: {points}{complete}")
+    what = [f"Pareto front: {points}"]
+    if front.stop != "exhausted":
+        what = [f"best known: {points}", "the Pareto front is not complete"]
+    put_title(ax, f"{first.workload} on {first.architecture}", *what)
+
+
+def _draw_line(ax: Axes, across: list[float], up: list[float], *, corner: bool) -> None:
+    """Draw the line of a complete front, and say that no mapping is below it; `corner`: on the right."""
+    steps: list[tuple[float, float]] = []
+    for point in sorted(zip(across, up, strict=True)):
+        if not steps or point[1] < steps[-1][1]:
+            steps.append(point)
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    line = [(steps[0][0], top), *steps, (right, steps[-1][1])]
+    xs, ys = [at for at, _ in line], [at for _, at in line]
+    ax.fill_between([left, *xs], [top, *ys], bottom, step="post", color="#EEEEEE", linewidth=0, zorder=0.5)
+    ax.step(xs, ys, where="post", color=OTHER_COLOUR, linewidth=1.2, zorder=2)
+    empty = "\n".join(textwrap.wrap("no mapping is here (proved)", letters_beside(ax, "font.size") // 2))
+    place = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if corner else {"xy": (0, 0), "xytext": (6, 6)}
+    ax.annotate(empty, **place, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize="small")
 
 
 def _mark_ends(ax: Axes, front: FrontResult, across: list[float], up: list[float]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from accelsim.errors import AccelsimError
-from accelsim.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled
+from accelsim.plots.style import BEST_COLOUR, DARK, plain_log_ticks, put_title, styled
 from accelsim.report.text import OTHER_COLOUR, times
 from accelsim.search.result import Sample, SearchResult
 
@@ -39,7 +39,7 @@ def _sample(search: SearchResult) -> Sample:
     return search.sample
 
 
-def plot_spread(search: SearchResult, ax: Axes | None = None) -> Axes:
+def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchResult | None = None) -> Axes:
     """Draw a histogram of the energies [pJ/MAC] of all valid mappings that a search saw, on logarithmic axes.
 
     Parameters
@@ -47,42 +47,48 @@ def plot_spread(search: SearchResult, ax: Axes | None = None) -> Axes:
     search : SearchResult
     ax : matplotlib Axes, optional
         Where to draw; by default axes of a new figure (`ax.figure`).
+    best : SearchResult, optional
+        Of an exact search of the same map space: its mapping is marked besides the best one seen.
 
     Returns
     -------
     Axes
     """
-    return styled(lambda axes: _draw_spread(search, axes), ax)
+    return styled(lambda axes: _draw_spread(search, best, axes), ax)
 
 
-def _draw_spread(search: SearchResult, ax: Axes) -> None:
-    rows = spread_table(search)
-    spread, best = _sample(search).spread, search.best
+def _draw_spread(search: SearchResult, best: SearchResult | None, ax: Axes) -> None:
+    rows, spread = spread_table(search), _sample(search).spread
     edges = [row["from_pj_per_mac"] for row in rows] + [rows[-1]["to_pj_per_mac"]]
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
     ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
-    ax.axvline(best.pj_per_mac, color=BEST_COLOUR, linewidth=1.5)
-    label = "lowest energy" if search.objective == "energy" else f"best {search.objective}"
-    left_half = best.pj_per_mac**2 < edges[0] * edges[-1]
-    ax.annotate(
-        f"{label}: {best.pj_per_mac:.4g} pJ/MAC",
-        (best.pj_per_mac, 1),
-        (5 if left_half else -5, -2),
-        ("data", "axes fraction"),
-        textcoords="offset points",
-        color=BEST_COLOUR,
-        ha="left" if left_half else "right",
-        va="top",
-    )
-    plain_log_ticks(ax.xaxis, edges[0], edges[-1])
+    marks = [(_best_seen(search), search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
+    if best is not None:
+        proved = best.certificate is not None and best.certificate.proved
+        marks.insert(0, (_exact_name(proved), best.best.pj_per_mac, BEST_COLOUR, "-"))
+    for name, at, colour, line in marks:
+        factor = "" if at == marks[0][1] else f" ({times(at / marks[0][1])})"
+        ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
+    plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
     plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
     ax.set_xlabel("energy [pJ/MAC]")
     ax.set_ylabel("valid mappings")
     which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
-    names = f"{best.workload} on {best.architecture}"
-    put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}")
+    names = f"{search.best.workload} on {search.best.architecture}"
+    put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
+
+
+def _best_seen(search: SearchResult) -> str:
+    """What the best mapping is called that a search came to, which looked at mappings one by one."""
+    label = "lowest energy" if search.objective == "energy" else f"best {search.objective}"
+    return label if search.stop == "exhausted" else f"{label} seen"
+
+
+def _exact_name(proved: bool) -> str:
+    """What the best mapping of an exact search is called."""
+    return "optimum (proved)" if proved else "best of exact search"
 
 
 def curve_table(searches: SearchResult | Sequence[SearchResult]) -> list[dict[str, Any]]:
@@ -148,7 +154,7 @@ def _draw_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes) -> No
         ax.step(seen, best, line, where="post", color=grey, label=name)
     for row in (row for row in rows if row["bound"] is not None):
         proved = row["best"] <= row["bound"] * (1 + 1e-10)
-        label = f"{'optimum (proved)' if proved else 'best of exact search'}: {row['best']:.4g}"
+        label = f"{_exact_name(proved)}: {row['best']:.4g}"
         ax.axhline(row["best"], color=BEST_COLOUR, linewidth=1.5, label=label)
         if not proved and row["bound"] > 0:
             ax.axhline(row["bound"], color=BEST_COLOUR, linestyle=":", label=f"lower bound: {row['bound']:.4g}")

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from accelsim.architecture import Architecture
+from accelsim.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.constraints import Constraints
 from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
@@ -23,27 +24,27 @@ from accelsim.population.enumerated import (
     Clock,
     OnPart,
     fewest,
-    fewest_of_sample,
+    fewest_with_drawn,
     near,
     near_peak,
     near_peak_of_sample,
 )
 from accelsim.population.extremes import FEW_LABELS, Extreme, climb_from, largest_value
+from accelsim.population.known import COLUMNS, Known, drawn_values
 from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
 from accelsim.population.moments.means import Means, means
-from accelsim.population.result import Census, Range
+from accelsim.population.result import Census
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
 from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
-from accelsim.result import Result
 from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.mapper import map_front
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
-from accelsim.search.result import FrontResult
+from accelsim.search.result import FrontResult, column_value
+from accelsim.stopping import heeding, raising
 from accelsim.workload import Einsum
 
-COLUMNS = ("energy", "cycles", "outer_words")
 LISTED, TILINGS = 10, 20
 """All mappings are evaluated if there are at most so many times as many as would be drawn, and at most so many times as
 many tilings; that takes up to some five times as long, and makes the distribution exact."""
@@ -56,6 +57,7 @@ MOST_LISTED = 20_000_000
 
 
 @keep_bounds()
+@heeding()
 def census(
     architecture: Architecture,
     einsum: Einsum,
@@ -67,6 +69,7 @@ def census(
     seed: int = 0,
     seconds: float | None = 10.0,
     workers: int | None = None,
+    cache: ResultCache | None = None,
     on_part: OnPart | None = None,
 ) -> Census:
     """Count all valid mappings of an Einsum on a machine, and tell how what they cost is spread.
@@ -90,6 +93,8 @@ def census(
         If it does not suffice these are marked as incomplete. None: as long as it takes.
     workers : int, optional
         Threads; default: all cores. The result does not depend on it, unless time ran out.
+    cache : ResultCache, optional
+        Where proved smallest values are kept, and looked up.
     on_part : callable, optional
         Called with what is done next.
 
@@ -119,47 +124,62 @@ def census(
         )
     cores = workers or os.cpu_count() or 1
     clock = Clock(seconds, on_part)
-    if on_part is not None:
-        on_part("counting and drawing mappings")
-    space = MapSpace(encode(architecture, einsum), constraints)
-    nest, used = Nest(space), Nest(space, Fraction(1))
-    nest = used if fully_used else nest
-    counted = count_mappings(nest)
-    if not counted:
-        if fully_used and count_mappings(Nest(space)):
-            raise NoValidMapping("no valid mapping uses all compute units")
-        map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
-    full = counted if fully_used else count_mappings(used)
-    exact = not space.encoded.constants.two_widths[0]
-    sample = _sample(nest, counted, samples, seed, cores, clock)
+    with raising():
+        if on_part is not None:
+            on_part("counting and drawing mappings")
+        space = MapSpace(encode(architecture, einsum), constraints)
+        nest, used = Nest(space), Nest(space, Fraction(1))
+        nest = used if fully_used else nest
+        counted = count_mappings(nest)
+        if not counted:
+            if fully_used and count_mappings(Nest(space)):
+                raise NoValidMapping("no valid mapping uses all compute units")
+            map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
+        full = counted if fully_used else count_mappings(used)
+        sample = _sample(nest, counted, samples, seed, cores, clock)
     tail = clock.attempt("drawing mappings in strata", lambda: _tail(sample.sampler, tail_samples, seed, cores))
-    share = len(sample) / sample.drawn
+    exact = not space.encoded.constants.two_widths[0]
+    mappings = counted if exact else _with_room(counted, sample)
+    if not exact and full:
+        busy = clock.attempt(
+            "drawing mappings that use all compute units",
+            lambda: sample if fully_used else Sampler(used).sample(samples, seed, workers=cores),
+        )
+        full = _with_room(full, busy or sample)
     if seconds is not None:
         clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded, counts=True))
-    search = partial(_search, architecture, einsum, constraints, clock, cores)
-    best = clock.attempt("finding the lowest energy", lambda: search("energy"))
+    known = Known(space.size, architecture.macs if fully_used else 0)
+    search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
+    clock.attempt("finding the lowest energy", lambda: search("energy"))
     few = None
     if not fully_used:
         few = clock.attempt("counting mappings with the fewest outer words", lambda: fewest(space, nest, clock, cores))
-    lowest = {
-        "energy": best,
-        "cycles": clock.attempt("finding the fewest cycles", lambda: search("cycles")),
-        "outer_words": None if few is None else few[0],
-    }
-    front = clock.attempt(
+    if few is not None:
+        known.add(few.best, "outer_words")
+        known.add(few.worst)
+        known.prove("outer_words", few.bound)
+    clock.attempt("finding the fewest cycles", lambda: search("cycles"))
+    searched = clock.attempt(
         "finding the mappings that none beats in energy and cycles",
-        lambda: _front(architecture, einsum, constraints, clock, cores),
+        lambda: _front(architecture, einsum, constraints, clock, cores, known),
     )
-    close = None
     fast = near_peak_of_sample(counted, sample) if fully_used or sample.complete else None
-    if fast is None and lowest["cycles"] is not None:
-        bound = lowest["cycles"][1]
-        fast = clock.attempt(
+    if fast is None:
+        bound = known.bounds["cycles"]
+        peak = clock.attempt(
             "counting mappings close to peak throughput",
             lambda: near_peak(space, samples, seed, bound, clock, cores),
         )
-    if best is not None and not fully_used:
-        lowest_pj = best[0].energy_pj
+        fast, near_it = peak or (None, None)
+        _add_drawn(known, near_it)
+    _add_drawn(known, sample)
+    _add_drawn(known, tail)
+    if sample.complete:
+        for column in COLUMNS:
+            known.prove(column, known.lowest(column))
+    close = None
+    if known.proved("energy") and not fully_used:
+        lowest_pj = known.lowest("energy")
         close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
     found_means = deviation = None
     if not fully_used:
@@ -167,23 +187,24 @@ def census(
     if found_means is not None:
         given = found_means
         deviation = clock.attempt("adding up the squares of the energy", lambda: _deviation(space, given))
+    most = {column: _largest(nest, sample, column, clock, known) for column in COLUMNS}
     return Census(
         architecture=architecture.name,
         workload=einsum.name,
         macs=einsum.real_macs,
         space_size=space.size,
-        mappings=counted if exact else round(counted * share),
+        mappings=mappings,
         exact=exact,
-        fully_used=full if exact else round(full * share),
+        fully_used=full,
         only_fully_used=fully_used,
-        by_keep=tuple(_by_keep(nest)),
-        ranges=tuple(_range(nest, sample, column, lowest[column], clock, fully_used) for column in COLUMNS),
+        by_keep=_by_keep(nest, mappings, None if exact else sample),
+        ranges=tuple(known.range_of(column, most[column]) for column in COLUMNS),
         near=close or (),
-        fewest=None if few is None else fewest_of_sample(few[1], sample) if sample.complete else few[1],
+        fewest=None if fully_used else fewest_with_drawn(few, sample),
         near_peak=fast,
         means=found_means,
         deviation=deviation,
-        front=front or _front_of_drawn(space, sample),
+        front=known.front(searched),
         sample=sample,
         tail=tail,
         stop=clock.stop,
@@ -245,99 +266,99 @@ def _deviation(space: MapSpace, found: Means) -> EnergyDeviation | None:
     return None
 
 
-def _by_keep(nest: Nest) -> list[tuple[tuple[frozenset[str], ...], int]]:
-    names = [tensor.name for tensor in nest.space.encoded.tensors]
-    keeps = {step.level: step.keeps for step in nest.steps if isinstance(step, Keeping)}
-    return [
-        (tuple(frozenset(np.array(names)[keeps[level][k]].tolist()) for level, k in enumerate(chosen)), mappings)
-        for chosen, mappings in count_by_keep(nest)
-    ]
+def _with_room(counted: int, sample: UniformSample) -> int:
+    """About how many of some mappings have room for partial sums, as those drawn from them tell."""
+    return round(counted * len(sample) / sample.drawn)
+
+
+def _add_drawn(known: Known, sample: UniformSample | StratifiedSample | None) -> None:
+    if sample is not None:
+        known.add_drawn(sample)
+
+
+def _by_keep(
+    nest: Nest, mappings: int, sample: UniformSample | None
+) -> tuple[tuple[tuple[frozenset[str], ...], int], ...]:
+    """Mappings for each choice of what the levels keep, those with most first.
+
+    With a sample these are its shares of all mappings; else they are counted.
+    """
+    names = np.array([tensor.name for tensor in nest.space.encoded.tensors])
+    choices = {step.level: step.keeps for step in nest.steps if isinstance(step, Keeping)}
+    found = {
+        tuple(frozenset(names[choices[level][k]].tolist()) for level, k in enumerate(chosen)): many
+        for chosen, many in count_by_keep(nest)
+    }
+    if sample is not None:
+        kept, many = np.unique(sample.kept(), axis=0, return_counts=True)
+        drawn = {
+            tuple(frozenset(names[level].tolist()) for level in each): round(mappings * int(times) / len(sample))
+            for each, times in zip(kept, many, strict=True)
+        }
+        found = {keeps: drawn.get(keeps, 0) for keeps in found}
+    return tuple(sorted(found.items(), key=lambda each: -each[1]))
 
 
 def _search(
     architecture: Architecture,
     einsum: Einsum,
     constraints: Constraints | None,
+    cache: ResultCache | None,
     clock: Clock,
     cores: int,
+    known: Known,
     objective: str,
-) -> tuple[Result, float]:
-    """The best mapping, and what none falls below."""
-    found = map_einsum(
+) -> None:
+    """Search for the best mapping, or take the one that was kept."""
+    found = map_with_cache(
         architecture,
         einsum,
+        MapOptions(objective=objective),
+        cache,
         constraints=constraints,
-        objective=objective,
         budget=clock.budget(objective),
         workers=cores,
     )
     clock.note(found.stop)
-    return found.best, found.certificate.bound if found.certificate else 0.0
+    known.add(found.best, objective)
+    if found.certificate is not None:
+        known.prove(objective, found.certificate.bound)
 
 
 def _front(
-    architecture: Architecture, einsum: Einsum, constraints: Constraints | None, clock: Clock, cores: int
+    architecture: Architecture,
+    einsum: Einsum,
+    constraints: Constraints | None,
+    clock: Clock,
+    cores: int,
+    known: Known,
 ) -> FrontResult:
     front = map_front(architecture, einsum, constraints=constraints, budget=clock.budget("front"), workers=cores)
-    clock.note(front.stop)
+    for point in front.points:
+        known.add(point)
+    if clock.note(front.stop):  # its ends are the smallest values
+        known.prove("energy", front.values[0][0])
+        known.prove("cycles", front.values[-1][1])
     return front
 
 
-def _front_of_drawn(space: MapSpace, sample: UniformSample) -> FrontResult:
-    """Mappings that none other drawn beats in energy and cycles."""
-    points = []
-    fastest = math.inf
-    for index in np.lexsort((sample.cycles, sample.energy_pj)).tolist():
-        if sample.cycles[index] < fastest:
-            fastest = float(sample.cycles[index])
-            points.append(sample.result(index))
-    return FrontResult(
-        columns=("energy", "cycles"),
-        points=tuple(points),
-        values=tuple((point.energy_pj, float(point.cycles)) for point in points),
-        stop="interrupted",
-        space_size=space.size,
-        nodes=0,
-        evaluated=len(sample),
-        table_bytes=0,
-        seconds=0.0,
-    )
-
-
-def _range(
-    nest: Nest,
-    sample: UniformSample,
-    column: str,
-    best: tuple[Result, float] | None,
-    clock: Clock,
-    fully_used: bool,
-) -> Range:
-    """Range of a column; its smallest value is that drawn for fully used mappings and after an interrupt."""
+def _largest(nest: Nest, sample: UniformSample, column: str, clock: Clock, known: Known) -> float:
+    """Look for the largest value of a column; returns what none exceeds."""
     space, goal = nest.space, (ENERGY, CYCLES, WORDS)[COLUMNS.index(column)]
-    values = sample.values(column)
     if sample.complete:
-        least = sample.result(int(values.argmin())) if best is None or fully_used else best[0]
-        most = sample.result(int(values.argmax()))
-        low, high = _value(least, column), _value(most, column)
-        return Range(column, low, low, high, high, least, most)
-    starts = [sample.mapping(int(index)) for index in np.argsort(-values, kind="stable")[:STARTS]]
-    bound = 0.0 if best is None else best[1]
-    lowest = sample.result(int(np.argmin(values))) if best is None or fully_used else best[0]
+        return column_value(known.most[column], column)
 
-    def find() -> tuple[Result, Extreme]:
-        climbed = starts[0] if fully_used else climb_from(space, starts, goal)[0]
-        known = evaluate_encoded(space.encoded, climbed)
-        most = largest_value(nest, goal, _value(known, column))
-        return (known if most.mapping is None else evaluate_encoded(space.encoded, most.mapping)), most
+    def find() -> Extreme:
+        if nest.least_used < 1:
+            drawn = np.argsort(-drawn_values(sample, column), kind="stable")[:STARTS]
+            starts = [known.most[column].mapping, *(sample.mapping(int(index)) for index in drawn)]
+            known.add(evaluate_encoded(space.encoded, climb_from(space, starts, goal)[0]))
+        most = largest_value(nest, goal, column_value(known.most[column], column))
+        if most.mapping is not None:
+            known.add(evaluate_encoded(space.encoded, most.mapping))
+        return most
 
     found = clock.attempt(f"looking for the largest {column}", find)
     if found is None:
-        drawn = evaluate_encoded(space.encoded, starts[0])
-        found = drawn, largest_value(nest, goal, _value(drawn, column), most_labels=0)
-    low, high = _value(lowest, column), _value(found[0], column)
-    return Range(column, low, min(low, bound), high, max(high, found[1].bound), lowest, found[0])
-
-
-def _value(result: Result, column: str) -> float:
-    columns = {"energy": result.energy_pj, "cycles": result.cycles, "outer_words": result.outer_words}
-    return float(columns[column])
+        found = largest_value(nest, goal, column_value(known.most[column], column), most_labels=0)
+    return float(np.ceil(found.bound)) if column == "outer_words" else found.bound

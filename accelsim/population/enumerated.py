@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import PE, Encoded, Ints
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units, count_inside_once, ways_to
 from accelsim.population.draw_kernel import ENERGY
-from accelsim.population.extremes import SOME_LABELS, climb_from, largest_value
+from accelsim.population.extremes import SOME_LABELS, Extreme, climb_from, largest_value
 from accelsim.population.result import Fewest, Near, NearPeak
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Nest, Step
@@ -26,6 +27,7 @@ from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.solve import Solver
 from accelsim.search.strategy import Budget
+from accelsim.stopping import answering, raising
 
 NEAR = (0.0, 0.01, 0.05, 0.1)
 """Shares above the lowest energy within which mappings are counted."""
@@ -36,8 +38,11 @@ FEW = 1000
 CLIMBS = 8
 """Mappings from which the largest values are looked for."""
 PARTS = {"energy": 0.3, "fewest": 0.25, "cycles": 0.1, "front": 0.1, "peak": 0.1, "near": 0.15}
-"""Shares of the time for what is counted one by one, in this order; what the others leave is for the last."""
-LAST = "near"
+"""Shares of the time for what is counted one by one, in this order."""
+SPARE = "front", "near"
+"""Parts that also have what those before them leave."""
+NO_TIME = 1e-6
+"""Seconds that a part has at least, for a first answer."""
 
 OnPart = Callable[[str], None]
 Made = TypeVar("Made")
@@ -57,12 +62,14 @@ class Clock:
         """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
         if self.stop == "interrupted":
             return None
-        if self.on_part is not None:
-            self.on_part(what)
         try:
-            return make()
+            with raising():
+                if self.on_part is not None:
+                    self.on_part(what)
+                return make()
         except KeyboardInterrupt:
             self.stop = "interrupted"
+            answering()
             return None
         finally:
             if self.end:
@@ -72,13 +79,15 @@ class Clock:
         """When a part that begins now is to end, by `time.monotonic`."""
         if self.seconds is None:
             return None
-        self.end = time.monotonic() + self.seconds * PARTS[part] + (self.left if part == LAST else 0.0)
+        spare = self.left if part in SPARE else 0.0
+        self.left -= spare
+        self.end = time.monotonic() + self.seconds * PARTS[part] + spare
         return self.end
 
     def budget(self, part: str) -> Budget | None:
         """Time for a part."""
         deadline = self.deadline(part)
-        return None if deadline is None else Budget(seconds=deadline - time.monotonic())
+        return None if deadline is None else Budget(seconds=max(NO_TIME, deadline - time.monotonic()))
 
     def note(self, stop: str) -> bool:
         """Whether a part was completed."""
@@ -101,15 +110,22 @@ def near(space: MapSpace, lowest: float, clock: Clock, cores: int) -> tuple[Near
     return tuple(found)
 
 
-def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple[Result, float], Fewest] | None:
+class FewestFound(NamedTuple):
+    """The best and the worst mapping found of those with the fewest outer words, what is told of these, and a bound.
+
+    No mapping falls below `bound` [storage words]. `told` is None where no search proves that none has fewer words.
+    """
+
+    best: Result
+    worst: Result
+    bound: float
+    told: Fewest | None
+
+
+def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> FewestFound | None:
     """Find the fewest outer words, count the mappings that move no more, and find the best and worst of them.
 
-    Returns
-    -------
-    Result, float
-        A mapping with the fewest outer words that were found, and what no mapping falls below.
-    Fewest
-        None of both if time ran out before any mapping was found.
+    None if time ran out before any mapping was found.
     """
     deadline = clock.deadline("fewest")
     outer = MapSpace(words_alone(space.encoded), space.constraints)
@@ -118,42 +134,63 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> tuple[tuple
     if not few.found.many[0]:
         clock.note(few.stop)
         return None
+    units = space.encoded.units_per_word[0]
     words = round(float(few.found.value[0]))
+    slack = -words % units  # a part of a word that compression leaves counts whole
+    words += slack
     starts = [least.mapping(few.found, i) for i in np.flatnonzero(few.found.value <= words).tolist()]
-    price = evaluate_encoded(space.encoded, starts[0]).energy_pj / words
-    solver = Solver(space, workers=cores, word_price=price)
+    first = evaluate_encoded(space.encoded, starts[0])
+    if not clock.note(few.stop):
+        return FewestFound(first, first, math.ceil(few.bound / units * (1 - SURE)), None)
+    solver = Solver(space, workers=cores, word_price=0.0 if slack else first.energy_pj / words)
     solver.limit_words(words)
     best = solver.search(deadline=deadline)
+    if "interrupted" in (few.stop, best.stop):
+        raise KeyboardInterrupt
     start = solver.mapping(best.found, 0) if best.found.many[0] else starts[0]
-    reached, leaves, stop = Counter(outer, workers=cores).count_settled(words, deadline, once=True)
-    mappings = leaves + completed(nest, reached)
+    mappings, reached, stop = _count_fewest(Counter(outer, workers=cores), nest, words, deadline)
     mappings = max(mappings, 1)  # the one that was found, if there was no time to count
-    _, climbed = climb_from(space, [start, *starts], ENERGY, most_words=words)
-    complete = [clock.note(each) for each in (few.stop, best.stop, stop)]
-    worst, limit = _worst(nest, reached if complete[2] and not leaves else reached[:0], words, climbed)
-    if worst < limit and all(complete) and mappings <= FEW:
+    climbed = climb_from(space, [start, *starts], ENERGY, most_words=words)
+    complete = [clock.note(each) for each in (best.stop, stop)]
+    found = _worst(nest, reached if complete[1] else reached[:0], words, climbed)
+    if found.value < found.bound and all(complete) and mappings <= FEW:
         solver = Solver(outer, every=True, workers=cores)
         every = solver.search(kind=WITHIN, limit=float(words), room=mappings, deadline=deadline)
-        many = int(every.found.many[0])  # fewer than were counted, where some have no room for partial sums
+        many = int(every.found.many[0])
         if every.stop == "exhausted" and many == every.found.tally[2]:
             listed = (solver.mapping(every.found, i) for i in range(many))
-            worst = limit = max(evaluate_encoded(space.encoded, mapping).energy_pj for mapping in listed)
-    result = evaluate_encoded(space.encoded, start)
-    bound = float(words) if complete[0] else few.bound
-    units = space.encoded.units_per_word[0]
-    return (result, bound / units), Fewest(-(-words // units), mappings, all(complete), result.energy_pj, worst, limit)
+            priced = [(evaluate_encoded(space.encoded, mapping).energy_pj, mapping) for mapping in listed]
+            value, mapping = max(priced, key=lambda each: each[0])
+            found = Extreme(value, mapping, value)
+    lowest, highest = (evaluate_encoded(space.encoded, mapping) for mapping in (start, found.mapping or start))
+    told = Fewest(words // units, mappings, all(complete), lowest.energy_pj, highest.energy_pj, found.bound)
+    return FewestFound(lowest, highest, words / units, told)
 
 
-def _worst(nest: Nest, reached: Ints, words: int, known: float) -> tuple[float, float]:
-    """The largest energy found of the mappings with so few outer words, and what none exceeds [pJ].
+def _count_fewest(counter: Counter, nest: Nest, words: int, deadline: float | None) -> tuple[int, Ints, str]:
+    """Mappings with so few outer words, the tiles that all of them go through, and why the count ended.
+
+    Where partial sums are wider than finished words, the ways inside a tile do not tell which have room for them: the
+    mappings are listed, and no tiles are told.
+    """
+    rows = np.zeros((0, len(counter.space.encoded.architecture.levels), counter.grid.shapes.total), np.int64)
+    if counter.space.encoded.constants.two_widths[0]:
+        mappings, stop = counter.count_up_to(float(words), deadline)
+        return mappings, rows, stop
+    reached, leaves, stop = counter.count_settled(words, deadline, once=True)
+    return leaves + completed(nest, reached), rows if leaves else reached, stop
+
+
+def _worst(nest: Nest, reached: Ints, words: int, known: tuple[Mapping, float]) -> Extreme:
+    """The mapping of largest energy found of those with so few outer words, and what none exceeds [pJ].
 
     Parameters
     ----------
     reached : int64[1 + 2 * T, L, *S]
         As `Counter.count_settled` returns it, if all these mappings go through such tiles; else without rows.
     words : int
-    known : float
-        What one of them takes [pJ].
+    known : (Mapping, float)
+        One of them, and what it takes [pJ].
     """
     groups = np.argwhere(reached.any(axis=2)).tolist()
     nests = [
@@ -164,8 +201,10 @@ def _worst(nest: Nest, reached: Ints, words: int, known: float) -> tuple[float, 
         )
         for row, level in groups
     ]
-    found = [largest_value(each, ENERGY, known, most_words=words, most_labels=SOME_LABELS) for each in nests or [nest]]
-    return max(each.value for each in found), max(each.bound for each in found)
+    mapping, value = known
+    found = [largest_value(each, ENERGY, value, most_words=words, most_labels=SOME_LABELS) for each in nests or [nest]]
+    worst = max(found, key=lambda each: each.value)
+    return Extreme(worst.value, worst.mapping or mapping, max(each.bound for each in found))
 
 
 def completed(nest: Nest, reached: Ints) -> int:
@@ -177,11 +216,23 @@ def completed(nest: Nest, reached: Ints) -> int:
     return sum(int(reached[row, lv, shape]) * ways_to(inside[row][lv], shape) for row, lv, shape in tiles)
 
 
-def fewest_of_sample(known: Fewest, sample: UniformSample) -> Fewest:
-    """The same with its worst mapping, where all mappings were evaluated."""
-    words = sample.values("outer_words")
-    worst = float(sample.values("energy")[words <= words.min()].max())
-    return replace(known, highest_pj=worst, highest_bound=worst)
+def fewest_with_drawn(found: FewestFound | None, sample: UniformSample) -> Fewest | None:
+    """What is told of these mappings with those of them that were drawn; all of them where all were evaluated."""
+    told = None if found is None else found.told
+    if sample.complete:
+        words = float(sample.outer_words.min())
+    elif found is None or told is None:
+        return None
+    else:
+        words = found.bound
+    drawn = sample.energy_pj[sample.outer_words <= words * (1 + SURE)]
+    if not len(drawn):
+        return told
+    low, high = float(drawn.min()), float(drawn.max())
+    if sample.complete or told is None:
+        return Fewest(math.ceil(words), len(drawn), True, low, high, high)
+    low, high = min(told.lowest_pj, low), max(told.highest_pj, high)
+    return replace(told, lowest_pj=low, highest_pj=high, highest_bound=max(high, told.highest_bound))
 
 
 def words_alone(encoded: Encoded) -> Encoded:
@@ -202,7 +253,9 @@ def words_alone(encoded: Encoded) -> Encoded:
     )
 
 
-def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clock: Clock, cores: int) -> NearPeak:
+def near_peak(
+    space: MapSpace, samples: int, seed: int, least_cycles: float, clock: Clock, cores: int
+) -> tuple[NearPeak, UniformSample | None]:
     """Count the mappings close to peak throughput, or estimate their number from those with axes as busy.
 
     Parameters
@@ -211,6 +264,12 @@ def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clo
         Mappings that are drawn for the estimate.
     least_cycles : float
         What no mapping falls below.
+
+    Returns
+    -------
+    NearPeak
+    UniformSample, or None
+        The mappings drawn, if any were.
     """
     work = space.encoded.einsum.macs * space.encoded.architecture.compute.cycles_per_mac
     most = _most_cycles(space)
@@ -225,7 +284,7 @@ def near_peak(space: MapSpace, samples: int, seed: int, least_cycles: float, clo
     sample = Sampler(busy).sample(samples, seed, workers=cores) if spatial and (mappings or not complete) else None
     if sample is not None and sample.drawn < samples:
         clock.note("interrupted")
-    return _near_peak(mappings, complete, spatial, sum(spread.values()), sample, most)
+    return _near_peak(mappings, complete, spatial, sum(spread.values()), sample, most), sample
 
 
 def near_peak_of_sample(mappings: int, sample: UniformSample) -> NearPeak:
@@ -242,8 +301,7 @@ def near_peak_of_sample(mappings: int, sample: UniformSample) -> NearPeak:
 
 def _most_cycles(space: MapSpace) -> int:
     """Cycles of a mapping close to peak throughput, at most."""
-    einsum, machine = space.encoded.einsum, space.encoded.architecture
-    return math.floor(Fraction(einsum.real_macs * machine.compute.cycles_per_mac, machine.macs) / PEAK)
+    return math.floor(space.ideal_cycles / PEAK)
 
 
 def _near_peak(
@@ -251,9 +309,10 @@ def _near_peak(
 ) -> NearPeak:
     """What was counted, and what mappings drawn from `drawn_from` ones tell."""
     high = float(mappings if complete else spatial)
-    known = NearPeak(float(PEAK), mappings, complete, spatial, float(mappings), high, 0, None, None)
+    known = NearPeak(float(PEAK), mappings, complete, spatial, float(mappings), high, 0, 0, None, None)
     if sample is None or not sample.drawn:
         return known
+    known = replace(known, drawn_from=sample.drawn)
     energies = sample.energy_pj[sample.cycles <= most]
     if not complete:
         share = sample.share(np.arange(sample.drawn) < len(energies))

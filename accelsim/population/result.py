@@ -40,7 +40,7 @@ class Range:
     column : str
         `energy` [pJ], `cycles`, or `outer_words` [storage words read and written at the outermost level].
     lowest, highest : float
-        Of mappings that were found.
+        Of all mappings that a search found, that were kept, or that were drawn; none of these lies outside.
     lowest_bound, highest_bound : float
         No valid mapping lies outside; where proved the same as `lowest`, `highest`.
     lowest_mapping, highest_mapping : Result
@@ -73,7 +73,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """How many mappings come close to the lowest energy.
+    """How many mappings come close to the lowest energy, which is proved.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class NearPeak:
     low, high : float
         95 % confidence interval of their number, from mappings drawn uniformly from those that keep each axis as busy;
         both are `mappings` where all were counted.
-    drawn : int
-        How many were drawn.
+    drawn, drawn_from : int
+        How many were drawn, and mappings drawn in all.
     lowest_pj, highest_pj : float, or None
         Energy of the best and of the worst of these; if none was drawn, of all of them.
     """
@@ -120,13 +120,14 @@ class NearPeak:
     low: float
     high: float
     drawn: int
+    drawn_from: int
     lowest_pj: float | None
     highest_pj: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Fewest:
-    """The mappings that move the fewest words at the outermost level.
+    """The mappings that move the fewest words at the outermost level; that none moves fewer is proved.
 
     Attributes
     ----------
@@ -135,7 +136,7 @@ class Fewest:
     mappings : int
         How many mappings move no more.
     complete : bool
-        Whether all were counted; else there are at least so many, and fewer words may be possible.
+        Whether all were counted; else there are at least so many.
     lowest_pj, highest_pj : float
         Energy of the best and of the worst of them that was found.
     highest_bound : float
@@ -163,8 +164,8 @@ class Census:
     mappings : int
         Valid mappings.
     exact : bool
-        Whether the numbers of mappings are exact; if not, partial sums are wider than finished words, and the share of
-        mappings with room for them was estimated from the sample.
+        Whether `mappings`, `fully_used` and `by_keep` are exact. If not, partial sums are wider than finished words,
+        and these numbers are estimated from the mappings drawn that have room for them.
     fully_used : int
         Those of them that use all compute units.
     only_fully_used : bool
@@ -174,9 +175,9 @@ class Census:
     ranges : tuple of Range
         Of energy, cycles and outer words.
     near : tuple of Near
-        Mappings close to the lowest energy.
+        Mappings close to the lowest energy; empty where that is not proved, and in a census of fully used mappings.
     fewest : Fewest, or None
-        None in a census of fully used mappings alone.
+        None where the fewest words are not proved, and in a census of fully used mappings.
     near_peak : NearPeak, or None
         Mappings close to peak throughput, in a census of fully used mappings those of them; None after an interrupt.
     means : Means, or None
@@ -184,7 +185,8 @@ class Census:
     deviation : EnergyDeviation, or None
         Exact standard deviation of the energy.
     front : FrontResult
-        Mappings that none other beats in energy and cycles; of all valid ones in any case.
+        Mappings that none other beats in energy and cycles, of all valid ones in any case. Where `stop` is not
+        `exhausted` these are the best of those known, and others may beat them.
     sample : UniformSample
         All valid mappings if there are few (`UniformSample.complete`).
     tail : StratifiedSample, or None
@@ -226,7 +228,8 @@ class Census:
 
     def mean(self, column: str) -> float:
         """Mean of a column over all valid mappings: exact where it can be, else that of the sample."""
-        told = column == "outer_words" or (column == "energy" and self.mean_is_exact)
+        units = self.sample.sampler.nest.space.encoded.units_per_word[0]
+        told = (column == "outer_words" and units == 1) or (column == "energy" and self.mean_is_exact)
         if self.sample.complete or self.means is None or not told:
             return self.sample.mean(column).value
         if column == "energy":
@@ -234,8 +237,7 @@ class Census:
         encoded = self.sample.sampler.nest.space.encoded
         parts = {tensor.name: int(encoded.constants.word_parts[0, t, 0]) for t, tensor in enumerate(encoded.tensors)}
         outermost = [t for t in self.means.tensors if t.level == encoded.architecture.levels[0].name]
-        units = encoded.units_per_word[0]
-        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost) / units
+        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost)
 
     @property
     def best(self) -> Result:

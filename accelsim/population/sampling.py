@@ -36,11 +36,14 @@ from accelsim.population.result import Interval
 from accelsim.population.steps import Nest
 from accelsim.population.ways import Ways, lay_ways
 from accelsim.result import Result
+from accelsim.stopping import asked, heeding
 
 PIECE = 150_000
 """Mappings that a thread draws at a time, at most; no power of two: rows of so many would share the sets of a cache."""
 TOGETHER = 64
 """Mappings that are written as loops before they are evaluated."""
+DECODED = 10_000
+"""Mappings that are drawn again at a time to see what they keep."""
 POLL_SECONDS = 0.05
 
 
@@ -97,7 +100,8 @@ class Sampler:
         ]
         column = evaluate_pieces(self.nest, self.ways, pieces, workers=workers, seconds=seconds, on_poll=on_poll)
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))
-        return _as_sample(self, seed, column.shape[1], valid, np.ascontiguousarray(column[:, valid]), complete=False)
+        found = np.ascontiguousarray(column[:, valid])
+        return _as_sample(self, seed, (count, column.shape[1]), valid, found, complete=False)
 
     @property
     def tilings(self) -> int:
@@ -128,8 +132,8 @@ class Sampler:
             encoded.constants, space.arrays, self.tilings, macs if self.nest.least_used else 0, empty_batch(encoded, 1),
             make_detail(encoded), starts, loops, column, number,
         )  # fmt: skip
-        column[WORDS] /= encoded.units_per_word[0]
-        return _as_sample(self, 0, mappings, number, column, complete=True)
+        column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
+        return _as_sample(self, 0, (mappings, mappings), number, column, complete=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,8 +144,9 @@ class UniformSample:
     ----------
     sampler : Sampler
     seed : int
-    drawn : int
-        How many were drawn; B of them are valid, all unless partial sums are wider than finished words.
+    asked, drawn : int
+        How many were asked for, and how many were drawn, fewer only after an interrupt; B of these are valid, all
+        unless partial sums are wider than finished words.
     number : int64[B]
         Of each mapping in the sequence of the seed; of a complete sample, of the mapping's tiling.
     energy_pj : float64[B]
@@ -156,6 +161,7 @@ class UniformSample:
 
     sampler: Sampler
     seed: int
+    asked: int
     drawn: int
     number: Ints
     energy_pj: Floats
@@ -189,6 +195,21 @@ class UniformSample:
     def result(self, index: int) -> Result:
         """Evaluate one of the mappings with every detail."""
         return evaluate_encoded(self.sampler.nest.space.encoded, self.mapping(index))
+
+    def kept(self) -> Bools:
+        """What each level keeps in mappings that were drawn, bool[B, L, T]."""
+        if self.complete:
+            raise ValueError("these mappings were listed, not drawn")
+        nest, ways, key = self.sampler.nest, self.sampler.ways, stream_key(self.seed)
+        among, line = np.array([0, len(ways.outer) - 1]), np.zeros(len(nest.shape), np.int64)
+        kept = []
+        for first in range(0, len(self), DECODED):
+            numbers = self.number[first : first + DECODED]
+            batch = empty_batch(nest.space.encoded, len(numbers))
+            draw_batch(ways, nest.space.arrays, among, key, numbers, make_drawn(ways, len(numbers)), line, batch)
+            kept.append(batch.keep)
+        found: Bools = np.concatenate(kept)
+        return found
 
     def nearest(self, column: str, value: float) -> int:
         """Index of the mapping whose column is closest to a value."""
@@ -252,11 +273,11 @@ class UniformSample:
 
 
 def _as_sample(
-    sampler: Sampler, seed: int, drawn: int, number: Ints, column: Floats, *, complete: bool
+    sampler: Sampler, seed: int, many: tuple[int, int], number: Ints, column: Floats, *, complete: bool
 ) -> UniformSample:
-    """A sample of what the kernel wrote, float64[4, B]."""
+    """A sample of what the kernel wrote, float64[4, B]; `many` were asked for and drawn."""
     columns = column[ENERGY], column[CYCLES], column[WORDS], column[UNITS]
-    return UniformSample(sampler, seed, drawn, number, *columns, complete)
+    return UniformSample(sampler, seed, *many, number, *columns, complete)
 
 
 def stream_key(*seed: int) -> np.uint64:
@@ -321,10 +342,12 @@ def evaluate_pieces(
         return column
 
     started = time.monotonic()
-    with ThreadPoolExecutor(workers) as pool:
+    with heeding(), ThreadPoolExecutor(workers) as pool:
         jobs: list[Future[Floats | None]] = [pool.submit(draw, piece) for piece in pieces]
         try:
             while wait(jobs, timeout=POLL_SECONDS).not_done:
+                if asked():
+                    stopped.set()
                 if seconds is not None and time.monotonic() - started > seconds:
                     stopped.set()
                 if on_poll is not None:
@@ -333,5 +356,5 @@ def evaluate_pieces(
             stopped.set()
     drawn = itertools.takewhile(lambda part: part is not None, (job.result() for job in jobs))
     column: Floats = np.concatenate([np.zeros((4, 0)), *(part for part in drawn if part is not None)], axis=1)
-    column[WORDS] /= encoded.units_per_word[0]
+    column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
     return column

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,6 +78,8 @@ class StratifiedSample:
     strata : Strata
     seed : (int, int)
         And the stage: 1 the draws that the others are planned by, 2 these.
+    asked : int
+        Mappings that were asked for: B, and those that the numbers from each stratum were planned by.
     many : int64[H]
         Mappings drawn from each stratum.
     stratum, number : int64[B]
@@ -90,6 +92,7 @@ class StratifiedSample:
 
     strata: Strata
     seed: tuple[int, int]
+    asked: int
     many: Ints
     stratum: Ints
     number: Ints
@@ -212,7 +215,8 @@ def sample_strata(
         raise AccelsimError(f"{count:,} draws are too few for {len(strata.weight)} strata; draw at least {few:,}")
     evenly = np.full(len(strata.weight), int(PILOT * count) // len(strata.weight))
     pilot = _draw(strata, evenly, (seed, 1), workers)
-    return _draw(strata, _plan(pilot, count - int(evenly.sum()), tails), (seed, 2), workers)
+    planned = _draw(strata, _plan(pilot, count - int(evenly.sum()), tails), (seed, 2), workers)
+    return replace(planned, asked=count)
 
 
 def _plan(pilot: StratifiedSample, count: int, tails: Sequence[float]) -> Ints:
@@ -243,6 +247,7 @@ def _draw(strata: Strata, many: Ints, seed: tuple[int, int], workers: int) -> St
     return StratifiedSample(
         strata=strata,
         seed=seed,
+        asked=int(many.sum()),
         many=many,
         stratum=np.repeat(np.arange(len(many)), many)[order],
         number=np.concatenate([np.arange(each) for each in many])[order],

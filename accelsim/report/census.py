@@ -13,9 +13,11 @@ from accelsim.report.text import count, energy, large, percent, print_table, tab
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval, Near, NearPeak, Range
+    from accelsim.population.sampling import UniformSample
+    from accelsim.population.tails import StratifiedSample
 
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
-_KEEPS = 6
+_KEEPS = 8
 """Choices of what is kept that are listed."""
 
 
@@ -28,7 +30,7 @@ def census_sentence(census: Census) -> str:
     if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
         most = f" (at most {times(found.highest_bound / found.lowest_bound)})"
     parts = [f"{about}{large(census.mappings)} valid mappings{whose}", f"energy spread {times(found.ratio)}{most}"]
-    parts += [_near(near, found.lowest_proved) for near in census.near]
+    parts += [_near(near) for near in census.near]
     text = "; ".join(parts) + "."
     if census.fewest is not None:
         least = "" if census.fewest.complete else "at least "
@@ -43,13 +45,32 @@ def census_sentence(census: Census) -> str:
     return text[0].upper() + text[1:]
 
 
-def _near(near: Near, proved: bool) -> str:
+def _near(near: Near) -> str:
     least = "" if near.complete else "at least "
-    if near.share:
-        where = f"within {100 * near.share:.3g} %{'' if proved else ' of it'}"
-    else:
-        where = "optimal" if proved else "as low as the best found"
+    where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
     return f"{least}{large(near.mappings)} {where}"
+
+
+def sample_words(sample: UniformSample) -> str:
+    """How many mappings were evaluated or drawn, and how many were asked for where these are not the same."""
+    if sample.complete:
+        return f"all {len(sample):,} valid mappings"
+    less = f" of {sample.asked:,} asked for" if sample.drawn < sample.asked else ""
+    if len(sample) < sample.drawn:
+        return f"{len(sample):,} valid mappings of {sample.drawn:,} drawn uniformly{less}"
+    return f"{sample.drawn:,} mappings{less} drawn uniformly"
+
+
+def left_out(census: Census) -> list[str]:
+    """Sentences on what is not counted, as the value that it refers to is not proved."""
+    if census.only_fully_used:
+        return []
+    lines = []
+    if not census.range_of("energy").lowest_proved:
+        lines.append("Mappings close to the lowest energy are not counted, as it is not proved.")
+    if census.fewest is None:
+        lines.append("Mappings with the fewest outer words are not counted, as it is not proved that none has fewer.")
+    return lines
 
 
 def print_census(console: Console, census: Census) -> None:
@@ -61,6 +82,8 @@ def print_census(console: Console, census: Census) -> None:
     elif census.stop != "exhausted" and "at least" in census_sentence(census).lower():
         why = STOPS.get(census.stop, census.stop)
         console.print(Text(f"Numbers with `at least` are incomplete: {why}."))
+    for line in left_out(census):
+        console.print(Text(line))
     _print_ranges(console, census)
     _print_tail(console, census)
     _print_words(console, census)
@@ -70,8 +93,8 @@ def print_census(console: Console, census: Census) -> None:
 
 def _print_ranges(console: Console, census: Census) -> None:
     sample = census.sample
-    how = f"quantiles estimated from {len(sample):,} mappings drawn uniformly, seed {sample.seed}"
-    title(console, "Spread", f"exact: all {len(sample):,} valid mappings were evaluated" if sample.complete else how)
+    how = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
+    title(console, "Spread", f"exact: {sample_words(sample)} were evaluated" if sample.complete else how)
     made = table("", "smallest", "1 %", "median", "mean", "99 %", "largest", "spread")
     for found in census.ranges:
         cells = [_value(found.column, found.lowest)]
@@ -97,8 +120,7 @@ def _print_tail(console: Console, census: Census) -> None:
     from accelsim.population.tails import TAILS, WITHIN
 
     tail, lowest = census.tail, census.range_of("energy").lowest
-    about = f"estimated from {len(tail):,} mappings drawn from {len(tail.many)} strata, with 95 % intervals"
-    title(console, "Low energies", about)
+    title(console, "Low energies", f"estimated from {tail_words(tail)}, with 95 % intervals")
     made = table("share of mappings", "energy at most", "of the lowest", "95 %", left=(0,))
     for share in TAILS:
         found = tail.quantile(share)
@@ -115,6 +137,11 @@ def _print_tail(console: Console, census: Census) -> None:
         exact = "" if near is None else f"{'' if near.complete else '>'}{_rare(near.mappings / census.mappings)}"
         made.add_row(percent(share), *cells, exact)
     print_table(console, made)
+
+
+def tail_words(tail: StratifiedSample) -> str:
+    """How many mappings were drawn from strata, and how many of these the estimates use."""
+    return f"{len(tail):,} of {tail.asked:,} mappings drawn from {len(tail.many)} strata, whose numbers the others plan"
 
 
 def _rare(share: float) -> str:
@@ -171,7 +198,10 @@ def _print_words(console: Console, census: Census) -> None:
     """Words that each level moves of each tensor: exact means over all valid mappings, and those of the best."""
     if census.means is None:
         return
-    title(console, "Words moved", "exact means over all valid mappings, and those of the lowest energy")
+    still = (
+        "" if all(any((t.reads, t.fills, t.updates)) for t in census.means.tensors) else "; without what never moves"
+    )
+    title(console, "Words moved", f"exact means over all valid mappings, and those of the lowest energy{still}")
     made = table("level", "tensor", "mean reads", "fills", "updates", "best reads", "fills", "updates", left=(0, 1))
     best = {(t.level, t.tensor): (t.total_reads, t.total_fills, t.total_updates) for t in census.best.tensors}
     level = ""
@@ -190,7 +220,8 @@ def _print_units(console: Console, census: Census) -> None:
     units = census.sample.sampler.nest.space.encoded.architecture.macs
     every = f"all {units:,} compute units" if units > 1 else "the compute unit"
     share = census.fully_used / census.mappings if census.mappings else 0.0
-    console.print(Text(f"{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."))
+    about = "" if census.exact else "About "
+    console.print(Text(f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."))
     if census.near_peak is None:
         return
     for line in near_peak_lines(census.near_peak, census.mappings):
@@ -208,7 +239,7 @@ def near_peak_lines(found: NearPeak, mappings: int) -> list[str]:
     lines = [f"Within {percent(1 - found.utilization)} of peak throughput: {many}."]
     if found.lowest_pj is not None and found.highest_pj is not None and found.drawn != 1 and found.mappings != 1:
         ends = f"{energy(found.lowest_pj)} to {energy(found.highest_pj)}: {times(found.highest_pj / found.lowest_pj)}"
-        these = f"The {found.drawn:,} of these that were drawn" if found.drawn else "They"
+        these = f"The {found.drawn:,} of these among {found.drawn_from:,} drawn" if found.drawn else "They"
         lines.append(f"{these} need {ends}.")
     return lines
 
@@ -220,13 +251,23 @@ def _mappings(number: int) -> str:
 def _print_keeps(console: Console, census: Census) -> None:
     if len(census.by_keep) < 2:
         return
-    title(console, "What levels keep", f"{len(census.by_keep)} choices; below the outermost level")
+    how = "" if census.exact else f"; shares of {sample_words(census.sample)}"
+    title(console, "What levels keep", f"{len(census.by_keep)} choices; below the outermost level{how}")
     levels = [level.level for level in census.best.levels][1:]
     made = table(*levels, "mappings", "share", left=range(len(levels)))
     for keeps, mappings in census.by_keep[:_KEEPS]:
         names = [", ".join(sorted(kept)) or "-" for kept in keeps[1:]]
         made.add_row(*names, large(mappings), percent(mappings / max(1, census.mappings)))
     print_table(console, made)
+    if len(census.by_keep) > _KEEPS:
+        console.print(Text(f"and {more_keeps(census, _KEEPS)}"))
+
+
+def more_keeps(census: Census, listed: int) -> str:
+    """What the choices of what levels keep that a table does not list come to."""
+    rest = [mappings for _, mappings in census.by_keep[listed:]]
+    choices = f"{len(rest)} more choice{'s' if len(rest) > 1 else ''}"
+    return f"{choices}, together {large(sum(rest))} mappings ({percent(sum(rest) / max(1, census.mappings))})"
 
 
 def _value(column: str, value: float) -> str:
@@ -251,13 +292,15 @@ def print_censuses(console: Console, censuses: Sequence[Census]) -> None:
         fewest = census.fewest
         if fewest is not None:
             cells += [_least(fewest.mappings, fewest.complete), times(fewest.highest_pj / fewest.lowest_pj)]
+        elif not census.only_fully_used:
+            cells += ["?", "?"]
         made.add_row(*cells)
     print_table(console, made)
     console.print(
         Text(
             "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 10 % of it, and "
-            "with the fewest words at the outermost level, which vary so much in energy; > at least so many; ? the "
-            "lowest energy is not proved in this time."
+            "with the fewest words at the outermost level, which vary so much in energy; > at least so many; ? not "
+            "counted, as the lowest energy, or the fewest words, are not proved in this time."
         )
     )
 

@@ -85,6 +85,7 @@ def _verdict(found: FusionResult) -> str:
     if found.why_not:
         return f"nothing is fused: {found.why_not}"
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
+    chains += f"; kept from {found.kept}" if found.kept else ""
     if found.certificate.proved:
         return f"total {found.objective}: {_product(found)}optimal (proved); {chains}"
     return f"total {found.objective}: {_product(found)}within {gap_text(found.certificate.gap)} of optimal; {chains}"

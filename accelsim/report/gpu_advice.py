@@ -37,6 +37,8 @@ def print_advice(console: Console, advice: Advice) -> None:
     title(console, "Rounding up", "TFLOPS count the operations of the sizes that were asked for")
     if advice.roundings:
         _print_changes(console, advice.roundings[:_MOST])
+        if len(advice.roundings) > _MOST:
+            console.print(f"{len(advice.roundings) - _MOST:,} more; --json shows all")
     else:
         console.print("no multiple of 8 to 256 within a quarter of a size is faster")
     title(console, "Other formats and 2:4 sparse weights")

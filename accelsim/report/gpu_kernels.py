@@ -33,6 +33,14 @@ def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     return {**row, "tflops": kernel.tflops, "repeat": repeat}
 
 
+def _dram(kernel: Kernel) -> str:
+    """Bytes that pass DRAM, and why they may be fewer than all operands and results have."""
+    moved = f"DRAM {format_si(kernel.dram_bytes, 'B')}"
+    if round(kernel.dram_bytes) >= round(kernel.least_bytes):
+        return moved
+    return f"{moved} (L2 holds the rest of {format_si(kernel.least_bytes, 'B')})"
+
+
 def print_kernel(console: Console, kernel: Kernel, *, quiet: bool = False) -> None:
     """Print one kernel: the tiling and its time, and unless `quiet` what that is made of and the next best tilings."""
     sizes = f"M={kernel.m} N={kernel.n} K={kernel.k}" + (f" batch={kernel.batch}" if kernel.batch > 1 else "")
@@ -44,7 +52,7 @@ def print_kernel(console: Console, kernel: Kernel, *, quiet: bool = False) -> No
         *([("algorithm", f"{kernel.algorithm}: M, N, K of its products")] if kernel.algorithm != "GEMM" else []),
         ("kernel", _tiling(kernel)),
         ("efficiency", f"tiles {percent(kernel.tile_efficiency)}, waves {percent(kernel.wave_efficiency)}"),
-        ("traffic", f"DRAM {format_si(kernel.dram_bytes, 'B')}, L2 {format_si(kernel.l2_bytes, 'B')}"),
+        ("traffic", f"{_dram(kernel)}, L2 {format_si(kernel.l2_bytes, 'B')}"),
         ("energy", f"{format_si(kernel.energy_j, 'J')} at {kernel.power_w:.0f} W of board power"),
         ("bottleneck", kernel.bottleneck),
     ]

@@ -12,27 +12,33 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from accelsim.report.certificate import gap_text, objective_value
 from accelsim.report.text import count, energy
+from accelsim.stopping import hold
 
 if TYPE_CHECKING:
     from accelsim.search.strategy import Progress as SearchProgress
 
 
 @contextmanager
-def search_progress(
-    console: Console, what: str, objective: str = ""
-) -> Iterator[Callable[[SearchProgress], None] | None]:
-    """Show the progress of one search while it runs, and remove it then; None where the console is no terminal.
+def search_progress(console: Console, what: str, objective: str = "") -> Iterator[Callable[[SearchProgress], None]]:
+    """Show the progress of one search on a terminal while it runs, and remove it then.
 
-    `objective` gives values their unit; empty: there is no single objective.
+    `objective` gives values their unit; empty: there is no single objective. The best so far is what is said if the
+    process has to end at once.
     """
+
+    def keep(state: SearchProgress) -> None:
+        if objective and state.best is not None:
+            hold(f"{what}: {_best(state, objective)}")
+
     if not console.is_terminal:
-        yield None
+        yield keep
         return
     columns = (TextColumn("{task.description}"), BarColumn(20), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None, now="")
 
         def tell(state: SearchProgress) -> None:
+            keep(state)
             end = 1.0 if state.total or state.seconds_limit else None
             bar.update(task, completed=done(state), total=end, now=_now(state, objective))
 
@@ -59,8 +65,15 @@ def _now(state: SearchProgress, objective: str) -> str:
     if state.bound is None:
         best = "none yet" if state.best_energy_pj is None else energy(state.best_energy_pj)
         return f"{rate}{count(state.valid)} valid, best {best}"
-    bound = f"bound {objective_value(objective, state.bound)}"
     if state.best is None:
-        return f"{rate}none found yet, {bound}"
-    gap = max(0.0, state.best / state.bound - 1) if state.bound > 0 else math.inf
-    return f"{rate}best {objective_value(objective, state.best)}, {bound}, gap {gap_text(gap)}"
+        return f"{rate}none found yet, bound {objective_value(objective, state.bound)}"
+    return rate + _best(state, objective)
+
+
+def _best(state: SearchProgress, objective: str) -> str:
+    """The best mapping so far, and what is proved of it."""
+    best = f"best {objective_value(objective, state.best or math.inf)}"
+    if state.bound is None:
+        return best
+    gap = max(0.0, (state.best or math.inf) / state.bound - 1) if state.bound > 0 else math.inf
+    return f"{best}, bound {objective_value(objective, state.bound)}, gap {gap_text(gap)}"

@@ -50,6 +50,8 @@ def _exact_lines(search: SearchResult) -> list[str]:
     early = "" if search.stop == "exhausted" else f": {STOPS.get(search.stop, search.stop)}"
     ended = "stopped" if early else "ended"
     done = [] if certificate is None else [work_line(certificate.nodes, certificate.evaluated, certificate.table_bytes)]
+    if search.kept:
+        return [f"kept from {search.kept}, found by {search.method} search in {search.seconds:.3g} s", *done]
     return [f"{search.method} search, {ended} after {search.seconds:.3g} s{early}", *done]
 
 

@@ -24,7 +24,8 @@ def print_comparisons(console: Console, cases: Sequence[CaseComparison]) -> None
             style = "dim" if case.equal else "bold red"
             made.add_row(case.name, "", "", Text(f"not compared: {case.reason}", style=style))
         elif case.equal:
-            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", "equal")
+            verdict = Text(f"equal ({case.counts})" if case.counts else "equal")
+            made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", verdict)
         else:
             verdict = Text(f"DIFFERS: {case.worst_what}", style="bold red")
             made.add_row(case.name, str(case.quantities), f"{case.worst_difference:.2g}", verdict)

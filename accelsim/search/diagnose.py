@@ -18,7 +18,7 @@ DRAWS = 2000
 """Mappings that are looked at in search of the nearest miss; about a third of a second."""
 
 
-def diagnose(space: MapSpace, key: np.uint64) -> list[str]:
+def diagnose(space: MapSpace, key: np.uint64, *, proved: bool) -> list[str]:
     """Tell why no mapping is valid, one line each: limits that no mapping of the space can meet, then the nearest miss.
 
     A tile only grows with the sizes of the dimensions in it, and these are chosen independently of one another; so the
@@ -29,9 +29,16 @@ def diagnose(space: MapSpace, key: np.uint64) -> list[str]:
     space : MapSpace
     key : uint64
         Of the draws in which the nearest miss is looked for.
+    proved : bool
+        Whether the search looked at all mappings; else one that is drawn here may be valid.
+
+    Raises
+    ------
+    RuntimeError
+        If a mapping that is drawn is valid though the search proved that none is.
     """
-    certain = [*_fanouts(space), *_capacities(space)]
-    return [f"no mapping can be valid: {text}" for text in certain] + _nearest_miss(space, key)
+    certain = [*_fanouts(space), *_capacities(space), *_cycles(space)]
+    return [f"no mapping can be valid: {text}" for text in certain] + _nearest_miss(space, key, proved)
 
 
 def _least(space: MapSpace, dim: str, slots: list[int]) -> int:
@@ -77,23 +84,37 @@ def _capacities(space: MapSpace) -> list[str]:
     return found
 
 
-def _nearest_miss(space: MapSpace, key: np.uint64) -> list[str]:
+def _cycles(space: MapSpace) -> list[str]:
+    """A utilization that is not reached because the cycles of a mapping are whole."""
+    fewest = math.ceil(space.ideal_cycles)
+    if fewest <= space.most_cycles:
+        return []
+    units = space.encoded.architecture.macs
+    missed = space.constraints.broken_by_time(fewest, space.ideal_cycles)
+    work = f"{space.encoded.einsum.real_macs:,} MACs on {units:,} compute units take at least {fewest:,}"
+    return [f"{work} cycle{'s' if fewest > 1 else ''}, in which {'; '.join(missed)}"]
+
+
+def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     """Describe the drawn mapping that breaks its limits by the smallest factor (the product of all)."""
     from accelsim.mapspace.kernel import draw_many
 
     batch = empty_batch(space.encoded, DRAWS)
     draw_many(space.arrays, key, 0, batch)
+    least = Fraction(space.constraints.min_utilization)
     best: tuple[float, Result] | None = None
     for b in range(DRAWS):
         result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, batch, b))
         factor = math.prod(violation.factor for violation in result.violations)
-        factor *= max(1.0, result.cycles / space.most_cycles)
+        factor *= max(1.0, float(result.cycles * least / space.ideal_cycles))
         if best is None or factor < best[0]:
             best = factor, result
     if best is None or not math.isfinite(best[0]):
         return []
     missing = [str(violation) for violation in best[1].violations]
-    if best[1].cycles > space.most_cycles:
-        least = space.constraints.min_utilization
-        missing.append(f"the utilization is {best[1].utilization:.3g}, at least {least:.3g} is asked for")
+    missing += space.constraints.broken_by_time(best[1].cycles, space.ideal_cycles)
+    if not missing and proved:
+        raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best[1].mapping}")
+    if not missing:
+        return [f"of {DRAWS:,} mappings drawn after the search at least one is valid; let the search look at more"]
     return [f"nearest miss of {DRAWS:,} looked at: {'; '.join(missing)}"]

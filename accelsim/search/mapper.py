@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import time
@@ -10,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,11 +21,13 @@ from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.nodes import arrange, arrangements
+from accelsim.nodes import arrangements
 from accelsim.padding import padded_einsums, read_padding
 from accelsim.search.diagnose import diagnose
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
+from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
+from accelsim.stopping import asked, heeding
 from accelsim.units import listed, near_miss
 from accelsim.workload import Einsum, shared_rank
 
@@ -149,6 +149,7 @@ def map_einsum(
         if counted:
             raise AccelsimError("an exact search has no budget of mappings; give it one of seconds")
         from accelsim.search.exact.mapper import map_exactly
+        from accelsim.search.exact.ready import get_ready
 
         if (uneven or imperfect or pad) and (top > 1 or within is not None):
             raise AccelsimError(
@@ -156,12 +157,12 @@ def map_einsum(
             )
         nodes = arrangements(architecture, einsum, space.constraints)[: None if uneven else 1]
         bounds = read_padding(einsum, pad)
-        pairs = list(itertools.product(padded_einsums(einsum, bounds), nodes))
-        machines = [encoded, *(encode(arrange(architecture, each), padded) for padded, each in pairs[1:])]
+        get_ready(encoded, ragged)
+        started = time.monotonic()
         while True:
             try:
                 return map_exactly(
-                    _spaces(machines, space.constraints, ragged),
+                    Spaces(architecture, [*padded_einsums(einsum, bounds)], nodes, space.constraints, ragged),
                     goal,
                     top=top,
                     within=within,
@@ -169,6 +170,7 @@ def map_einsum(
                     workers=cores,
                     on_progress=on_progress,
                     padded=tuple(f"{dim}={bound}" for dim, tried in bounds.items() for bound in tried[1:]),
+                    started=started,
                 )
             except TooManyChoices:
                 if imperfect != "all" or len(ragged) < 2:
@@ -188,15 +190,6 @@ def map_einsum(
     if budget is None:
         budget = Budget() if exhaustive else Budget(seconds=5.0)
     return _Run(encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
-
-
-def _spaces(machines: list[Encoded], constraints: Constraints, ragged: frozenset[str]) -> list[MapSpace]:
-    """Map spaces of arranged machines and padded Einsums, those as they were given first."""
-    spaces = [MapSpace(machines[0], constraints, ragged)]
-    for encoded in machines[1:]:
-        with suppress(NoValidMapping):  # the constraints leave these bounds no factors
-            spaces.append(MapSpace(encoded, constraints, ragged))
-    return spaces
 
 
 def _smoothest(einsum: Einsum, dims: frozenset[str]) -> str:
@@ -312,9 +305,11 @@ class _Run:
         self._tell()
         self._work((0, 0), free[0])  # compiles, if this is the first time
         self.started = time.monotonic()
-        with ThreadPoolExecutor(self.workers) as pool:
+        with heeding(self.stop), ThreadPoolExecutor(self.workers) as pool:
             try:
                 while True:
+                    if asked():
+                        raise KeyboardInterrupt
                     while free and not self.stop[0]:
                         piece = next(pieces, None)
                         if piece is None:
@@ -384,7 +379,9 @@ class _Run:
         seconds = time.monotonic() - self.started
         ledger = self.ledger
         if not ledger.valid:
-            raise NoValidMapping("\n".join([self._none_valid(stop), *diagnose(self.space, self.key)]))
+            raise NoValidMapping(
+                "\n".join([self._none_valid(stop), *diagnose(self.space, self.key, proved=stop == "exhausted")])
+            )
         best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))
         value = self.goal.value(best.energy_pj, best.cycles)
         broken = [*map(str, best.violations), *self.space.constraints.broken_by(best.mapping)]

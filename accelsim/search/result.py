@@ -155,11 +155,13 @@ class SearchResult:
     method : str
         `exact`, `exhaustive` or `random`.
     stop : str
-        Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout` or
-        `interrupted`.
+        Why the search ended: `exhausted` (the answer is proved, or every mapping was seen), `budget`, `timeout`,
+        `memory` (the tables of the exact search would not fit), `remainders` (of the mappings with remainders only
+        those with the lowest bounds were evaluated) or `interrupted`.
     space_size : int
         Mappings in the map space before validity (docs/mapspace.md).
     seconds : float
+        Time that the search took.
     certificate : Certificate or None
         None after a random search, which proves nothing.
     ranked : tuple of Result
@@ -175,6 +177,8 @@ class SearchResult:
         Dimensions whose loops might leave remainders.
     padded : tuple of str
         Bounds that were tried instead of the Einsum's, such as `P=56`.
+    kept : str
+        When the answer was kept on disk, such as `2026-11-23 10:02 UTC`, if it comes from there; else empty.
     """
 
     best: Result
@@ -191,6 +195,7 @@ class SearchResult:
     uneven: bool = False
     imperfect: tuple[str, ...] = ()
     padded: tuple[str, ...] = ()
+    kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +236,7 @@ class FrontResult:
                 "point": number,
                 "energy_pj": result.energy_pj,
                 "cycles": result.cycles,
-                **{_plain_name(c): round(v) for c, v in zip(self.columns, values, strict=True) if c not in _ALWAYS},
+                **{_plain_name(c): int(v) for c, v in zip(self.columns, values, strict=True) if c not in _ALWAYS},
                 "edp_pj_cycles": result.edp,
                 "pj_per_mac": result.pj_per_mac,
                 "utilization": result.utilization,
@@ -241,6 +246,15 @@ class FrontResult:
 
 
 _ALWAYS = ("energy", "cycles")
+
+
+def column_value(result: Result, column: str) -> float:
+    """A column of a front or a census of one mapping; storage words are whole, as everywhere in a result."""
+    columns = {"energy": result.energy_pj, "cycles": result.cycles, "outer_words": result.outer_words}
+    if column in columns:
+        return float(columns[column])
+    held = (level.used_words for level in result.levels if level.level == column.partition(":")[2])
+    return float(next(held))
 
 
 def _plain_name(column: str) -> str:

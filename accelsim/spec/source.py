@@ -5,17 +5,16 @@ A node is a scalar, a list or a map. A problem is reported at its mark, with its
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 
-from accelsim.errors import Mark, Problem, SpecError
+from accelsim.errors import Mark, Problem, SpecError, Unreadable
+from accelsim.files import read_file
 from accelsim.units import printable, quoted
 
 T = TypeVar("T")
@@ -116,15 +115,9 @@ def read_text(path: str | PathLike[str], problems: Problems) -> str | None:
     """Text of a UTF-8 file, or None with the reason reported."""
     start = Mark(str(path), 1, 1)
     try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        problems.add(start, "no such file")
-        return None
-    except IsADirectoryError:
-        problems.add(start, "is a directory, not a file")
-        return None
-    except (OSError, ValueError) as error:
-        problems.add(start, f"cannot be read: {getattr(error, 'strerror', None) or error}")
+        data = read_file(path)
+    except Unreadable as error:
+        problems.add(start, error.why)
         return None
     try:
         return data.decode("utf-8-sig")
@@ -132,20 +125,6 @@ def read_text(path: str | PathLike[str], problems: Problems) -> str | None:
         before = data[: error.start].decode("utf-8", "replace")
         problems.add(_place(str(path), before, len(before)), "not UTF-8 text", "save the file as UTF-8")
         return None
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Value of a JSON text.
-
-    Raises
-    ------
-    ValueError
-        If it is no JSON, or nested too deeply.
-    """
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def compose_file(path: str | PathLike[str], problems: Problems) -> Node | None:

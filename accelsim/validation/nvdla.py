@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from accelsim import library
 from accelsim.architecture import Architecture, load_architecture
 from accelsim.constraints import load_constraints
 from accelsim.errors import AccelsimError
+from accelsim.files import read_utf8
 from accelsim.machines.nvdla import (
     Configuration,
     SheetLayer,
@@ -274,18 +276,17 @@ def _read(
         If the file is no table of the sheet's figures.
     """
     groups: dict[tuple[str, str], list[dict[str, Fraction]]] = {}
+    reader = csv.DictReader(io.StringIO(read_utf8(path), newline=""))
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            missing = sorted({"config", "network", *_NUMBERS} - set(reader.fieldnames or ()))
-            if missing:
-                raise AccelsimError(f"{path}:1:1: is no table of NVDLA's layers; columns missing: {', '.join(missing)}")
-            for row in reader:
-                if row["sram0_max_cycles"]:
-                    group = groups.setdefault((row["config"], row["network"]), [])
-                    group.append(_numbers(row, f"{path}:{reader.line_num}"))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise AccelsimError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        missing = sorted({"config", "network", *_NUMBERS} - set(reader.fieldnames or ()))
+        if missing:
+            raise AccelsimError(f"{path}:1:1: is no table of NVDLA's layers; columns missing: {', '.join(missing)}")
+        for row in reader:
+            if row["sram0_max_cycles"]:
+                group = groups.setdefault((row["config"], row["network"]), [])
+                group.append(_numbers(row, f"{path}:{reader.line_num}"))
+    except csv.Error as error:
+        raise AccelsimError(f"{path}:{reader.line_num}:1: cannot be read: {error}") from None
     known = {made.macs: made.atomic for made in sheet_configurations()}
     for (config, name), rows in groups.items():
         if name not in networks or len(rows) != len(networks[name].layers):
@@ -304,7 +305,7 @@ def _numbers(row: dict[str, str], place: str) -> dict[str, Fraction]:
     for column in _NUMBERS:
         try:
             found[column.removesuffix("_max_cycles")] = Fraction(row[column])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, ZeroDivisionError):
             raise AccelsimError(f"{place}: {column}: {row[column]!r} is no number") from None
         if found[column.removesuffix("_max_cycles")] <= 0:
             raise AccelsimError(f"{place}: {column}: {row[column]!r} is not above 0")

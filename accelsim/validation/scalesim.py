@@ -7,10 +7,12 @@ from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from accelsim.architecture import Architecture, Axis, Compute, Level
 from accelsim.energy import EnergyEntry, EnergyTable
 from accelsim.errors import AccelsimError
+from accelsim.files import read_utf8
 from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.result import Result
@@ -59,10 +61,13 @@ def read_cases(path: Path) -> list[ScaleSimCase]:
         If it cannot be read, with every mistake and its line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return _cases(path, csv.reader(read_utf8(path).splitlines(), skipinitialspace=True))
+    except csv.Error as error:
         raise AccelsimError(f"{path}: cannot be read: {error}") from None
-    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+
+
+def _cases(path: Path, rows: Any) -> list[ScaleSimCase]:
+    """As `read_cases`, from the rows of the table."""
     head = [name.strip() for name in next(rows, [])]
     missing = [key for key in ("dataflow", *_SIZES, *_COUNTS) if key not in head]
     if missing:

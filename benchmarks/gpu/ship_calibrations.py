@@ -10,7 +10,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from accelsim.gpu.calibration import FOLDER, calibrate, sha256
+from accelsim.files import hash_file
+from accelsim.gpu.calibration import FOLDER, calibrate
 from accelsim.gpu.catalogue import find_gpu
 from accelsim.gpu.measured import read_measured
 
@@ -32,7 +33,7 @@ def main() -> None:
             gpu = find_gpu(table.device)
             if gpu is None or (arguments.gpus and gpu.name not in arguments.gpus):
                 continue
-            source = {"file": path.name, "sha256": sha256(path), "device": table.device}
+            source = {"file": path.name, "sha256": hash_file(path), "device": table.device}
             found = calibrate(gpu, table, {**source, "about": ABOUT[table.number_format]})
             (FOLDER / f"{found.gpu}_{found.kind}.json").write_text(found.to_json(), encoding="utf-8")
 

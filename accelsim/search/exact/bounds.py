@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from accelsim.errors import TooManyChoices
+from accelsim.errors import TablesTooLarge, TooManyChoices
 from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
@@ -32,11 +32,15 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, Shapes
 from accelsim.search.exact.tables import Bounds, Context, Table
+from accelsim.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""
-IN_ONE_GO = 500_000
-"""Such pairs that are looked at before the clock is: some tenths of a second."""
+IN_ONE_GO = 1_000_000
+"""Entries of a table that are filled before the clock is looked at first; then as many as take a tenth of a second."""
+LOOK_SECONDS = 0.1
+MOST_BYTES = 2 << 30
+"""Memory that the tables of one search may take."""
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -197,6 +201,7 @@ class BoundsMaker:
         contexts: list[list[Context]] = [[((0, 1.0),) * self.tensors]]
         plans = []
         for level in range(self.levels):
+            self._look_at_clock()
             plans.append(self._plan(level, contexts[level]))
             contexts.append(plans[-1][1])
         self._reserve(contexts)
@@ -211,9 +216,10 @@ class BoundsMaker:
             tiles = np.flatnonzero(spreading.fits.any(axis=0)) if level < self.levels - 1 else np.zeros(1, np.int64)
             out = np.full((self.shapes.total, int(costs.sum()), *around.values.shape[1:3]), np.inf)
             inside = np.ascontiguousarray(np.moveaxis(further.values, -1, 0))
-            go = max(1, IN_ONE_GO // max(1, len(self.grid.options[level].spread)))
-            for first in range(0, len(tiles), go):
-                self._look_at_clock()
+            entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
+            first, go = 0, max(1, IN_ONE_GO // max(1, entries))
+            while first < len(tiles):
+                begun = self._look_at_clock()
                 sweep_network(
                     self.c,
                     self.shapes,
@@ -227,6 +233,8 @@ class BoundsMaker:
                     make_detail(self.encoded),
                     scratch,
                 )
+                first += go
+                go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
             around.values[costs] = np.moveaxis(out, 0, -1)
             around.values[~costs] = 0.0
             if level:
@@ -240,9 +248,14 @@ class BoundsMaker:
         further = bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER].any())
         return np.array([further or any(pj[above, t].any() for t, (above, _) in enumerate(each)) for each in contexts])
 
-    def _look_at_clock(self) -> None:
-        if self.deadline is not None and time.monotonic() > self.deadline:
+    def _look_at_clock(self) -> float:
+        """Return the time, unless it has run out."""
+        if asked():
+            raise KeyboardInterrupt
+        now = time.monotonic()
+        if self.deadline is not None and now > self.deadline:
             raise TimeoutError("the tables take longer")
+        return now
 
     def _refuse_endless(self) -> None:
         """Raise where remainders leave so many tiles and ways to spread that the tables would take minutes."""
@@ -266,6 +279,12 @@ class BoundsMaker:
                 statuses = (self.around_statuses if around else self.inside_statuses)[level]
                 many = len(contexts[level]) * len(statuses) * len(self.edges[level]) if around or level else 0
                 starts.append(starts[-1] + many * self.shapes.total)
+        needed = starts[-1] * bounds.pj.itemsize
+        if needed > MOST_BYTES:
+            raise TablesTooLarge(
+                f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than "
+                f"{MOST_BYTES >> 30} GiB; constrain what levels keep, or what is spread over them"
+            )
         bounds.values = np.full(starts[-1], np.inf)
         bounds.around_at = np.array(starts[: self.levels], np.int64)
         bounds.inside_at = np.array(starts[self.levels : -1], np.int64)
@@ -368,8 +387,8 @@ class BoundsMaker:
             inner = np.ascontiguousarray(around.values[at, :, b])
             for q, found in enumerate(blocks):
                 out = table.values[at, q, b]
-                self._look_at_clock()
                 for block in found:
+                    self._look_at_clock()
                     sweep_block(self.shapes, self.most[level], pairs, moves, block, inner, out, offsets, values)
                 if q:
                     np.minimum(out, table.values[at, 0, b], out=out)
@@ -448,5 +467,7 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
     ------
     TimeoutError
         If they are not filled by the deadline.
+    TablesTooLarge
+        If they would take more than `MOST_BYTES`.
     """
     return BoundsMaker(grid, spreads, pj, deadline).make()

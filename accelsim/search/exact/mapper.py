@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from accelsim.architecture import Architecture
 from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.encode import Batch, Floats, decode_mapping, encode
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.nodes import fold
 from accelsim.result import Result
+from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
 from accelsim.search.exact.ready import get_ready
-from accelsim.search.exact.solve import Outcome, Solver
-from accelsim.search.result import Certificate, FrontResult, SearchResult
+from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
+from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
+from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
+from accelsim.stopping import asked
 from accelsim.units import listed
 from accelsim.workload import Einsum
 
@@ -37,6 +41,11 @@ POINTS = 10_000
 EDP, FASTEST = (1.0, 1.0), (0.0, 1.0)
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+LAST_WALKS = 16
+"""After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
+SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
+"""Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
@@ -51,9 +60,16 @@ class _Watch:
     started: float
 
     @property
-    def deadline(self) -> float | None:
-        """When the search is to end."""
+    def end(self) -> float | None:
+        """When there must be an answer."""
         return None if self.budget.seconds is None else self.started + self.budget.seconds
+
+    @property
+    def deadline(self) -> float | None:
+        """When the exact search is to end; the rest of the time is for walks to better mappings."""
+        if self.end is None or self.budget.seconds is None:
+            return None
+        return self.end - min(SHARE_OF_WALKS * self.budget.seconds, MOST_WALKING)
 
     def tell(self, found: Found, bound: float) -> None:
         """Report the best value so far, and the bound."""
@@ -75,7 +91,7 @@ class _Watch:
 
 
 def map_exactly(
-    spaces: Sequence[MapSpace],
+    spaces: Spaces,
     goal: Objective,
     *,
     top: int = 1,
@@ -85,26 +101,36 @@ def map_exactly(
     on_progress: OnProgress | None,
     padded: tuple[str, ...] = (),
     explain: bool = True,
+    started: float | None = None,
 ) -> SearchResult:
     """Find the best mappings of a map space, or the best one of several spaces; see `accelsim.map_einsum`.
 
     `top` and `within` list mappings of the one space that there is then; `padded` says which bounds the spaces try;
-    `explain`: say what makes mappings invalid where none is valid.
+    `explain`: say what makes mappings invalid where none is valid; `started`: since when the budget runs, by
+    `time.monotonic`.
     """
-    get_ready(spaces[0].encoded, spaces[0].imperfect)
-    watch = _Watch(goal, budget or Budget(), on_progress, time.monotonic())
+    first = spaces.first
+    get_ready(first.encoded, first.imperfect)
+    watch = _Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
-    solved = _widest(spaces, aim) or _best_of([*_perfect(spaces[:1]), *spaces], aim)
+    solved = _widest(spaces, aim) or _best_of(spaces, aim)
+    if solved.stop in ("timeout", "memory"):
+        _walk_on(spaces, aim, solved)
+    if solved.best is None and solved.stop == "interrupted":
+        raise KeyboardInterrupt
     if solved.best is None:
-        raise NoValidMapping("\n".join([_none_valid(solved, spaces), *(_why(spaces[0]) if explain else ())]))
+        reason = _none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
+        raise NoValidMapping("\n".join([reason, *(_why(solved.stop, first) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
+    if stop == "exhausted" and not certificate.proved:
+        stop = "remainders"
     if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
         best = _best_of(spaces, _Aim((1.0, 0.0), workers, watch, best), solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
-        more = Solver(spaces[0], cycles=goal.cycles > 0, every=True, workers=workers)
+        more = Solver(first, cycles=goal.cycles > 0, every=True, workers=workers)
         room = top if top > 1 else LISTED
         if within is None:
             found = more.search(power=aim.power, room=room, deadline=watch.deadline, on_poll=watch.tell)
@@ -116,22 +142,29 @@ def map_exactly(
             counted = (within, int(found.found.tally[2]))
         stop = found.stop
         _refuse_mismatch(found)
-        ranked = tuple(_result(spaces[0], found.found, i) for i in range(int(found.found.many[0]))) or ranked
+        rows = range(int(found.found.many[0]))
+        ranked = _put_first(best, tuple(_result(first, found.found.best, i, found.found.column[i]) for i in rows))
     return SearchResult(
-        best=ranked[0],
+        best=best,
         objective=goal.name,
         method="exact",
         stop=stop,
         seed=0,
-        space_size=sum(space.size for space in spaces),
+        space_size=spaces.size,
         seconds=time.monotonic() - watch.started,
         certificate=certificate,
         ranked=ranked,
         within=counted,
-        uneven=any(level.tensors is not None for level in spaces[-1].encoded.architecture.levels),
-        imperfect=tuple(sorted(spaces[0].imperfect)),
+        uneven=len(spaces.arrangements) > 1,
+        imperfect=tuple(sorted(first.imperfect)),
         padded=padded,
     )
+
+
+def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
+    """A list of as many mappings that begins with the one found without a list: of equal ones that is the first."""
+    others = [result for result in listed if result.mapping != best.mapping]
+    return (best, *others)[: max(1, len(listed))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +190,10 @@ class _Solved:
     stop: str = "exhausted"
     seconds: float = 0.0
     solver: Solver | None = None
+    walked: bool = False
+    """The best mapping is one of the space that is searched next."""
+    descents: list[Descent] = field(default_factory=list)
+    """Walks through the spaces so far."""
 
     def add(self, outcome: Outcome) -> None:
         """Add up the work of a search."""
@@ -173,81 +210,122 @@ class _Solved:
         return Certificate(self.value, min(self.bound, self.value), self.nodes, self.leaves, self.table_bytes)
 
 
-def _best_of(spaces: Sequence[MapSpace], aim: _Aim, solver: Solver | None = None) -> _Solved:
+def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved:
     """Find the best mapping of some spaces; each is searched for what is better than the best of those before.
 
-    `solver` is that of the last space, if it was searched before.
+    Of remainders the part that leaves none comes first. `solver` is that of the last space, if it was searched before.
     """
     solved = _Solved() if aim.fastest is None else _Solved(aim.fastest, aim.fastest.energy_pj)
-    for space in spaces:
+    perfect = _perfect(spaces.first) if aim.fastest is None else []
+    for number, space in enumerate(itertools.chain(perfect, spaces), -len(perfect)):
+        if solved.stop != "exhausted":
+            solved.bound = min(solved.bound, *(_floor(each, aim.power) for each in spaces.kinds(max(number, 0))))
+            break
         floor = _floor(space, aim.power)
-        if solved.stop != "exhausted" or floor >= solved.value:
+        if floor >= solved.value:
             solved.bound = min(solved.bound, floor)
             continue
         try:
+            if number == -len(perfect) and not space.imperfect:  # others start from what was found
+                solved.descents.append(_descent(space, aim))
+                _walk(solved.descents[0], FIRST_WALKS, aim, solved)
+                if asked():
+                    raise KeyboardInterrupt
             if solver is None or solver.space is not space:
-                deadline = (
-                    None if solved.best is None else aim.watch.deadline
-                )  # the first search has an answer, however late
-                solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=deadline)
+                solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=aim.watch.deadline)
             if aim.fastest is not None:
                 solver.limit_cycles(aim.fastest.cycles)
             seek = _seek_remainders if space.imperfect else _seek
             seek(space, solver, aim, solved)
-        except (KeyboardInterrupt, TimeoutError) as why:
-            if solved.best is None:
+        except (KeyboardInterrupt, TimeoutError, TablesTooLarge) as why:
+            too_large = isinstance(why, TablesTooLarge)
+            if (solved.best is None and not isinstance(why, TimeoutError)) or (too_large and space.imperfect):
                 raise
-            solved.stop = "timeout" if isinstance(why, TimeoutError) else "interrupted"
+            solved.stop = "memory" if too_large else "timeout" if isinstance(why, TimeoutError) else "interrupted"
             solved.bound = min(solved.bound, floor)
     solved.solver = solver
     return solved
 
 
-def _widest(spaces: Sequence[MapSpace], aim: _Aim) -> _Solved | None:
+def _descent(space: MapSpace, aim: _Aim) -> Descent:
+    most_cycles = None if aim.fastest is None else aim.fastest.cycles
+    return Descent(space, aim.power, most_cycles=most_cycles, workers=aim.workers)
+
+
+def _walk(descent: Descent, walks: int, aim: _Aim, solved: _Solved) -> None:
+    """Take some walks, and keep the best mapping found if it is better than the best so far."""
+    found = descent.go(walks, aim.watch.end)
+    if found is not None and found.value < solved.value:
+        solved.walked = True
+        solved.best, solved.value = _result(descent.space, found.mapping, 0, found.column), found.value
+
+
+def _walk_on(spaces: Spaces, aim: _Aim, solved: _Solved) -> None:
+    """Walk through all spaces in turn until the time is used up; where it is not limited, some more times."""
+    end, descents = aim.watch.end, solved.descents
+    every = itertools.chain(_perfect(spaces.first), () if spaces.first.imperfect else spaces)
+    candidates = itertools.islice(every, len(descents), None)
+    for number in itertools.count():
+        if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
+            solved.stop = "interrupted" if asked() else solved.stop
+            return
+        space = next(candidates, None)
+        if space is not None:
+            descents.append(_descent(space, aim))
+        if not descents:
+            return
+        _walk(descents[number % len(descents)] if space is None else descents[-1], FIRST_WALKS, aim, solved)
+
+
+def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
     """Of all mappings with the fewest cycles the one of least energy, if using most compute units makes them so few.
 
     None where another number is looked for, where it takes more cycles, or a second does not tell.
     """
-    if aim.power[0] > 0.0 or len(spaces) > 1 or spaces[0].imperfect:
+    space = spaces.first
+    if aim.power[0] > 0.0 or len(spaces) > 1 or space.imperfect:
         return None
-    solver = Solver(spaces[0], widest=True, workers=aim.workers)
-    solver.limit_cycles(min(solver.least_cycles, spaces[0].most_cycles))
-    outcome = solver.search(most_nodes=MOST_NODES)  # whatever the time: without it a first answer comes later still
+    deadline = aim.watch.deadline
+    try:
+        solver = Solver(space, widest=True, workers=aim.workers, deadline=deadline)
+    except TimeoutError:
+        return None
+    cycles = min(solver.least_cycles, space.most_cycles)
+    solver.limit_cycles(cycles)
+    walked = Descent(space, (1.0, 0.0), most_cycles=cycles, workers=aim.workers).go(FIRST_WALKS, deadline)
+    limit = math.inf if walked is None else walked.value
+    outcome = solver.search(limit=limit, most_nodes=MOST_NODES, deadline=deadline)
     _refuse_mismatch(outcome)
     if outcome.stop == "interrupted" and not outcome.found.many[0]:
         raise KeyboardInterrupt
-    if outcome.stop == "nodes" or not outcome.found.many[0]:
+    if outcome.stop in ("nodes", "timeout") or not outcome.found.many[0]:
         return None
-    solved = _Solved(_result(spaces[0], outcome.found, 0))
+    solved = _Solved(_result(space, outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
     solved.value = solved.bound = float(solver.least_cycles)
     return solved
 
 
-def _perfect(spaces: Sequence[MapSpace]) -> list[MapSpace]:
-    """The part of spaces that leaves no remainders: quickly searched, for a good mapping to start from."""
-    found = []
-    for space in spaces:
-        if space.imperfect:
-            with suppress(NoValidMapping):
-                found.append(MapSpace(space.encoded, space.constraints))
-    return found
+def _perfect(space: MapSpace) -> list[MapSpace]:
+    """The part of a space with remainders that leaves none: quickly searched, for a good mapping to start from."""
+    if space.imperfect:
+        with suppress(NoValidMapping):
+            return [MapSpace(space.encoded, space.constraints)]
+    return []
 
 
 def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
-    """Look in one space for what is better than the best so far."""
-    watch, seeds = aim.watch, None
-    if aim.power[0] == 0.0 and solved.best is None:  # by cycles alone most mappings are equal, and any is a long search
-        guess = solver.search(power=EDP, deadline=watch.deadline, on_poll=watch.tell)
-        _refuse_mismatch(guess)
-        solved.add(guess)
-        seeds = guess.found
-    outcome = solver.search(
-        power=aim.power, limit=solved.value, deadline=watch.deadline, seeds=seeds, on_poll=watch.tell
-    )
+    """Look in one space for what is better than the best so far, or as good if a walk found that.
+
+    So of equal mappings the search chooses, whatever the walks came across.
+    """
+    watch = aim.watch
+    outcome = solver.search(power=aim.power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
     _refuse_mismatch(outcome)
-    if outcome.found.many[0] and outcome.found.value[0] < solved.value:
-        solved.best, solved.value = _result(space, outcome.found, 0), float(outcome.found.value[0])
+    found, value = outcome.found, float(outcome.found.value[0])
+    if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
+        solved.best, solved.value = _result(space, found.best, 0, found.column[0]), value
+    solved.walked = False
     solved.bound = min(solved.bound, outcome.bound)
     solved.add(outcome)
 
@@ -262,7 +340,7 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved
         )
         solved.add(outcome)
         for i in range(int(outcome.found.many[0])):
-            result = _evaluate(space, outcome.found, i)
+            result = _evaluate(space, outcome.found.best, i)
             value = goal.value(result.energy_pj, result.cycles)
             if value < float(outcome.found.value[i]) * (1 - 1e-9):
                 raise RuntimeError(f"a mapping costs {value!r}, less than the {outcome.found.value[i]!r} it must")
@@ -301,9 +379,9 @@ def _refuse_mismatch(outcome: Outcome) -> None:
         raise RuntimeError(f"{outcome.mismatches} mappings cost something else than the sum of their parts")
 
 
-def _mapping(space: MapSpace, found: Found, i: int) -> Mapping:
+def _mapping(space: MapSpace, batch: Batch, i: int) -> Mapping:
     """A mapping that was found, in its simplest form."""
-    mapping = fold(decode_mapping(space.encoded, found.best, i))
+    mapping = fold(decode_mapping(space.encoded, batch, i))
     loops = [loop for level in mapping.levels for loop in (*level.temporal, *level.x, *level.y)]
     bounds = space.encoded.einsum.dims
     more = (d for d in bounds if math.prod(loop.bound for loop in loops if loop.dim == d) > bounds[d])
@@ -312,19 +390,19 @@ def _mapping(space: MapSpace, found: Found, i: int) -> Mapping:
     return replace(mapping, imperfect=frozenset(more), padded=padded)
 
 
-def _evaluate(space: MapSpace, found: Found, i: int) -> Result:
+def _evaluate(space: MapSpace, batch: Batch, i: int) -> Result:
     """Evaluate a mapping that was found with the cost model."""
-    mapping, machine = _mapping(space, found, i), space.encoded.architecture
+    mapping, machine = _mapping(space, batch, i), space.encoded.architecture
     if len(mapping.levels) == len(machine.levels):
         return evaluate_encoded(space.encoded, mapping)
     return evaluate(machine, space.encoded.einsum, mapping)
 
 
-def _result(space: MapSpace, found: Found, i: int) -> Result:
-    """As `_evaluate`; what the search itself reckoned must be the same, else the error is ours."""
-    result = _evaluate(space, found, i)
+def _result(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float, ...]) -> Result:
+    """As `_evaluate`; the energy and cycles of the search itself must be the same, else the error is ours."""
+    result = _evaluate(space, batch, i)
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
-    energy, cycles = float(found.column[i, ENERGY]), int(found.column[i, CYCLES])
+    energy, cycles = float(column[ENERGY]), int(column[CYCLES])
     if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):
         raise RuntimeError(
             f"search found {energy!r} pJ, {cycles} cycles; evaluation gives {result.energy_pj!r} pJ, {result.cycles} "
@@ -333,20 +411,20 @@ def _result(space: MapSpace, found: Found, i: int) -> Result:
     return result
 
 
-def _none_valid(outcome: Outcome | _Solved, spaces: Sequence[MapSpace]) -> str:
-    if outcome.stop == "exhausted":
-        size = sum(space.size for space in spaces)
-        return f"none of the {size:.3g} mappings of the map space is valid (proved: {outcome.nodes} nodes)"
-    return f"no valid mapping found in {outcome.seconds:.3g} s; give it more time"
+def _none_valid(stop: str, nodes: int, seconds: float, size: int) -> str:
+    if stop == "exhausted":
+        return f"none of the {size:.3g} mappings of the map space is valid (proved: {nodes} nodes)"
+    return f"no valid mapping found in {seconds:.3g} s; give it more time"
 
 
-def _why(space: MapSpace) -> list[str]:
+def _why(stop: str, space: MapSpace) -> list[str]:
     """What makes mappings invalid; the nearest miss is one without remainders."""
     try:
         space = MapSpace(space.encoded, space.constraints) if space.imperfect else space
     except NoValidMapping as error:
         return [str(error)]
-    return diagnose(space, np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0]))
+    key = np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0])
+    return diagnose(space, key, proved=stop == "exhausted")
 
 
 def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
@@ -369,11 +447,14 @@ def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
     )
 
 
-def _values(space: MapSpace, found: Found, i: int, columns: Sequence[tuple[int, int]]) -> tuple[float, ...]:
-    """Columns of a point of a front; words of a level are storage words, in parts of which the kernel counts."""
-    units = space.encoded.units_per_word
-    each = {WORDS: units[0], CAPACITY: units[max(level for _, level in columns)]}
-    return tuple(float(found.column[i, kind]) / each.get(kind, 1) for kind, _ in columns)
+def _undominated(
+    rows: list[tuple[tuple[float, ...], Result]],
+) -> tuple[tuple[tuple[float, ...], ...], tuple[Result, ...]]:
+    """Values and mappings of the points that no other one beats; parts of a word told more of them apart."""
+    rows = sorted(rows, key=lambda row: row[0])
+    values = np.array([row[0] for row in rows])
+    kept = [i for i in range(len(rows)) if not (values[:i] <= values[i]).all(axis=1).any()]
+    return tuple(rows[i][0] for i in kept), tuple(rows[i][1] for i in kept)
 
 
 def map_front(
@@ -439,38 +520,86 @@ def front_of(
     watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
     kinds = tuple(kind for kind, _ in parsed)
     level = max(level for _, level in parsed)
+    walks = _FrontWalks(space, kinds, level, workers, watch)
     try:
         solver = Solver(space, cycles=True, workers=workers, deadline=watch.deadline)
-    except TimeoutError:  # one mapping is found all the same
-        lean = Solver(space, cycles=False, workers=workers)
-        outcome, stopped = lean.search(power=(1.0, 0.0), level=level, deadline=watch.deadline), "timeout"
-    else:
-        outcome, stopped = _front(solver, kinds, level, watch)
-    found = outcome.found
-    _refuse_mismatch(outcome)
+        outcome, stop = _front(solver, kinds, level, watch, walks)
+    except (TimeoutError, TablesTooLarge) as why:
+        outcome, stop = None, "memory" if isinstance(why, TablesTooLarge) else "timeout"
+    found = make_found(space, 1) if outcome is None else outcome.found
+    if outcome is not None:
+        _refuse_mismatch(outcome)
+    if stop != "exhausted":
+        found = join(space, found, walks.found if stop == "interrupted" else walks.go_on(), kinds, level)
+    if not found.many[0] and stop == "interrupted":
+        raise KeyboardInterrupt
     if not found.many[0]:
-        raise NoValidMapping("\n".join([_none_valid(outcome, [space]), *(_why(space) if explain else ())]))
-    rows = sorted(range(int(found.many[0])), key=lambda i: tuple(found.column[i, list(kinds)]))
+        nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
+        reason = _none_valid(stop, nodes, seconds, space.size)
+        raise NoValidMapping("\n".join([reason, *(_why(stop, space) if explain else ())]))
+    each = [_result(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
+    values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])
     return FrontResult(
         columns=columns,
-        points=tuple(_result(space, found, i) for i in rows),
-        values=tuple(_values(space, found, i, parsed) for i in rows),
-        stop=stopped or outcome.stop,
+        points=points,
+        values=values,
+        stop=stop,
         space_size=space.size,
-        nodes=outcome.nodes,
-        evaluated=outcome.leaves,
-        table_bytes=outcome.table_bytes,
+        nodes=0 if outcome is None else outcome.nodes,
+        evaluated=0 if outcome is None else outcome.leaves,
+        table_bytes=0 if outcome is None else outcome.table_bytes,
         seconds=time.monotonic() - watch.started,
     )
 
 
-def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch) -> tuple[Outcome, str]:
-    """Search a front from its ends and its least EDP; also says what stopped that, if anything did."""
+class _FrontWalks:
+    """Walks to mappings of a front: to the ends of each column and in between.
+
+    Parameters
+    ----------
+    kinds : tuple of int
+        Columns of the front.
+    level : int
+        Whose capacity counts.
+    """
+
+    def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: _Watch) -> None:
+        self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
+        self.found = make_found(space, 1)
+
+    def go(self, power: tuple[float, ...], walks: int) -> float:
+        """Take some walks; returns the best value, infinite if they find nothing."""
+        descent = Descent(self.space, power, held_level=self.level, workers=self.workers)
+        best = descent.go(walks, self.watch.end)
+        if best is None:
+            return math.inf
+        self.found = join(self.space, self.found, found_by_walks(self.space, [best]), self.kinds, self.level)
+        return best.value
+
+    def go_on(self) -> Found:
+        """Walk with other weights of the columns each time, by steps of the golden ratio, until the time is used up."""
+        for number in itertools.count():
+            end = self.watch.end
+            if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
+                return self.found
+            power = [0.0, 0.0, 0.0, 0.0]
+            for at, kind in enumerate(self.kinds):
+                power[kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
+            self.go(tuple(power), FIRST_WALKS)
+        raise AssertionError("numbers do not end")
+
+
+def _front(
+    solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch, walks: _FrontWalks
+) -> tuple[Outcome, str]:
+    """Search a front from its ends and its least EDP; also says what stopped it, `exhausted` if nothing did."""
     seeds, floor = None, [0.0, 0.0]
     for power in ((1.0, 0.0), EDP, FASTEST):
-        start = seeds if power == FASTEST else None  # see `_seek`
-        seeded = solver.search(power=power, level=level, deadline=watch.deadline, seeds=start, on_poll=watch.tell)
-        seeds = seeded.found if seeds is None else solver.join(seeds, seeded.found, kinds, level)
+        seeded = solver.search(
+            power=power, limit=walks.go(power, FIRST_WALKS), level=level, deadline=watch.deadline,
+            seeds=seeds if power == FASTEST else None, on_poll=watch.tell,
+        )  # fmt: skip
+        seeds = seeded.found if seeds is None else join(solver.space, seeds, seeded.found, kinds, level)
         if seeded.stop != "exhausted" or not seeded.found.many[0]:
             break
         if power != EDP:
@@ -479,4 +608,4 @@ def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch) ->
         kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
         deadline=watch.deadline, on_poll=watch.tell,
     )  # fmt: skip
-    return outcome, seeded.stop if seeded.stop != "exhausted" else ""
+    return outcome, seeded.stop if seeded.stop != "exhausted" else outcome.stop

@@ -8,6 +8,7 @@ from dataclasses import replace
 from accelsim.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Encoded, encode
+from accelsim.search.descent import Descent
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.solve import Solver
 
@@ -38,10 +39,17 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset(), *, coun
         with suppress(NoValidMapping):
             if kind == COUNTS:
                 counter = Counter(space)
-                counter.count_settled(0, None)
+                _refuse_interrupted(counter.count_settled(0, None)[2])
                 if not counter.by_state:
                     continue  # the next machine may be one that is
-                counter.count_within(1e30)
+                _refuse_interrupted(counter.count_within(1e30).stop)
             else:
-                Solver(space, cycles=True).search()
+                if kind == PLAIN:
+                    Descent(space, (1.0, 0.0)).go(1)
+                _refuse_interrupted(Solver(space, cycles=True).search().stop)
             _DONE.add(kind)
+
+
+def _refuse_interrupted(stop: str) -> None:
+    if stop == "interrupted":  # a search keeps Ctrl-C to itself, to end with what it has
+        raise KeyboardInterrupt

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Timer
@@ -19,6 +19,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
+from accelsim.search.descent import Incumbent
 from accelsim.search.exact.bounds import kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
@@ -27,6 +28,7 @@ from accelsim.search.exact.halves import NO_HALVES, NO_NOTES
 from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
+from accelsim.stopping import asked, heeding
 
 GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""
@@ -95,6 +97,26 @@ def make_found(space: MapSpace, room: int) -> Found:
         open=np.full(1, np.inf),
         reached=np.zeros((1, 1, 1), np.int64),
     )
+
+
+def found_by_walks(space: MapSpace, incumbents: Sequence[Incumbent]) -> Found:
+    """Enter what walks found, in the order given."""
+    found = make_found(space, max(1, len(incumbents)))
+    for i, each in enumerate(incumbents):
+        found.value[i], found.column[i] = each.value, each.column
+        for target, array in zip(found.best, each.mapping, strict=True):
+            target[i] = array[0]
+    found.many[0] = len(incumbents)
+    return found
+
+
+def join(space: MapSpace, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
+    """Put together what two searches found, without what is dominated; of equal mappings those of the first stay."""
+    goal = make_goal(FRONT, (1.0, 1.0), columns, level)
+    joined = make_found(space, max(1, int(first.many[0] + second.many[0])))
+    _merge(goal, joined, first)
+    _merge(goal, joined, second)
+    return joined
 
 
 def make_goal(
@@ -183,6 +205,7 @@ class Solver:
             self.ports = []
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes = NO_END
+        self.interrupted = False
 
     def _path(self) -> Path:
         c = self.space.encoded.constants
@@ -280,19 +303,23 @@ class Solver:
         least = float(values[0]) if len(values) else math.inf
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
         none_yet = kind == BEST and len(values) and not total.many[0] and limit == math.inf
-        if none_yet and deadline is not None and most_nodes == NO_END:
-            self._find_any(goal, total, begin, values)
         tell = self._teller(on_poll, total, outcome)
-        stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+        with heeding(self.stop):
+            if none_yet and deadline is not None and most_nodes == NO_END:
+                self._find_any(goal, total, begin, values)
+            stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
         if stop == MIX:
             try:
                 self._mix(deadline)
                 begin, values = self._roots(goal, total)
                 least = float(values[0]) if len(values) else math.inf
                 outcome.bound = outcome.root_bound = max(outcome.bound, least)
-                stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
+                with heeding(self.stop):
+                    stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
             except TimeoutError:
                 stop = "timeout"
+            except KeyboardInterrupt:
+                stop = "interrupted"
         outcome.stop = stop or "exhausted"
         outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
         outcome.table_bytes = self.bounds.values.nbytes + self.guide.mixed.nbytes
@@ -406,14 +433,6 @@ class Solver:
         """Look only at mappings with at most so many storage words at the outermost level from now on."""
         self.guide = self.guide._replace(most_words=np.array([words], np.int64))
 
-    def join(self, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
-        """Put together what two searches found, without what is dominated."""
-        goal = make_goal(FRONT, (1.0, 1.0), columns, level)
-        joined = make_found(self.space, int(first.many[0] + second.many[0]))
-        _merge(goal, joined, first)
-        _merge(goal, joined, second)
-        return joined
-
     def _find_any(self, goal: Goal, total: Found, begin: Ints, values: Floats) -> None:
         """Find some mapping, a good one if that is quick: a search that is stopped early shall have an answer."""
         goal.kind[0] = ANY
@@ -424,7 +443,7 @@ class Solver:
             self._explore(goal, total, begin, values)
             timer.cancel()
             self.stop[0] = 0
-            if total.many[0]:
+            if total.many[0] or self._is_interrupted():
                 break
         goal.kind[0] = BEST
 
@@ -511,14 +530,20 @@ class Solver:
         """Wait for pieces; returns why they were stopped, or nothing."""
         stop = ""
         try:
-            while wait(jobs, timeout=POLL_SECONDS).not_done:
+            while wait(jobs, timeout=0.0 if self._is_interrupted() and not stop else POLL_SECONDS).not_done:
+                if self._is_interrupted() and not stop:
+                    stop, self.stop[0] = "interrupted", 1
                 if deadline is not None and time.monotonic() > deadline and not stop:
                     stop, self.stop[0] = "timeout", 1
                 if on_poll is not None:
                     on_poll()
         except KeyboardInterrupt:
-            stop, self.stop[0] = "interrupted", 1
-        return stop
+            self.interrupted, self.stop[0] = True, 1
+        return stop or ("interrupted" if self._is_interrupted() else "")
+
+    def _is_interrupted(self) -> bool:
+        """Whether this search is to end, and each later one of this solver."""
+        return self.interrupted or bool(asked())
 
 
 def _revalued(found: Found, power: tuple[float, float]) -> Found:

@@ -1,0 +1,212 @@
+"""Find a good mapping at once, whatever the machine, the objective and the constraints: walks through the map space.
+
+Nothing is proved here; the exact search starts from what is found (docs/exact.md).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.mapspace.factors import divisors
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
+from accelsim.search.descent_kernel import BEST, Choices, Walk
+from accelsim.stopping import asked, heeding
+
+POLL_SECONDS = 0.02
+FIRST_WALKS = 4
+"""Walks before an exact search, short ones: some hundredths of a second."""
+SHORT, USUAL, LONG = 5_000, 20_000, 100_000
+"""Steps of the first walks, of others, and of each fourth of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incumbent:
+    """The best mapping that walks have found.
+
+    Attributes
+    ----------
+    value : float
+        Objective, the product of the columns' powers.
+    column : tuple of float
+        Energy [pJ], cycles, words at the outermost level, words held at a level.
+    mapping : Batch of one
+    """
+
+    value: float
+    column: tuple[float, ...]
+    mapping: Batch
+
+
+class Descent:
+    """Walks through one map space; each call goes on where the last one ended.
+
+    Parameters
+    ----------
+    space : MapSpace
+        One without remainders.
+    power : tuple of float
+        Of energy, cycles, words at the outermost level and words held at a level in the objective; missing ones are 0.
+    held_level : int
+        Whose words count.
+    most_cycles : int, optional
+        Mappings with more cycles are not valid.
+    seed : int
+    workers : int
+        Threads; what a number of walks finds does not depend on it.
+
+    Attributes
+    ----------
+    best : Incumbent or None
+    evaluated : int
+        Mappings evaluated.
+    """
+
+    def __init__(
+        self,
+        space: MapSpace,
+        power: tuple[float, ...],
+        *,
+        held_level: int = 0,
+        most_cycles: int | None = None,
+        seed: int = 0,
+        workers: int = 1,
+    ) -> None:
+        self.space, self.workers = space, workers
+        self.choices = choices_of(space, power, held_level)
+        if most_cycles is not None:
+            self.choices.most_cycles[0] = min(most_cycles, self.choices.most_cycles[0])
+        self.key = np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+        self.best: Incumbent | None = None
+        self.walks = self.evaluated = 0
+        self._stop = np.zeros(1, np.int64)
+        self._tie = math.inf
+
+    def go(self, walks: int, deadline: float | None = None) -> Incumbent | None:
+        """Take the next walks; a signal or the deadline (by `time.monotonic`) cuts those under way short."""
+        numbers = range(self.walks, self.walks + walks)
+        self._stop[0] = 0
+        with heeding(self._stop), ThreadPoolExecutor(self.workers) as pool:
+            try:
+                jobs = [pool.submit(self._walk, number) for number in numbers]
+                while wait(jobs, timeout=POLL_SECONDS).not_done:
+                    if asked() or (deadline is not None and time.monotonic() > deadline):
+                        self._stop[0] = 1
+            except BaseException:
+                self._stop[0] = 1
+                raise
+        self.walks += walks
+        for job in jobs:
+            self._note(*job.result())
+        return self.best
+
+    def go_on(self, deadline: float) -> Incumbent | None:
+        """Walk until the deadline (by `time.monotonic`)."""
+        while time.monotonic() < deadline and not asked():
+            self.go(self.workers, deadline)
+        return self.best
+
+    def _walk(self, number: int) -> tuple[Walk, int]:
+        """Take one walk; returns its mappings, and how many were evaluated."""
+        from accelsim.search.descent_kernel import walk
+
+        found, steps = make_walk(self.space), SHORT if number < FIRST_WALKS else LONG if number % 4 == 3 else USUAL
+        encoded = self.space.encoded
+        seen = walk(encoded.constants, self.choices, found, make_detail(encoded), self.key, number, steps, self._stop)
+        return found, int(seen)
+
+    def _note(self, walk: Walk, seen: int) -> None:
+        """Keep the best mapping of a walk if it is better than those before; of equal ones that of less energy."""
+        self.evaluated += seen
+        value, tie = float(walk.value[BEST]), float(walk.tie[BEST])
+        if math.isfinite(value) and (self.best is None or (value, tie) < (self.best.value, self._tie)):
+            m, row = walk.mapping, slice(BEST, BEST + 1)
+            mapping = Batch(m.temporal[row], m.order[row], m.x[row], m.y[row], m.keep[row])
+            self.best, self._tie = Incumbent(value, tuple(walk.column[BEST].tolist()), mapping), tie
+
+
+def choices_of(space: MapSpace, power: tuple[float, ...], held_level: int = 0) -> Choices:
+    """Write a map space as `walk` reads it.
+
+    Parameters
+    ----------
+    space : MapSpace
+    power : tuple of float
+        Of energy, cycles, words at the outermost level and words held at `held_level` in the objective.
+    held_level : int
+    """
+    encoded = space.encoded
+    dims, slots = encoded.dims, space.slots
+    found = [divisors(encoded.einsum.dims[dim]) for dim in dims]
+    most = max(map(len, found))
+    shape = (len(dims), most, most)
+    divisor, product, quotient = np.ones(shape[:2], np.int64), np.full(shape, -1), np.full(shape, -1)
+    allowed = np.zeros((len(slots), len(dims), most), np.bool_)
+    ways = np.zeros((len(dims), len(slots) + 1, most))
+    for d, dim in enumerate(dims):
+        values = np.array(found[d], np.int64)
+        divisor[d, : len(values)] = values
+        number = {int(value): k for k, value in enumerate(values)}
+        for i, a in enumerate(found[d]):
+            for j, b in enumerate(found[d]):
+                product[d, i, j] = number.get(a * b, -1)
+                quotient[d, i, j] = number[a // b] if a % b == 0 else -1
+        for at, slot in enumerate(slots):
+            may = space.allowed(slot, dim)
+            allowed[at, d, : len(values)] = [value in may for value in found[d]]
+        ways[d] = _completions(quotient[d], allowed[:, d])
+    levels = len(encoded.architecture.levels)
+    order, span = np.zeros((levels, len(dims)), np.int64), np.zeros((levels, 2), np.int64)
+    for level in range(levels):
+        outer, inner = space.fixed_places(level)
+        rest = [d for d in range(len(dims)) if d not in outer and d not in inner]
+        order[level] = [*outer, *rest, *inner]
+        span[level] = len(outer), len(outer) + len(rest)
+    return Choices(
+        divisor=divisor,
+        many=np.array([len(values) for values in found], np.int64),
+        product=product.astype(np.int64),
+        quotient=quotient.astype(np.int64),
+        allowed=allowed,
+        ways=ways,
+        slot=np.array([(slot.level, ("", "x", "y").index(slot.axis)) for slot in slots], np.int64),
+        order=order,
+        free_span=span,
+        keep=space.keep,
+        free=np.array(space.free_keeps, np.int64).reshape(-1, 2),
+        most_cycles=np.array([space.most_cycles], np.int64),
+        power=np.array([*power, 0.0, 0.0, 0.0][:4], np.float64),
+        held_level=np.array([held_level], np.int64),
+    )
+
+
+def _completions(quotient: Ints, allowed: Bools) -> Floats:
+    """Factorisations of each divisor over the slots from each one on: float64[S + 1, K]."""
+    slots, many = allowed.shape
+    ways = np.zeros((slots + 1, many))
+    ways[slots, 0] = 1.0
+    for slot in range(slots - 1, -1, -1):
+        for rest in range(many):
+            may = (quotient[rest] >= 0) & allowed[slot]
+            ways[slot, rest] = ways[slot + 1, quotient[rest][may]].sum()
+    return ways
+
+
+def make_walk(space: MapSpace) -> Walk:
+    """Room for the mappings of a walk, none of them found yet."""
+    levels, dims = len(space.encoded.architecture.levels), len(space.encoded.dims)
+    return Walk(
+        at=np.zeros((3, len(space.slots), dims), np.int64),
+        rank=np.zeros((3, levels, dims), np.int64),
+        mapping=empty_batch(space.encoded, 3),
+        value=np.full(3, math.inf),
+        tie=np.full(3, math.inf),
+        steps=np.zeros(3),
+        column=np.zeros((3, 4)),
+    )

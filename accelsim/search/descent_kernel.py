@@ -1,0 +1,404 @@
+"""Descend to a good mapping in compiled code: draw one, change it a little, keep the change if it pays.
+
+Axis letters: S = slots (temporal blocks, then spatial axes of a fanout > 1), L = levels, D = dimensions, T = tensors,
+K = divisors of a bound, F = free keeps. Walk number i of a key depends on (key, i) alone, so that the number of
+workers changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.mapspace.kernel import begin_stream, next_number
+from accelsim.model.detail import PARTIAL, READ, STEPS, TILE, WRITTEN, Detail
+from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.jit import internal, jit
+from accelsim.model.kernel import VALID, cost, fit
+
+CURRENT, CHANGED, BEST = range(3)
+"""Rows of a walk's mappings."""
+MANY_DRAWN = 32
+"""Mappings that are drawn for one walk; it starts from the best."""
+OVERFLOW = 3.0
+"""Weight of ln(what is needed / what there is) in the cost of a mapping that breaks limits."""
+TIE = 0.05
+"""Weight of energy and of the cycles of the compute units where cycles count: most steps change no bottleneck."""
+HOTTEST, COLDEST = 0.1, 3e-4
+"""Temperatures at the beginning and the end of a walk, of ln(objective)."""
+TINY = 1e-300
+
+
+class Choices(NamedTuple):
+    """A map space as walks see it; made by `descent.choices_of`.
+
+    divisor : int64[D, K], ascending; many : int64[D], how many; product, quotient : int64[D, K, K], numbers of
+    divisors, -1 if it is none; allowed : bool[S, D, K], by the constraints; ways : float64[D, S + 1, K],
+    factorisations of a divisor over the slots from one on; slot : int64[S, 2], level and axis, 0 time, 1 x, 2 y;
+    order : int64[L, D], dimensions with those of fixed places at the ends; free_span : int64[L, 2], where those of
+    free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
+    most_cycles : int64[1]; power : float64[4], of energy, cycles, words at the outermost level and words held at a
+    level in the objective; held_level : int64[1], that level.
+    """
+
+    divisor: Ints
+    many: Ints
+    product: Ints
+    quotient: Ints
+    allowed: Bools
+    ways: Floats
+    slot: Ints
+    order: Ints
+    free_span: Ints
+    keep: Bools
+    free: Ints
+    most_cycles: Ints
+    power: Floats
+    held_level: Ints
+
+
+class Walk(NamedTuple):
+    """The mappings of a walk, one row each for the current one, the changed one, and the best valid one so far.
+
+    at : int64[3, S, D], numbers of divisors; rank : int64[3, L, D], the order of all dimensions of a block, also of
+    those that have no loop there; mapping : Batch of 3; value : float64[3], objective, infinite if not valid; tie :
+    float64[3], energy [pJ]; steps : float64[3], ln(cycles of the compute units); column : float64[3, 4], energy [pJ],
+    cycles, words at the outermost level, words held.
+    """
+
+    at: Ints
+    rank: Ints
+    mapping: Batch
+    value: Floats
+    tie: Floats
+    steps: Floats
+    column: Floats
+
+
+@internal
+def _copy_row(w: Walk, i: int, j: int) -> None:
+    for slot in range(w.at.shape[1]):
+        for d in range(w.at.shape[2]):
+            w.at[j, slot, d] = w.at[i, slot, d]
+    m = w.mapping
+    for lv in range(w.rank.shape[1]):
+        for d in range(w.rank.shape[2]):
+            w.rank[j, lv, d] = w.rank[i, lv, d]
+            m.temporal[j, lv, d], m.order[j, lv, d] = m.temporal[i, lv, d], m.order[i, lv, d]
+            m.x[j, lv, d], m.y[j, lv, d] = m.x[i, lv, d], m.y[i, lv, d]
+        for t in range(m.keep.shape[2]):
+            m.keep[j, lv, t] = m.keep[i, lv, t]
+    w.value[j], w.tie[j], w.steps[j] = w.value[i], w.tie[i], w.steps[i]
+    for k in range(4):
+        w.column[j, k] = w.column[i, k]
+
+
+@internal
+def _place(g: Choices, w: Walk, row: int, slot: int, d: int, k: int) -> None:
+    """Give a slot a factor of a dimension."""
+    w.at[row, slot, d] = k
+    level, bound = g.slot[slot, 0], g.divisor[d, k]
+    if g.slot[slot, 1] == 0:
+        w.mapping.temporal[row, level, d] = bound
+    elif g.slot[slot, 1] == 1:
+        w.mapping.x[row, level, d] = bound
+    else:
+        w.mapping.y[row, level, d] = bound
+
+
+@internal
+def _arrange(w: Walk, row: int, level: int) -> None:
+    """Write the order of a block: loops of bound > 1 by rank, then the others."""
+    dims = w.rank.shape[2]
+    at, rest = 0, dims
+    for j in range(dims):
+        d = w.rank[row, level, j]
+        if w.mapping.temporal[row, level, d] > 1:
+            w.mapping.order[row, level, at] = d
+            at += 1
+        else:
+            rest -= 1
+            w.mapping.order[row, level, rest] = d
+
+
+@internal
+def _below(stream: np.uint64, n: int) -> tuple[np.uint64, int]:
+    """Next state and an integer in 0 ... n - 1."""
+    stream, u = next_number(stream)
+    return stream, int(u * n)
+
+
+@internal
+def _draw(g: Choices, w: Walk, row: int, stream: np.uint64) -> np.uint64:
+    """Draw a mapping: each dimension's factorisation, each block's order and what is kept, independently."""
+    slots, dims = w.at.shape[1:]
+    for d in range(dims):
+        rest = g.many[d] - 1
+        for slot in range(slots):
+            stream, u = next_number(stream)
+            wanted, chosen = u * g.ways[d, slot, rest], 0
+            for k in range(g.many[d]):
+                left = g.quotient[d, rest, k]
+                if left >= 0 and g.allowed[slot, d, k] and g.ways[d, slot + 1, left] > 0.0:
+                    chosen = k
+                    wanted -= g.ways[d, slot + 1, left]
+                    if wanted < 0.0:
+                        break
+            _place(g, w, row, slot, d, chosen)
+            rest = g.quotient[d, rest, chosen]
+    for level in range(g.order.shape[0]):
+        for j in range(dims):
+            w.rank[row, level, j] = g.order[level, j]
+        first, end = g.free_span[level, 0], g.free_span[level, 1]
+        for last in range(end - 1, first, -1):
+            stream, at = _below(stream, last - first + 1)
+            at += first
+            w.rank[row, level, last], w.rank[row, level, at] = w.rank[row, level, at], w.rank[row, level, last]
+        _arrange(w, row, level)
+    for level in range(g.keep.shape[0]):
+        for t in range(g.keep.shape[1]):
+            w.mapping.keep[row, level, t] = g.keep[level, t]
+    for f in range(g.free.shape[0]):
+        stream, u = next_number(stream)
+        w.mapping.keep[row, g.free[f, 0], g.free[f, 1]] = u < 0.5
+    return stream
+
+
+@internal
+def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail, cycles: int) -> float:
+    """How far a mapping breaks its limits: the product of all ratios above 1."""
+    x, y, keep = w.mapping.x[row], w.mapping.y[row], w.mapping.keep[row]
+    found, held = 1.0, 0.0
+    for lv in range(x.shape[0]):
+        across, down = 1.0, 1.0
+        for d in range(x.shape[1]):
+            across *= float(x[lv, d])
+            down *= float(y[lv, d])
+        found *= max(1.0, across / float(c.fanout[lv, 0])) * max(1.0, down / float(c.fanout[lv, 1]))
+        if lv == c.nodes[lv, 0]:
+            held = 0.0
+        for t in range(keep.shape[1]):
+            if keep[lv, t]:
+                held += float(s.at[lv, t, TILE] * c.word_parts[lv, t, s.at[lv, t, PARTIAL]])
+        if lv == c.nodes[lv, 1] - 1 and c.capacity[lv] != UNLIMITED:
+            found *= max(1.0, held / max(float(c.capacity[lv]), 0.5))
+        if lv == c.nodes[lv, 0] and c.partitioned[lv]:
+            for role in range(c.partition.shape[1]):
+                part = 0.0
+                for node in range(lv, c.nodes[lv, 1]):
+                    for t in range(keep.shape[1]):
+                        if keep[node, t] and c.role[t] == role:
+                            part += float(s.at[node, t, TILE] * c.word_parts[node, t, s.at[node, t, PARTIAL]])
+                if c.partition[lv, role] != UNLIMITED:
+                    found *= max(1.0, part / max(float(c.partition[lv, role]), 0.5))
+    return found * max(1.0, float(cycles) / float(g.most_cycles[0]))
+
+
+@internal
+def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
+    """Evaluate a mapping: its columns, its value, and what the walk descends on, ln(objective) with what it breaks."""
+    temporal, order, x, y = w.mapping.temporal[row], w.mapping.order[row], w.mapping.x[row], w.mapping.y[row]
+    keep, level = w.mapping.keep[row], g.held_level[0]
+    status = fit(c, temporal, x, y, keep, s, True)
+    late, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
+    held = 0
+    for t in range(keep.shape[1]):
+        if keep[level, t]:
+            held += s.at[level, t, TILE] * c.word_parts[level, t, s.at[level, t, PARTIAL]]
+    column = w.column[row]
+    column[0], column[1], column[2], column[3] = energy, cycles, s.level[0, READ] + s.level[0, WRITTEN], held
+    goal = 0.0
+    for k in range(4):
+        if g.power[k] != 0.0:
+            goal += g.power[k] * math.log(max(column[k], TINY))
+    valid = status == VALID and late == VALID and cycles <= g.most_cycles[0]
+    w.value[row], w.tie[row] = np.inf, energy
+    if valid:
+        w.value[row] = 1.0
+        for k in range(4):
+            if g.power[k] != 0.0:
+                w.value[row] *= column[k] ** g.power[k]
+    else:
+        goal += OVERFLOW * math.log(_overflow(c, g, w, row, s, cycles))
+    w.steps[row] = math.log(float(s.level[temporal.shape[0], STEPS]))
+    if g.power[1] != 0.0:
+        goal += TIE * (math.log(max(energy, TINY)) + w.steps[row])
+    return goal
+
+
+@internal
+def _pick_divisor(g: Choices, w: Walk, row: int, slot: int, d: int, stream: np.uint64) -> tuple[np.uint64, int]:
+    """Choose a divisor above 1 of a slot's factor; 0 if that is 1."""
+    here, many = w.at[row, slot, d], 0
+    for k in range(1, here + 1):
+        many += g.quotient[d, here, k] >= 0
+    if many == 0:
+        return stream, 0
+    stream, wanted = _below(stream, many)
+    for k in range(1, here + 1):
+        if g.quotient[d, here, k] >= 0:
+            if wanted == 0:
+                return stream, k
+            wanted -= 1
+    return stream, 0
+
+
+@internal
+def _move_rank(w: Walk, row: int, level: int, start: int, end: int) -> None:
+    """Move the dimension at one rank of a block to another one."""
+    step = 1 if end > start else -1
+    for j in range(start, end, step):
+        w.rank[row, level, j], w.rank[row, level, j + step] = w.rank[row, level, j + step], w.rank[row, level, j]
+
+
+@internal
+def _shift(g: Choices, w: Walk, row: int, d: int, k: int, a: int, b: int, stream: np.uint64) -> tuple[np.uint64, bool]:
+    """Move a factor of a dimension from one slot to another; a new loop in time takes any free place."""
+    left, more = g.quotient[d, w.at[row, a, d], k], g.product[d, w.at[row, b, d], k]
+    if left < 0 or more < 0 or not g.allowed[a, d, left] or not g.allowed[b, d, more]:
+        return stream, False
+    is_new = w.at[row, b, d] == 0
+    _place(g, w, row, a, d, left)
+    _place(g, w, row, b, d, more)
+    if g.slot[b, 1] == 0:
+        level = g.slot[b, 0]
+        first, end = g.free_span[level, 0], g.free_span[level, 1]
+        if is_new and end - first > 1:
+            for j in range(first, end):
+                if w.rank[row, level, j] == d:
+                    stream, at = _below(stream, end - first)
+                    _move_rank(w, row, level, j, first + at)
+                    break
+        _arrange(w, row, level)
+    if g.slot[a, 1] == 0:
+        _arrange(w, row, g.slot[a, 0])
+    return stream, True
+
+
+@internal
+def _change_factors(g: Choices, w: Walk, row: int, stream: np.uint64, exchange: bool) -> tuple[np.uint64, bool]:
+    """Move a factor between two slots; with `exchange`, another one the other way."""
+    slots, dims = w.at.shape[1:]
+    stream, d = _below(stream, dims)
+    stream, a = _below(stream, slots)
+    for _ in range(slots):  # a slot with a loop of the dimension
+        if w.at[row, a, d] > 0:
+            break
+        a = (a + 1) % slots
+    stream, b = _below(stream, slots - 1)
+    b += b >= a
+    stream, k = _pick_divisor(g, w, row, a, d, stream)
+    if k == 0:
+        return stream, False
+    stream, done = _shift(g, w, row, d, k, a, b, stream)
+    if not exchange or not done:
+        return stream, done
+    stream, other = _below(stream, dims)
+    for _ in range(dims):
+        if w.at[row, b, other] > 0 and other != d:
+            break
+        other = (other + 1) % dims
+    stream, k = _pick_divisor(g, w, row, b, other, stream)
+    if k == 0:
+        return stream, False
+    return _shift(g, w, row, other, k, b, a, stream)
+
+
+@internal
+def _change_order(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> tuple[np.uint64, bool]:
+    """Move a loop of a block, or put the loops that a tensor does not depend on innermost."""
+    stream, level = _below(stream, w.rank.shape[1])
+    first, end = g.free_span[level, 0], g.free_span[level, 1]
+    many = 0
+    for j in range(first, end):
+        many += w.mapping.temporal[row, level, w.rank[row, level, j]] > 1
+    if many < 2:
+        return stream, False
+    stream, kind = _below(stream, 3)
+    if kind == 0:
+        stream, t = _below(stream, c.relevant.shape[0])
+        last = end - 1
+        for _ in range(end - first):  # those that do not move the tensor go to the end, one after the other
+            moved = False
+            for j in range(last, first - 1, -1):
+                if not c.relevant[t, w.rank[row, level, j]]:
+                    _move_rank(w, row, level, j, last)
+                    last -= 1
+                    moved = True
+                    break
+            if not moved:
+                break
+    else:
+        stream, start = _below(stream, end - first)
+        for _ in range(end - first):
+            if w.mapping.temporal[row, level, w.rank[row, level, first + start]] > 1:
+                break
+            start = (start + 1) % (end - first)
+        stream, to = _below(stream, end - first)
+        if to == start:
+            return stream, False
+        _move_rank(w, row, level, first + start, first + to)
+    _arrange(w, row, level)
+    return stream, True
+
+
+@internal
+def _change(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> tuple[np.uint64, bool]:
+    """Change a mapping a little; False if nothing changed or the constraints forbid it."""
+    stream, u = next_number(stream)
+    if u < 0.12 and g.free.shape[0] > 0:
+        stream, f = _below(stream, g.free.shape[0])
+        w.mapping.keep[row, g.free[f, 0], g.free[f, 1]] = not w.mapping.keep[row, g.free[f, 0], g.free[f, 1]]
+        return stream, True
+    if u < 0.35:
+        return _change_order(c, g, w, row, stream)
+    return _change_factors(g, w, row, stream, u > 0.75)
+
+
+@jit
+def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: int, steps: int, stop: Ints) -> int:
+    """Walk from the best of some drawn mappings downhill, at first also uphill; the best valid one is in row BEST.
+
+    A step is one mapping evaluated. Worse ones are accepted with the probability exp(-difference / temperature)
+    (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983), the temperature falling from step to step. Walks of odd numbers
+    fill the fanout first: while it is hot, few steps of the compute units count as much as the objective.
+
+    Returns
+    -------
+    int
+        Mappings evaluated.
+    """
+    stream = begin_stream(key, number)
+    here, there = CURRENT, CHANGED
+    goal = np.inf
+    for _ in range(MANY_DRAWN):
+        stream = _draw(g, w, there, stream)
+        drawn = _judge(c, g, w, there, s)
+        if w.value[there] < w.value[BEST]:
+            _copy_row(w, there, BEST)
+        if drawn < goal:
+            goal = drawn
+            here, there = there, here
+    temperature, cooling = HOTTEST, (COLDEST / HOTTEST) ** (1.0 / max(1, steps))
+    for step in range(steps):
+        if step % 256 == 0 and stop[0]:
+            return MANY_DRAWN + step
+        temperature *= cooling
+        _copy_row(w, here, there)
+        stream, changed = _change(c, g, w, there, stream)
+        if not changed:
+            continue
+        reached = _judge(c, g, w, there, s)
+        worse = reached - goal
+        if number % 2 == 1:
+            worse += temperature / HOTTEST * (w.steps[there] - w.steps[here])
+        stream, u = next_number(stream)
+        if worse <= 0.0 or u < math.exp(-worse / temperature):
+            goal = reached
+            here, there = there, here
+            best = w.value[BEST]
+            if w.value[here] < best or (w.value[here] == best and w.tie[here] < w.tie[BEST]):
+                _copy_row(w, here, BEST)
+    return MANY_DRAWN + steps

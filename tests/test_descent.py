@@ -1,0 +1,147 @@
+"""Walks through the map space: what they find is valid, as good as it says, and better than draws."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelsim import Budget, load_architecture, load_constraints, load_workload, map_einsum
+from accelsim.errors import NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.search.descent import Descent, choices_of
+from accelsim.search.exact import bounds
+from accelsim.search.exact.mapper import front_of
+from tests.problems import problem
+
+CASES = [
+    ("ethos.yaml", "mb.yaml", None, None),
+    ("edgetpu.yaml", "mb.yaml", None, None),
+    ("gemmini_one.yaml", "gemmini_conv_psums16.yaml", None, None),
+    ("zigzag_eyeriss_like.yaml", "zigzag_conv.yaml", None, "zigzag_eyeriss_constraints.yaml"),
+    ("deep5.yaml", "layers.yaml", "gemm512", None),
+]
+"""Machines and layers in `../shared/cases`, with constraints."""
+POWERS = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
+
+
+def space_of(machine, layer, constraints=None):
+    return MapSpace(encode(machine, layer), constraints)
+
+
+@given(st.integers(0, 2**31), st.sampled_from([(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0)]))
+def test_descent__finds_a_valid_mapping_of_the_value_it_says(seed, power):
+    space = space_of(*problem(seed, most=2000))
+    found = Descent(space, power, seed=seed).go(1)
+    if found is None:
+        return
+    result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0))
+    assert result.valid
+    assert not space.constraints.broken_by(result.mapping)
+    assert result.cycles <= space.most_cycles
+    columns = result.energy_pj, result.cycles, result.outer_words * space.encoded.units_per_word[0]
+    assert found.column[:3] == pytest.approx(columns, rel=1e-12)
+    value = math.prod(column**exponent for column, exponent in zip(columns, power, strict=False))
+    assert found.value == pytest.approx(value, rel=1e-9)
+
+
+def test_descent__finds_the_optimum_of_nearly_every_small_space():
+    """Of 25 random problems with at most 2,000 mappings each; none is below the optimum."""
+    missed = 0
+    for seed in range(25):
+        machine, einsum, constraints = problem(seed, most=2000)
+        found = Descent(space_of(machine, einsum, constraints), (1.0, 1.0)).go(2)
+        try:
+            best = map_einsum(machine, einsum, constraints=constraints, objective="edp", method="exhaustive").best
+        except NoValidMapping:
+            assert found is None
+            continue
+        assert found is not None
+        assert found.value >= best.edp * (1 - 1e-9)
+        missed += found.value > best.edp * (1 + 1e-9)
+    assert missed <= 1
+
+
+def test_descent__is_the_same_for_any_number_of_workers():
+    space = space_of(load_architecture("simba"), load_workload("conv").layers[0])
+    one, three = (Descent(space, (1.0, 0.0), workers=workers).go(5) for workers in (1, 3))
+    assert one.value == three.value
+    assert all(np.array_equal(a, b) for a, b in zip(one.mapping, three.mapping, strict=True))
+
+
+def test_descent__goes_on_where_it_ended():
+    space = space_of(load_architecture("simba"), load_workload("conv").layers[0])
+    at_once, in_turn = Descent(space, (1.0, 1.0)), Descent(space, (1.0, 1.0))
+    in_turn.go(2)
+    assert at_once.go(6).value == in_turn.go(4).value
+    assert at_once.evaluated == in_turn.evaluated
+
+
+@pytest.mark.parametrize("objective", POWERS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
+def test_descent__is_no_worse_than_100_000_draws(shared, case, objective):
+    machine_file, layers, name, asked = case
+    folder = shared / "cases"
+    machine = load_architecture(folder / machine_file)
+    layer = next(each for each in load_workload(folder / layers).layers if name in (None, each.name))
+    constraints = load_constraints(folder / asked, machine, layer) if asked else None
+    walked = Descent(space_of(machine, layer, constraints), POWERS[objective]).go(8)
+    budget = Budget(mappings=100_000)
+    drawn = map_einsum(
+        machine, layer, constraints=constraints, objective=objective, method="random", budget=budget
+    ).best
+    energy, cycles = POWERS[objective]
+    assert walked.value <= drawn.energy_pj**energy * drawn.cycles**cycles
+
+
+def test_choices__count_the_factorisations_that_draws_choose_from():
+    space = space_of(*problem(3, most=2000))
+    choices = choices_of(space, (1.0, 0.0))
+    for d, dim in enumerate(space.encoded.dims):
+        rows = len(space.rows[space.dims.index(dim)]) if dim in space.dims else 1
+        assert choices.ways[d, 0, choices.many[d] - 1] == rows
+
+
+@pytest.fixture
+def ethos(shared: Path):
+    folder = shared / "cases"
+    return load_architecture(folder / "ethos.yaml"), load_workload(folder / "mb.yaml").layers[0]
+
+
+def test_map_einsum__answers_where_the_clock_stops_the_tables(ethos, monkeypatch):
+    def late(self):
+        if self.deadline is not None:
+            raise TimeoutError
+        return time.monotonic()
+
+    monkeypatch.setattr(bounds.BoundsMaker, "_look_at_clock", late)
+    found = map_einsum(*ethos, budget=Budget(seconds=0.3))
+    assert found.stop == "timeout"
+    assert not found.certificate.proved
+    assert 0.0 < found.certificate.bound < found.best.energy_pj < 20e6  # 13.81 uJ is proved; draws have 14.03
+
+
+def test_map_einsum__answers_where_tables_would_not_fit(ethos, monkeypatch):
+    monkeypatch.setattr(bounds, "MOST_BYTES", 1000)
+    found = map_einsum(*ethos)
+    assert found.stop == "memory"
+    assert found.best.energy_pj == pytest.approx(13.8071e6, rel=1e-5)
+    front = front_of(space_of(*ethos), budget=None, workers=2, on_progress=None)
+    assert front.stop == "memory"
+    assert front.points
+
+
+def test_map_front__has_points_of_walks_where_it_is_stopped(ethos):
+    front = front_of(space_of(*ethos), budget=Budget(seconds=0.5), workers=2, on_progress=None)
+    if front.stop == "timeout":
+        assert min(point.energy_pj for point in front.points) < 20e6
+    energies, cycles = zip(*((point.energy_pj, point.cycles) for point in front.points), strict=True)
+    assert sorted(energies) == list(energies)
+    assert sorted(cycles, reverse=True) == list(cycles)
