@@ -28,7 +28,7 @@ from accelsim.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
-from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
+from accelsim.spec.source import ListNode, MapNode, Node, Problems, describe
 from accelsim.systolic import SYSTOLIC, Systolic, check_systolic, read_systolic
 from accelsim.units import Rate, decimal, listed
 from accelsim.workload import ROLES, Tensor
@@ -242,11 +242,12 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
     top = Fields(body, problems, _TOP)
     title = top.value("name", "")
     technology = top.value("technology", "")
-    clock_hz = top.value("clock", Fraction(0)) or None
+    clock_hz: Fraction | None = top.value("clock", None)
     estimator = read_estimator(top.get("energy_table"), Path(path), problems)
     if ("technology" in top and not technology) or ("clock" in top and not clock_hz):
         estimator = None  # what cannot be read is reported already, and is not missing
-    machine = _Machine(clock_hz, technology, estimator, "energy_table" in top, {}, {})
+    some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
+    machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {})
     levels = _levels(top, machine)
     compute = Compute()
     if "compute" in top:
@@ -260,7 +261,7 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
         tuple(levels),
         compute,
         EnergyTable(machine.energies),
-        clock_hz and float(clock_hz),
+        float(clock_hz) if clock_hz else None,
         technology,
         machine.areas,
         estimator.notes() if estimator else (),
@@ -273,7 +274,7 @@ def _levels(top: Fields, machine: _Machine) -> list[Level]:
     node = top.get("levels")
     if node is None and top.readable:
         problems.add(top.node, "'levels' is missing")
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return []
     if not isinstance(node, ListNode) or not node.items:
         problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
@@ -373,7 +374,7 @@ def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, di
         return None, None
     if node is None and not first and level.readable:
         level.problems.add(level.node, "'size' is missing", "only the first level is unlimited")
-    if node is None or isinstance(node, BadNode):
+    if node is None or level.problems.unreadable(node):
         return None, None
     if not isinstance(node, MapNode):
         return _words(node, word_bits, level.problems), None
@@ -385,7 +386,7 @@ def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, di
 
 
 def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
-    bits = None if isinstance(node, BadNode) else fields.positive_size_bits(node, problems)
+    bits = None if problems.unreadable(node) else fields.positive_size_bits(node, problems)
     if bits is not None and bits < word_bits:
         problems.add(node, f"{describe(node)} is less than one word of {word_bits} bit")
         return None
@@ -423,14 +424,14 @@ def _check_bandwidths(level: Fields) -> None:
 def _axis(level: Fields, key: str, array: Systolic | None) -> Axis:
     """Read one axis of the fanout; what it does not say of its network, the fanout says for both."""
     node = level.get("fanout")
-    if node is None or isinstance(node, BadNode):
+    if node is None or level.problems.unreadable(node):
         return Axis()
     quiet = level.problems if key == "x" else Problems()  # what both axes share is reported once
     fanout = Fields(node, quiet, _FANOUT)
     usual = (True, True) if array is None else array.shares(key)
     shared = [fanout.value(name, default) for name, default in zip(_NETWORK, usual, strict=True)]
     axis_node = fanout.get(key)
-    if axis_node is None or isinstance(axis_node, BadNode):
+    if axis_node is None or level.problems.unreadable(axis_node):
         return Axis(1, *shared)
     if not isinstance(axis_node, MapNode):
         return Axis(fields.positive_int(axis_node, level.problems) or 1, *shared)

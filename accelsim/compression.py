@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from accelsim.spec import forms
 from accelsim.spec.fields import Fields, Key, Keys, formed, keys_form, node_of
-from accelsim.spec.source import BadNode, Node, Problems, ScalarNode, describe
+from accelsim.spec.source import Node, Problems, ScalarNode, describe
 from accelsim.workload import ROLES
 
 _DIGITS = 4
@@ -49,7 +49,7 @@ COMPRESSION = Key(node_of(keys_form(_KEYS)))
 def read_compression(level: Fields, bypass: Iterable[str]) -> dict[str, Fraction]:
     """Read the compression of a level; roles that are stored as they are, with a share of 1, are left out."""
     node = level.get("compression")
-    if node is None or isinstance(node, BadNode):
+    if node is None or level.problems.unreadable(node):
         return {}
     shares = Fields(node, level.problems, _KEYS)
     for role in sorted(set(bypass) & set(shares.entries)):

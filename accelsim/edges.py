@@ -67,7 +67,7 @@ def to_networkx(workload: Workload) -> Any:
 
 def read_sources(node: Node, problems: Problems) -> Sources | None:
     """Read what stands under `from`."""
-    if isinstance(node, BadNode):
+    if problems.unreadable(node):
         return None
     if not isinstance(node, MapNode):
         names = _names(node, problems)

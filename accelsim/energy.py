@@ -13,7 +13,7 @@ from accelsim.errors import AccelsimError
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, formed, keys_form, node_of
 from accelsim.spec.forms import Form
-from accelsim.spec.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.spec.source import MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import ENERGY_RATE_UNITS, ENERGY_UNITS, Energy, QuantityError, parse_size_bits
 from accelsim.workload import ROLES
 
@@ -296,7 +296,7 @@ def read_energies(energy: Fields, actions: Iterable[str]) -> Written:
     found: Written = {}
     for action in actions:
         node = energy.get(action)
-        if node is None or isinstance(node, BadNode):
+        if node is None or energy.problems.unreadable(node):
             continue
         if isinstance(node, MapNode) and action in _BY_ROLE:
             by_role = Fields(node, energy.problems, ROLES)
@@ -309,7 +309,7 @@ def read_energies(energy: Fields, actions: Iterable[str]) -> Written:
 
 def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None:
     """Read one energy; only actions that move words have one for each bit."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return None
     if not isinstance(node, ScalarNode) or node.empty:
         problems.add(node, f"expected an energy like '0.8 pJ', got {describe(node)}")
@@ -369,7 +369,7 @@ def read_own_energies(
     node: Node | None, actions: tuple[str, ...], bits: Mapping[str, int], problems: Problems
 ) -> dict[tuple[str, str], EnergyEntry]:
     """Energies [pJ] that stand at a component itself; their source is by default the file and line."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return {}
     energy = Fields(node, problems, own_energy_keys(actions))
     source = energy.value("source", f"{Path(node.mark.file).name}:{node.mark.line}")

@@ -15,6 +15,8 @@ from accelsim.errors import Unreadable
 
 MOST_BYTES, MOST_MODEL_BYTES = 64 << 20, 4 << 30
 """Bytes that are read of a file, at most; and of a model or a table of results."""
+_PIECE = 1 << 20
+"""Bytes that are read at once."""
 _LONGEST_NAME = 200
 """Bytes of a name of a file without its ending, at most; a file system allows 255 with it."""
 
@@ -52,10 +54,13 @@ def _without_waiting(path: str, flags: int) -> int:
 def read_file(path: str | PathLike[str], most: int = MOST_BYTES) -> bytes:
     """Content of a file that a user names; raises as `open_file`."""
     with open_file(path, most) as file:
+        content = bytearray()  # Python makes room for all that is asked for at once
         try:
-            return file.read(most)
+            while piece := file.read(min(_PIECE, most - len(content))):
+                content += piece
         except OSError as error:
             raise Unreadable(path, f"cannot be read: {error.strerror or error}") from None
+    return bytes(content)
 
 
 def read_utf8(path: str | PathLike[str]) -> str:

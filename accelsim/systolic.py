@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from accelsim.spec import fields
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
-from accelsim.spec.source import BadNode, MapNode, Problems
+from accelsim.spec.source import MapNode, Problems
 from accelsim.workload import ROLES
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def read_systolic(level: Fields) -> Systolic | None:
     """Read the systolic array that the fanout may be."""
     fanout = level.get("fanout")
     node = fanout.entries.get("systolic") if isinstance(fanout, MapNode) else None
-    if node is None or isinstance(node, BadNode):
+    if node is None or level.problems.unreadable(node):
         return None
     array = Fields(node, level.problems, _KEYS)
     role = array.value("stationary", "")

@@ -257,7 +257,7 @@ def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], 
         if key in top:
             problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
     node = top.entries["layers"]
-    if isinstance(node, BadNode):
+    if problems.unreadable(node):
         return [], []
     if not isinstance(node, ListNode) or not node.items:
         problems.add(node, f"expected a list of layers, got {describe(node)}")

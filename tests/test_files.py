@@ -2,12 +2,13 @@
 
 import os
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from accelsim.errors import Unreadable
-from accelsim.files import MOST_BYTES, read_file, read_json, read_utf8
+from accelsim.files import MOST_BYTES, MOST_MODEL_BYTES, read_file, read_json, read_utf8
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files there")
@@ -65,3 +66,13 @@ def test_read__a_file_that_may_not_be_read(tmp_path):
     path.chmod(0)
     with pytest.raises(Unreadable, match="cannot be read: Permission denied"):
         read_file(path)
+
+
+def test_read_file__makes_no_more_room_than_a_file_needs(tmp_path):
+    (tmp_path / "small").write_bytes(b"content")
+    tracemalloc.start()
+    try:
+        assert read_file(tmp_path / "small", MOST_MODEL_BYTES) == b"content"
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()

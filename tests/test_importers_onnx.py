@@ -215,6 +215,29 @@ def test_import__takes_models_only(run, tmp_path):
     assert (code, out.splitlines()[0].startswith("# Imported from m.onnx.")) == (0, True)
 
 
+def _convolution(**changed):
+    g = Graph()
+    keys = {"kernel_shape": [3, 3], "pads": [1] * 4, **changed}
+    return g.model(g.add("Conv", g.input("image", 1, 3, 8, 8), g.weight(4, 3, 3, 3), name="c", **keys))
+
+
+@pytest.mark.parametrize(
+    ("changed", "attribute"),
+    [({"pads": 1}, "pads"), ({"group": "x"}, "group"), ({"group": 0}, "group"), ({"strides": [0, 1]}, "strides")],
+)
+def test_nodes__that_onnx_does_not_allow_are_refused(load, changed, attribute):
+    with pytest.raises(AccelsimError, match=rf"node c \(Conv\): its attribute {attribute} is not what ONNX has there"):
+        load(_convolution(**changed))
+
+
+@pytest.mark.parametrize("ends", ["input", "output"])
+def test_nodes__that_lack_an_end_are_refused(load, ends):
+    model = _convolution()
+    model.graph.node[0].ClearField(ends)
+    with pytest.raises(AccelsimError, match=r"node c \(Conv\): it lacks an input or an output"):
+        load(model)
+
+
 @pytest.mark.parametrize("where", [b"a_name", b"Conv", b"image", b"OPEN"])
 def test_import__a_text_that_is_not_utf8_is_refused(run, tmp_path, where):
     graph = Graph()

@@ -24,7 +24,7 @@ Rows = list[dict[str, Any]]
 def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.explore.store import refuse_without_pyarrow
-    from accelsim.explore.tables import read_about, read_designs, stale, where
+    from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
     from accelsim.folder import NO_PLOTLY, refuse_file
 
     refuse_without_pyarrow()
@@ -49,6 +49,8 @@ def explore_command(arguments: argparse.Namespace) -> int:
         folder = explored.store.folder
     rows = read_designs(folder)
     about = read_about(folder)
+    if rows and not about["parameters"].keys() <= rows[0].keys():
+        raise AccelsimError(f"{folder}: {ABOUT} and {DESIGNS} are of different sweeps; start the sweep again")
     shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
     shown = [row for row in shown if row["front"]] if arguments.front else shown
     _draw(arguments, shown, about)

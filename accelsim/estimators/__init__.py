@@ -10,7 +10,7 @@ from accelsim.errors import AccelsimError
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, keys_form
 from accelsim.spec.forms import Form
-from accelsim.spec.source import BadNode, MapNode, Node, Problems
+from accelsim.spec.source import MapNode, Node, Problems
 
 COMPONENTS = "components"
 HWCOMPONENTS = "hwcomponents"
@@ -29,7 +29,7 @@ def read_estimator(node: Node | None, beside: Path, problems: Problems) -> Estim
     A name: of the component models (`components`), of the package `hwcomponents`, or of an energy table (a path
     relative to the architecture's file, or a shipped one). A mapping: an Accelergy ERT and ART.
     """
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return None
     if isinstance(node, MapNode):
         return _accelergy(Fields(node, problems, _ACCELERGY), beside)

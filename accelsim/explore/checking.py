@@ -17,7 +17,7 @@ from accelsim.importers import MODELS
 from accelsim.spec import fields
 from accelsim.spec.fields import Fields, Keys
 from accelsim.spec.params import parameter_names, parameter_values, unknown_overrides
-from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.spec.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import listed, near_miss, quoted
 from accelsim.workload import Einsum, Workload, load_workload
 
@@ -69,7 +69,7 @@ def _own_values(path: Path) -> dict[str, str]:
 
 def read_networks(node: Node | None, beside: Path, problems: Problems, keys: Keys) -> list[Network]:
     """Read the workloads of a sweep, each with every mistake in its own file."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return []
     if not isinstance(node, ListNode) or not node.items:
         problems.add(node, f"expected a list of workloads, got {describe(node)}", "such as [resnet50]")

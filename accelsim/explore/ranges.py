@@ -9,7 +9,7 @@ from accelsim.explore import expression
 from accelsim.spec import forms
 from accelsim.spec.fields import Fields
 from accelsim.spec.forms import Form
-from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.spec.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import quoted
 
 _RANGE = ("from", "to", "step", "factor")
@@ -22,7 +22,7 @@ MOST = 100_000
 
 def read_values(node: Node, problems: Problems) -> list[str]:
     """Values as they are written; none where there is a mistake, which is reported."""
-    if isinstance(node, BadNode):
+    if problems.unreadable(node):
         return []
     if isinstance(node, ListNode) and node.items:
         found: list[str] = []
@@ -93,7 +93,7 @@ def _number(given: Fields, key: str) -> tuple[Fraction, str, str] | None:
     if node is None:
         given.problems.add(given.node, f"'{key}' is missing")
         return None
-    if isinstance(node, BadNode):
+    if given.problems.unreadable(node):
         return None
     value, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", expression.TEXT)
     if not isinstance(value, Fraction):

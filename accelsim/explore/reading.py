@@ -10,7 +10,7 @@ from accelsim.explore import expression
 from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.spec import forms
 from accelsim.spec.fields import Fields, Key, Keys, node_of
-from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.spec.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.units import AREA_UNITS, quoted
 
 BUDGETS: Keys = {
@@ -21,7 +21,7 @@ BUDGETS: Keys = {
 
 def read_texts(node: Node | None, problems: Problems) -> dict[str, str]:
     """Parameters with one value each."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return {}
     if not isinstance(node, MapNode):
         problems.add(node, f"expected parameters with a value each, got {describe(node)}")
@@ -30,14 +30,14 @@ def read_texts(node: Node | None, problems: Problems) -> dict[str, str]:
     for name, entry in node.entries.items():
         if isinstance(entry, ScalarNode) and not entry.empty:
             found[name] = entry.text.strip()
-        elif not isinstance(entry, BadNode):
+        elif not problems.unreadable(entry):
             problems.add(entry, f"expected one value, got {describe(entry)}")
     return found
 
 
 def read_conditions(node: Node | None, kinds: Mapping[str, str], problems: Problems) -> list[Expression]:
     """Read the conditions of a sweep; those with a mistake, which is reported, are left out."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return []
     if not isinstance(node, ListNode):
         problems.add(node, f"expected a list of conditions, got {describe(node)}")
@@ -49,7 +49,7 @@ def read_expression(
     node: Node | None, kinds: Mapping[str, str], problems: Problems, *, area: bool = False
 ) -> Expression | None:
     """Read a condition, or a formula of an area."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return None
     if not isinstance(node, ScalarNode) or node.empty:
         problems.add(node, f"expected {'a formula' if area else 'a condition'}, got {describe(node)}")
@@ -79,13 +79,13 @@ def refuse_no_area(area: Expression, node: Node, first: Mapping[str, Value], pro
 
 def read_budgets(node: Node | None, problems: Problems) -> tuple[float, float]:
     """Largest area [um2] and power [W]."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return math.inf, math.inf
     budgets = Fields(node, problems, BUDGETS)
     found = []
     for key, example in (("area", "5 mm2"), ("power", "300 mW")):
         entry, value = budgets.get(key), math.inf
-        if entry is not None and not isinstance(entry, BadNode):
+        if entry is not None and not problems.unreadable(entry):
             number, kind = expression.quantity(entry.text) if isinstance(entry, ScalarNode) else ("", "")
             if kind != key or not isinstance(number, Fraction) or number <= 0:
                 what = "an area" if key == "area" else "a power"
@@ -100,7 +100,7 @@ def read_dims(node: Node | None, problems: Problems) -> str | tuple[str, ...]:
     """Dimensions in a list, or `all`."""
     if isinstance(node, ScalarNode) and node.text == "all":
         return "all"
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return ()
     if isinstance(node, ListNode) and all(isinstance(item, ScalarNode) for item in node.items):
         return tuple(item.text for item in node.items if isinstance(item, ScalarNode))
@@ -110,7 +110,7 @@ def read_dims(node: Node | None, problems: Problems) -> str | tuple[str, ...]:
 
 def read_number(node: Node | None, problems: Problems) -> float | None:
     """A number above 0, or None where none is given."""
-    if node is None or isinstance(node, BadNode):
+    if node is None or problems.unreadable(node):
         return None
     number, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
     if kind != expression.NUMBER or not isinstance(number, Fraction) or number <= 0:

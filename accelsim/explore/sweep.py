@@ -28,7 +28,7 @@ from accelsim.explore.reading import (
 from accelsim.spec import fields, forms
 from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.spec.forms import Form
-from accelsim.spec.source import BadNode, ListNode, MapNode, Node, Problems, describe
+from accelsim.spec.source import ListNode, MapNode, Node, Problems, describe
 from accelsim.units import listed, near_miss, quoted
 from accelsim.workload import Einsum
 
@@ -301,7 +301,7 @@ def _parameters(top: Fields) -> list[Parameter]:
         if top.readable:
             top.problems.add(top.node, "'parameters' is missing")
         return []
-    if isinstance(node, BadNode):
+    if top.problems.unreadable(node):
         return []
     if not isinstance(node, MapNode) or not node.entries:
         what = "expected parameters of the architecture or the workloads with their values"
@@ -359,7 +359,7 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     fast = bool(objectives & {"cycles", "time"})
     default = "edp" if "edp" in objectives or (fast and "energy" in objectives) else "cycles" if fast else "energy"
     node = top.get("map")
-    if node is None or isinstance(node, BadNode):
+    if node is None or top.problems.unreadable(node):
         return Mapper(default)
     asked = Fields(node, top.problems, _MAPPER)
     objective = asked.value("objective", default)

@@ -188,10 +188,30 @@ def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
         found = read_json(path)
     except Unreadable as error:
         raise AccelsimError(f"{error}; {_AGAIN}") from None
-    kinds = {"name": str, "inputs": dict, "objectives": list, "columns": list, "parameters": dict, "networks": dict}
-    if not isinstance(found, dict) or any(not isinstance(found.get(name), kind) for name, kind in kinds.items()):
+    if not _says_a_sweep(found):
         raise AccelsimError(f"{path}: this does not say what a sweep is; {_AGAIN}")
-    return found
+    return dict(found)
+
+
+def _says_a_sweep(found: object) -> bool:
+    """Whether a document has all that `about` says, each of its kind."""
+    match found:
+        case {
+            "name": str(),
+            "inputs": {"architecture": {"file": str()}},
+            "objectives": list(objectives),
+            "columns": [_, *_] as columns,
+            "parameters": dict(parameters),
+            "networks": dict(networks),
+            "per": str() | None,
+        }:
+            texts = [objectives, columns, *parameters.values()]
+            return (
+                all(isinstance(each, list) and all(isinstance(text, str) for text in each) for each in texts)
+                and set(columns) <= set(COLUMNS.values())
+                and all(type(weight) in (int, float) for weight in networks.values())
+            )
+    return False
 
 
 def stale(folder: str | PathLike[str]) -> str:

@@ -227,6 +227,8 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
         errors = {name: Errors.from_row(values) for name, values in body["errors"].items()}
         values = {name: float(body["values"][name]) for name in CALIBRATED[body["kind"]]}
         low, high = map(float, body["interval"])
+        if not 0 < low <= high < math.inf:
+            raise ValueError(f"interval must be two numbers above 0, the lower one first, got {low:g} and {high:g}")
         found = Calibration(
             body["gpu"],
             body["kind"],
@@ -237,10 +239,12 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
             errors,
             body["source"],
         )
-        _ = found.constants
+        _ = found.constants, found.errors["fit"].rows
     except json.JSONDecodeError as error:
         problems.add(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}")
-    except ValueError as error:
+    except RecursionError:
+        problems.add(start, "not JSON that can be read: nested too deeply")
+    except (ValueError, OverflowError) as error:
         problems.add(start, f"not a calibration that `accelsim calibrate` wrote: {error}", "write it anew")
     except (KeyError, TypeError, AttributeError) as error:
         missing = f"{error} is missing" if isinstance(error, KeyError) else "its parts are of other kinds"

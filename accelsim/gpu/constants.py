@@ -8,7 +8,6 @@ docs/gpu.md has the errors when a whole family is left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
@@ -47,6 +46,11 @@ BOUNDS = {
     "pj_per_flop": (0.1, 30.0),
 }
 """Range in which a calibration looks for each."""
+
+
+_DIVISORS = ("latency_us", "tensor_efficiency", "dram_efficiency", "store_efficiency", "residency")
+_LARGEST = 1e12
+"""Of any constant: no measured one comes near, and no time that is made of them overflows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +132,12 @@ class Constants:
             raise ValueError(f"choice must be one of {', '.join(CHOICES)}, got '{self.choice}'")
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name != "choice" and not 0 <= value < math.inf:
-                raise ValueError(f"{item.name} must be a number of at least 0, got {value}")
+            if item.name == "choice":
+                continue
+            if item.name in _DIVISORS and not 0 < value <= _LARGEST:
+                raise ValueError(f"{item.name} must be a number above 0 and up to {_LARGEST:g}, got {value:g}")
+            if not 0 <= value <= _LARGEST:
+                raise ValueError(f"{item.name} must be a number from 0 to {_LARGEST:g}, got {value:g}")
 
     def with_values(self, values: Mapping[str, float], choice: str = FASTEST) -> Constants:
         """Return these constants with some replaced."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -136,8 +137,8 @@ class _Row:
     def number(self, name: str, problems: Problems) -> float | None:
         """Number in a cell, or None with the mistake reported."""
         cell = self.cells[name]
-        if _NUMBER.fullmatch(cell):
-            return float(cell.replace(",", ""))
+        if _NUMBER.fullmatch(cell) and math.isfinite(value := float(cell.replace(",", ""))):
+            return value
         hint = "write a point for decimals, and commas between thousands alone" if "," in cell else ""
         written = self.table.head.cells[list(self.cells).index(name)]
         problems.add(self.place(name), f"{written}: expected a number of at least 0, got {quoted(cell)}", hint)
@@ -185,7 +186,11 @@ def _systems(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> l
         runs = row.number(count, problems) if count else 1.0
         within = row.cells.get("nvtx_range", "").lstrip(":")
         name = row.cells.get("kernel_name") or row.cells.get("name", "")
-        if value is not None and runs is not None:
+        if value == 0:
+            problems.add(
+                row.place(time), "a run takes 0; expected a time above 0", "leave out kernels that did not run"
+            )
+        elif value is not None and runs is not None:
             kernel = ProfiledKernel(name, within, value * factor, int(runs), shape_in(within))
             found.append(replace(kernel, where=row.where))
     return found

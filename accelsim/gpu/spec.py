@@ -195,7 +195,7 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
 def _part(top: Fields, key: str, keys: Keys) -> dict[str, Any]:
     """Values of a group of keys."""
     node = top.get(key)
-    if node is None or isinstance(node, BadNode):
+    if node is None or top.problems.unreadable(node):
         return {}
     part = Fields(node, top.problems, keys)
     found: dict[str, Any] = {name: part.value(name, None) for name in keys}
@@ -205,7 +205,7 @@ def _part(top: Fields, key: str, keys: Keys) -> dict[str, Any]:
 def _profiles(top: Fields) -> dict[str, MigProfile]:
     """Read the MIG profiles by name."""
     node = top.get("mig")
-    if node is None or isinstance(node, BadNode):
+    if node is None or top.problems.unreadable(node):
         return {}
     if not isinstance(node, MapNode):
         top.problems.add(node, f"expected a mapping of profiles, got {describe(node)}")
@@ -237,6 +237,9 @@ def _check_whole(
     for name in values["peak_tflops"]:
         if name not in _names(top.entries["operations_per_sm_cycle"]):
             top.problems.add(top.entries["peak_tflops"], f"'{name}' has no operations_per_sm_cycle", "add it there")
+    for name in values["peak_tflops_sparse"] or ():
+        if name not in values["peak_tflops"]:
+            top.problems.add(top.entries["peak_tflops_sparse"], f"'{name}' has no peak_tflops", "add it there")
     if parts["sm"]["smem_per_block"] > parts["sm"]["smem"]:
         top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
     for name, profile in mig.items():

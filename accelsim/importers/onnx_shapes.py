@@ -20,6 +20,8 @@ USUAL = {
     "kv": ("kv", "past", "past_seq", "past_len", "past_sequence_length", "total_sequence_length", "cache_len"),
 }
 """Names that models give to the dimensions that `--batch` and `--sequence` set, in small letters."""
+_COUNTS = ("group", "strides", "dilations", "kernel_shape")
+"""Attributes that are whole numbers from 1."""
 _LARGEST = 2**31 - 1
 """Largest size of a dimension."""
 _MOST_NUMBERS = 1024
@@ -69,6 +71,7 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
     """
     model, onnx = _load(path)
     graph = model.graph
+    _refuse_odd_nodes(path, model, onnx)
     constants = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants]
     _set_sizes(path, inputs, sizes)
@@ -82,7 +85,7 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception as error:  # the library has no one base of what it raises
         raise AccelsimError(f"{path}: the shapes do not agree: {' '.join(str(error).split())[:300]}") from None
-    found = dict(constants)
+    found = {name: shape for name, shape in constants.items() if all(size > 0 for size in shape)}
     for value in (*graph.input, *graph.value_info):
         dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         if value.type.tensor_type.HasField("shape") and all(size > 0 for size in dims):
@@ -94,6 +97,24 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
             )
     makers = {output: node for node in graph.node for output in node.output if output}
     return Shapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found))
+
+
+def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
+    """Refuse nodes that ONNX does not allow: without all inputs and outputs, or with attributes of another kind."""
+    version = next((each.version for each in model.opset_import if not each.domain), 1)
+    for node in model.graph.node:
+        least, types = (0, 1), {}
+        if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, version):
+            schema = onnx.defs.get_schema(node.op_type, version)
+            least = schema.min_input, max(1, schema.min_output)
+            types = {name: attribute.type.value for name, attribute in schema.attributes.items()}
+        odd = [each.name for each in node.attribute if each.type != types.get(each.name, each.type)]
+        odd += [each.name for each in node.attribute if each.name in _COUNTS and min(each.ints or [each.i]) < 1]
+        what = f"its attribute {printable(odd[0])} is not what ONNX has there" if odd else ""
+        if len(node.input) < least[0] or len(node.output) < least[1] or not node.output[0]:
+            what = "it lacks an input or an output"
+        if what:
+            raise AccelsimError(f"{path}: node {printable(node.name) or '?'} ({printable(node.op_type)}): {what}")
 
 
 def parameters(path: str | PathLike[str]) -> frozenset[str]:

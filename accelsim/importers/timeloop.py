@@ -25,7 +25,10 @@ from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.workload import ROLES, Einsum, Tensor
 
 Json = dict[str, Any]
-MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError, OSError, AccelsimError)
+MALFORMED = (
+    *(KeyError, IndexError, TypeError, ValueError, AttributeError),
+    *(ArithmeticError, RecursionError, OSError, AccelsimError),
+)
 """What a record of the wrong shape makes its readers raise."""
 
 
@@ -88,7 +91,7 @@ def _read_lines(file: Path) -> Iterator[TimeloopCase | UnreadCase]:
         try:
             record = json.loads(line)
             name = str(record["name"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise AccelsimError(f"{file}:{number}:1: not a record: {error}; expected one JSON object a line") from None
         try:
             machine = _named(record, "arch", "architectures.json", file.parent, known)

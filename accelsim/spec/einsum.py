@@ -87,20 +87,20 @@ def read_conv(node: Node, problems: Problems) -> Shape | None:
     """Read a convolution, or return None with every mistake reported."""
     before = len(problems)
     conv = Fields(node, problems, _CONV)
-    size = {dim: conv.value(dim, 1) for dim in "NKCRS"}
+    size = {dim: conv.value(dim, int(dim == "N")) for dim in "NKCRS"}
     stride = conv.value("stride", (1, 1))
     dilation = conv.value("dilation", (1, 1))
     padding = conv.value("padding", (0, 0))
     groups = conv.value("groups", 1)
     for dim in "KC":
-        if size[dim] % groups and dim in conv and not isinstance(conv.get(dim), BadNode):
+        if size[dim] % groups:
             problems.add(conv.entries["groups"], f"{groups} groups do not divide {dim} = {size[dim]}")
     given = [key for key in "PQHW" if key in conv]
     extents = [conv.value(key, 1) for key in given]
     if conv.readable and tuple(given) not in _SIZES:
         forms = "either P and Q (output size) or H and W (input size without padding)"
         problems.add(node, f"expected {forms}, got {listed(given) or 'none'}")
-    if len(problems) > before or len(extents) != 2 or any(size[dim] % groups for dim in "KC"):
+    if len(problems) > before or len(extents) != 2:
         return None
     if given == ["H", "W"]:
         for axis, (key, kernel) in enumerate((("H", "R"), ("W", "S"))):
@@ -151,12 +151,14 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
     ranks: dict[str, Node] = einsum.value("tensors", {})
     output = einsum.value("output", "")
     given: dict[str, str] = einsum.value("roles", {})
-    if output and ranks and output not in ranks:
-        hint = near_miss(output, ranks) or f"tensors: {listed(ranks)}"
+    tensors = einsum.get("tensors")
+    written = tensors.entries if isinstance(tensors, MapNode) else ranks
+    if output and written and output not in written:
+        hint = near_miss(output, written) or f"tensors: {listed(written)}"
         problems.add(einsum.entries["output"], f"{quoted(output)} is not one of the tensors", hint)
     if len(problems) > before or not einsum.readable:
-        written = einsum.get("dims")
-        named = dict.fromkeys(written.entries, 1) if isinstance(written, MapNode) else {}
+        bounds = einsum.get("dims")
+        named = dict.fromkeys(bounds.entries, 1) if isinstance(bounds, MapNode) else {}
         for rank_node in ranks.values() if named else ():
             _ranks(rank_node, named, problems)
         return None
@@ -251,7 +253,7 @@ def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Ran
 
 def _rank(node: Node, problems: Problems) -> Rank:
     """Read one rank: a sum of dimensions with positive integer factors."""
-    if isinstance(node, BadNode):
+    if problems.unreadable(node):
         return ()
     if not isinstance(node, ScalarNode):
         problems.add(node, f"expected a rank like P or 2*P+R, got {describe(node)}")

@@ -150,7 +150,7 @@ class Fields:
         if isinstance(node, MapNode):
             self.entries = node.entries
             self._report_unknown(node)
-        elif not isinstance(node, BadNode):
+        elif not problems.unreadable(node):
             problems.add(node, f"expected a mapping with the keys {listed(self.known)}, got {describe(node)}")
 
     def _report_unknown(self, node: MapNode) -> None:
@@ -182,7 +182,7 @@ class Fields:
     def optional(self, key: str, read: Reader[T], default: T) -> T:
         """Value of a key, or the default where it is left out."""
         node = self.entries.get(key)
-        value = None if node is None or isinstance(node, BadNode) else read(node, self.problems)
+        value = None if node is None or self.problems.unreadable(node) else read(node, self.problems)
         return default if value is None else value
 
 
@@ -315,7 +315,7 @@ def list_of(read: Reader[T]) -> Formed[list[T]]:
         if not isinstance(node, ListNode):
             problems.add(node, f"expected a list, got {describe(node)}")
             return None
-        values = (read(item, problems) for item in node.items if not isinstance(item, BadNode))
+        values = (read(item, problems) for item in node.items if not problems.unreadable(item))
         return [value for value in values if value is not None]
 
     return read_list
@@ -342,7 +342,7 @@ def mapping_of(read: Reader[T]) -> Formed[dict[str, T]]:
         if not isinstance(node, MapNode):
             problems.add(node, f"expected a mapping, got {describe(node)}")
             return None
-        values = {k: read(v, problems) for k, v in node.entries.items() if not isinstance(v, BadNode)}
+        values = {k: read(v, problems) for k, v in node.entries.items() if not problems.unreadable(v)}
         return {key: value for key, value in values.items() if value is not None}
 
     return read_mapping

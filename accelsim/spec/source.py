@@ -75,9 +75,16 @@ class Problems:
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
+        self._met = 0
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.found) + self._met
+
+    def unreadable(self, node: Node | None) -> bool:
+        """Whether a value is one whose mistake was reported before; it counts again where it is needed."""
+        bad = isinstance(node, BadNode)
+        self._met += bad
+        return bad
 
     def add(self, where: Node | Mark, what: str, hint: str = "") -> None:
         """Report a mistake at a node or a mark."""

@@ -1,0 +1,373 @@
+"""The commands of the fuzzer: each with files of which one is damaged, chosen by a seed."""
+
+from __future__ import annotations
+
+import copy
+import io
+import os
+import shutil
+import traceback
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import mutations
+from onnx_models import MODELS
+
+import accelsim.arguments
+from accelsim import cli, library
+from sweeps import MACHINE
+
+GOLDEN = Path(__file__).parent / "golden"
+SHARED = Path(os.environ.get("ACCELSIM_SHARED") or Path(__file__).parents[2] / "shared").resolve()
+ARCHES = ("two_level", "eyeriss", "systolic", "nvdla_small", "simba_like", "gpu_sm", "nvdla_28nm", "systolic_tpu_v1")
+SMALL = """
+params: {m: 8}
+workload:
+  name: small
+  layers:
+    - {name: a, repeat: 2, gemm: {M: $m, N: 6, K: 4}}
+    - {name: b, conv: {K: 2, C: 2, H: 3, W: 3, R: 2, S: 2, padding: 1, stride: 1}}
+    - {name: c, einsum: {dims: {M: 4, K: 6}, tensors: {A: [M, K], B: [K], C: [M]}, output: C}}
+"""
+MATCHED = (
+    "M,N,K,dtype,time_us_median,device\n512,512,512,fp16,12.5,A100\n256,4096,1024,fp16,30,A100\n64,64,64,fp16,5,A100\n"
+)
+CONVOLVED = "device,dtype,N,C,H,W,K,R,S,P,Q,pad_h,pad_w,stride_h,stride_w,time_us_fwd\n"
+CONVOLVED += "A100,fp16,8,64,56,56,64,3,3,56,56,1,1,1,1,50\n"
+
+
+class Case:
+    """Files and a command by a seed, in the working directory."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        names, weights = zip(*((make, weight) for make, weight in COMMANDS.items()), strict=True)
+        self.made = self.random.choices(names, weights)[0]
+        self.arguments = [str(each) for each in self.made(self)]
+
+    def pick(self, *several: list[str]) -> list[str]:
+        return self.random.choice(several)
+
+    def yaml(self, path: Path | str, name: str = "damaged.yaml") -> str:
+        """Damage a YAML file."""
+        source, donor = (
+            each if isinstance(each, Path) else CORPUS / each for each in (path, self.random.choice(DONORS))
+        )
+        return self._tree(source, donor, mutations.read_yaml, name)
+
+    def json(self, path: Path | str, name: str = "damaged.json") -> str:
+        """Damage a JSON file."""
+        source = path if isinstance(path, Path) else CORPUS / path
+        return self._tree(source, source, mutations.read_json, name)
+
+    def _tree(self, source: Path, donor: Path, read: Callable, name: str) -> str:
+        text = source.read_text(encoding="utf-8")
+        damaged = self.random.random() < 0.85
+        if damaged:
+            tree, spare = copy.deepcopy(_read(source, read)), _read(donor, read)
+            for _ in range(self.random.choice([1, 1, 1, 2, 3])):
+                tree = mutations.damaged_tree(self.random, tree, spare)
+            text = mutations.write(mutations.as_json(tree) if read is mutations.read_json else tree)
+        share = 0.05 if damaged else 1.0
+        return self._bytes(text.encode("utf-8", "surrogatepass"), name, share)
+
+    def table(self, text: str, name: str = "damaged.csv") -> str:
+        """Damage a CSV table."""
+        for _ in range(self.random.choice([1, 1, 2, 3])):
+            text = mutations.damaged_table(self.random, text)
+        return self._bytes(text.encode("utf-8", "surrogatepass"), name, 0.2)
+
+    def message(self, make: Callable, name: str = "damaged.onnx") -> str:
+        """Damage an ONNX model."""
+        model = make()
+        for _ in range(self.random.choice([1, 1, 2, 3])):
+            mutations.damaged_message(self.random, model)
+        return self._bytes(model.SerializeToString(), name, 0.25)
+
+    def _bytes(self, data: bytes, name: str, share: float) -> str:
+        if self.random.random() < share:
+            for _ in range(self.random.choice([1, 1, 2, 4])):
+                data = mutations.damaged_bytes(self.random, data)
+        Path(name).write_bytes(data)
+        return name
+
+
+@cache
+def _read(path: Path, read: Callable) -> object:
+    return read(path.read_text(encoding="utf-8"))
+
+
+def _architecture(case: Case) -> Iterable[object]:
+    name = case.random.choice(ARCHES)
+    if name == "two_level" or case.random.random() < 0.2:
+        file = case.yaml("little.yaml" if case.random.random() < 0.5 else library.resolve("two_level", "arch"))
+        return case.pick(
+            ["eval", file, "conv1d", CORPUS / "mapping.yaml", "--json"],
+            ["map", file, "conv1d", "--mappings", "30", *ONE, "--json"],
+            ["explain", file, "conv1d", "--json"],
+            ["plot", "architecture", file, "--json"],
+            ["roofline", file, "conv1d", *ONE, "--json"],
+        )
+    file = case.yaml(library.resolve(name, "arch"))
+    evaluated = ["eval", file, "conv", "eyeriss_row_stationary", "--json"] if name == "eyeriss" else ["check", file]
+    return case.pick(
+        ["check", file], ["energy", file, "--json"], evaluated, ["map", file, "gemm", "--mappings", "9", *ONE]
+    )
+
+
+def _workload(case: Case) -> Iterable[object]:
+    small = [path for path in library.shipped("workloads") if path.stat().st_size < 2000]
+    kinds = [library.shipped("workloads"), small, small, small, *[[CORPUS / "small.yaml"]] * 6]
+    file = case.yaml(case.random.choice(case.random.choice(kinds)))
+    return case.pick(
+        ["check", file],
+        ["check", file, "two_level", CORPUS / "mapping.yaml"],
+        ["eval", "two_level", file, CORPUS / "mapping.yaml", "--json"],
+        ["eval", "eyeriss", file, "eyeriss_row_stationary", "--layer", "a"],
+        ["map", "two_level", file, "--mappings", "20", *ONE, "--json"],
+        ["map", "a100", file, "--json", "--layer", "a"],
+        ["roofline", "a100", file, "--json"],
+        [
+            "spread",
+            "two_level",
+            file,
+            "--samples",
+            "50",
+            "--seconds",
+            "0.2",
+            "--workers",
+            "1",
+            "--layer",
+            "a",
+            "--json",
+        ],
+        ["fuse", "systolic", file, "--seconds", "0.2", "--longest", "2", *ONE, "--json"],
+    )
+
+
+def _mapping(case: Case) -> Iterable[object]:
+    if case.random.random() < 0.5:
+        file, inputs = case.yaml(CORPUS / "mapping.yaml"), ["two_level", "conv1d"]
+    else:
+        file, inputs = case.yaml(library.resolve("eyeriss_row_stationary", "mappings")), ["eyeriss", "conv"]
+    explained = ["explain", *inputs, file] if inputs[0] == "two_level" else ["eval", *inputs, file]
+    return case.pick(["check", *inputs, file], ["eval", *inputs, file, "--json"], explained, ["check", file])
+
+
+def _constraints(case: Case) -> Iterable[object]:
+    source = case.random.choice([*library.shipped("constraints"), CORPUS / "constraints.yaml"])
+    file = case.yaml(source)
+    arch = source.stem.split("_")[0] if source.parent != CORPUS else "two_level"
+    arch, workload = {"nvdla": ("nvdla_small", "conv"), "simba": ("simba_like", "conv")}.get(arch, (arch, "conv"))
+    workload = "conv1d" if arch == "two_level" else workload
+    searched = ["--seconds", "0.2"] if arch == "two_level" else ["--mappings", "20"]
+    return case.pick(
+        ["check", file, arch, workload],
+        ["check", file],
+        ["map", arch, workload, "--constraints", file, *searched, *ONE],
+    )
+
+
+def _sweep(case: Case) -> Iterable[object]:
+    file = case.yaml(case.random.choice([*library.shipped("sweeps"), CORPUS / "sweep.yaml"]))
+    if case.random.random() < 0.15:
+        file = case.yaml(CORPUS / "sweep.yaml")
+        return ["explore", file, "--workers", "1", "-o", "swept", "--json"]
+    return ["check", file]
+
+
+def _swept(case: Case) -> Iterable[object]:
+    shutil.copytree(CORPUS / "swept", "swept")
+    name = case.random.choice(sorted(path.name for path in Path("swept").iterdir() if path.is_file()))
+    if name.endswith(".json"):
+        case.json(Path("swept") / name, f"swept/{name}")
+    else:
+        case._bytes((Path("swept") / name).read_bytes(), f"swept/{name}", 1.0)
+    again = ["explore", CORPUS / "sweep.yaml", "--workers", "1", "-o", "swept", "--json"]
+    return case.pick(["explore", "swept", "--json"], ["explore", "swept", "--front", "--where", "glb > 16 B"], again)
+
+
+def _energy_table(case: Case) -> Iterable[object]:
+    file = case.yaml(case.random.choice(library.shipped("energy_tables")), "table.yaml")
+    text = (
+        library.resolve("two_level", "arch").read_text().replace("energy_table: timeloop_pat", f"energy_table: {file}")
+    )
+    Path("own.yaml").write_text(text)
+    return case.pick(["check", file], ["energy", "own.yaml", "--json"], ["check", "own.yaml"])
+
+
+def _gpu(case: Case) -> Iterable[object]:
+    file = case.yaml(case.random.choice(library.shipped("gpus")))
+    return case.pick(
+        ["check", file],
+        ["gpus", file, "--json"],
+        ["gpus", file, "--mig", "1g.10gb"],
+        ["gpu", "advise", "512", "1000", "64", "--gpu", file, "--json"],
+        ["map", file, "gemm", "--json", "--no-cache"],
+        ["roofline", file, "gemm", "--json"],
+    )
+
+
+def _result(case: Case) -> Iterable[object]:
+    file = case.json(case.random.choice(["result.json", "within.json", "front.json", "network.json", "fusion.json"]))
+    return ["verify", file, "--force", "--seconds", "0.2", "--workers", "1"]
+
+
+def _model(case: Case) -> Iterable[object]:
+    name = case.random.choice(sorted(MODELS))
+    file = case.message(MODELS[name])
+    sizes = [
+        "--batch",
+        "1",
+        *([] if name in ("resnet50", "mobilenet_v2", "gpt2_decode_block") else ["--sequence", "8"]),
+    ]
+    sizes = sizes if case.random.random() < 0.8 else []
+    sizes += ["--set", "past=8"] if name == "gpt2_decode_block" else []
+    sizes = [] if name == "mobilenet_v2" else sizes
+    return case.pick(
+        ["import", file, *sizes], ["import", file, *sizes], ["map", "a100", file, *sizes, "--json", "--no-cache"]
+    )
+
+
+def _profile(case: Case) -> Iterable[object]:
+    exports = [*(GOLDEN / "gpu").glob("*.csv")]
+    text = case.random.choice([*(path.read_text() for path in sorted(exports)), MATCHED, MATCHED])
+    return ["gpu", "compare", case.table(text), "--gpu", "a100", *case.pick([], ["--json"])]
+
+
+def _measured(case: Case) -> Iterable[object]:
+    file = case.table(case.random.choice([MATCHED, CONVOLVED]))
+    return case.pick(
+        ["validate", "gemm", file, "--json"],
+        ["validate", "gemm", file, "--gpu", "a100"],
+        ["validate", "conv", file, "--json"],
+        ["calibrate", file, "--gpu", "a100", "--json"],
+    )
+
+
+def _calibration(case: Case) -> Iterable[object]:
+    file = case.json(Path(library.root("arch")).parent / "accelsim/gpu/calibrations/a100_sxm_80gb_mma.json")
+    return ["gpu", "advise", "512", "1000", "64", "--gpu", "a100", "--calibration", file, "--json"]
+
+
+def _scalesim(case: Case) -> Iterable[object]:
+    return ["validate", "scalesim", case.table((GOLDEN / "scalesim.csv").read_text()), *case.pick([], ["--json"])]
+
+
+def _timeloop(case: Case) -> Iterable[object]:
+    folder = SHARED / "golden/timeloop/cases/h02_halo_innermost"
+    if not folder.is_dir():
+        return ["--version"]
+    damage = case.random.choice(["input.yaml", "result.json"])
+    for name in ("input.yaml", "result.json"):
+        if name == damage:
+            (case.yaml if name == "input.yaml" else case.json)(folder / name, name)
+        else:
+            shutil.copy(folder / name, name)
+    return ["validate", "timeloop", ".", *case.pick([], ["--json"])]
+
+
+def _kept(case: Case) -> Iterable[object]:
+    shutil.copytree(CORPUS / "cache", "cache")
+    file = case.random.choice(sorted(path for path in Path("cache").rglob("*") if path.is_file()))
+    case.json(file, str(file))
+    return ["map", "two_level", "conv1d", "--workers", "1", "--json"]
+
+
+def _arguments(case: Case) -> Iterable[object]:
+    value = case.random.choice(
+        [*mutations.NASTY, "energy^2*cycles", "M=8", "P,Q", "energy,cycles", "capacity:BUF,energy"]
+    )
+    value = value.replace("\x00", "")
+    known = ["--objective", "--set", "--pareto", "--within", "--pad", "--imperfect", "--top", "--seed", "--batch"]
+    option = case.random.choice([*known, "--layer", "--search", "--mappings", "--workers", "--constraints"])
+    prefix = case.random.choice(["buffer=", ""]) if option == "--set" else ""
+    return ["map", "two_level", "conv1d", f"{option}={prefix}{value}", "--seconds", "0.2", "--no-cache"]
+
+
+ONE = ("--workers", "1", "--no-cache")
+COMMANDS: dict[Callable[[Case], Iterable[object]], int] = {
+    **{
+        _architecture: 20,
+        _workload: 16,
+        _mapping: 10,
+        _constraints: 8,
+        _sweep: 8,
+        _swept: 2,
+        _energy_table: 4,
+        _gpu: 8,
+    },
+    **{_result: 10, _model: 6, _profile: 5, _measured: 6, _calibration: 2, _scalesim: 3, _timeloop: 3, _kept: 2},
+    **{_arguments: 4},
+}
+CORPUS = Path()
+DONORS: list[Path] = []
+
+
+def prepare(folder: Path) -> None:
+    """Write the files from which cases start, and load with that what the commands need, once for all processes."""
+    global CORPUS
+    CORPUS = folder
+    accelsim.arguments.make_parser = cache(accelsim.arguments.make_parser)
+    DONORS.extend(path for kind in library.KINDS for path in library.shipped(kind)[:8])
+    (folder / "little.yaml").write_text(MACHINE.replace("GLB", "BUF"))
+    (folder / "small.yaml").write_text(SMALL)
+    (folder / "constraints.yaml").write_text(
+        "constraints: {min_utilization: 0.5, levels: [{level: BUF, temporal: {factors: [R=3], order: [P, R]}}]}"
+    )
+    (folder / "sweep.yaml").write_text(
+        f"sweep: {{name: s, architecture: {folder}/little.yaml, workloads: [conv1d], objectives: [energy, cycles], "
+        "parameters: {glb: [16 B, 64 B], pe: [1, 2]}}"
+    )
+    os.environ["ACCELSIM_CACHE"] = str(folder / "cache")
+    one = ("--workers", "1")
+    _must("map", "two_level", "conv1d", *one, "-o", folder / "out")
+    shutil.copy(folder / "out/mapping.yaml", folder)
+    shutil.copy(folder / "out/result.json", folder)
+    for name, options in {
+        "within": ["map", "two_level", "conv1d", "--within", "1%"],
+        "front": ["map", "two_level", "conv1d", "--pareto", "energy,cycles"],
+        "network": ["map", "two_level", folder / "small.yaml"],
+    }.items():
+        _must(*options, *ONE, "-o", folder / name)
+        shutil.copy(folder / name / "result.json", folder / f"{name}.json")
+    _must("fuse", folder / "little.yaml", folder / "small.yaml", *ONE, "-o", folder / "fused")
+    shutil.copy(folder / "fused/fusion.json", folder)
+    _must("explore", folder / "sweep.yaml", *one, "-o", folder / "swept", "--quiet")
+    Path("m.onnx").write_bytes(MODELS["bert_block"]().SerializeToString())
+    _must("map", "a100", "m.onnx", "--batch", "1", "--sequence", "64")
+    _must("eval", "eyeriss", "conv", "eyeriss_row_stationary")
+    _must("map", "two_level", "conv1d", "--mappings", "5", *ONE)
+    _must("spread", "two_level", "conv1d", "--samples", "50", *one)
+    _must("gpu", "compare", GOLDEN / "gpu/ncu.csv", "--gpu", "a100")
+    os.environ["ACCELSIM_CACHE"] = "cache"
+
+
+def _must(*arguments: object) -> None:
+    code, _, said, _ = call([str(each) for each in arguments])
+    if code:
+        raise SystemExit(f"{' '.join(map(str, arguments))}: ends with {code}\n{said}")
+
+
+def call(arguments: list[str]) -> tuple[int, str, str, str]:
+    """Run a command here: exit code, what it printed to stdout and stderr, and the traceback that a user never sees."""
+    found = []
+
+    def note(error: Exception) -> int:
+        found.append(error)
+        return cli.INTERNAL
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    kept, cli._internal_error = cli._internal_error, note
+    try:
+        with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            code = cli.main(arguments)
+    finally:
+        cli._internal_error = kept
+    said, complained = (stream.buffer.getvalue().decode() for stream in (out, err) if stream.flush() is None)
+    return code, said, complained, "".join(traceback.format_exception(found[0])) if found else ""

@@ -1,0 +1,155 @@
+"""A few hundred damaged files, and the small inputs that once ended in a fault."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accelsim import library
+
+ROOT = Path(__file__).resolve().parents[1]
+CALIBRATION = ROOT / "accelsim/gpu/calibrations/a100_sxm_80gb_mma.json"
+
+
+def test_damaged_files__end_in_no_fault():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", "--cases", "300"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "300 cases" in done.stdout
+    assert " 0 faults" in done.stdout
+
+
+EINSUM = "workload: {name: w, einsum: {dims: {M: 4, K: 6}, tensors: {A: [M, K], B: [K], C: [M]}, output: C}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (EINSUM.replace("output: C", "output: $nope"), "einsum.output: parameter $nope is not defined"),
+        (EINSUM.replace("M: 4", "M: &a 4").replace("output: C", "output: *a"), "einsum.output: is a YAML alias"),
+        (EINSUM.replace("C: [M]", "C: $nope"), "einsum.tensors.C: parameter $nope is not defined"),
+        (EINSUM.replace("{M: 4, K: 6}", "$nope"), "einsum.dims: parameter $nope is not defined"),
+        ("[" * 2000, "nested too deeply"),
+    ],
+)
+def test_workloads__with_a_value_that_cannot_be_read_have_one_mistake(run, tmp_path, monkeypatch, text, said):
+    monkeypatch.chdir(tmp_path)
+    Path("w.yaml").write_text(text)
+    code, _, complained = run("map", "two_level", "w.yaml")
+    assert code == 2
+    (line,) = complained.splitlines()
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda body: body["errors"].pop("fit"), "'fit' is missing"),
+        (lambda body: body["values"].update(dram_efficiency=0), "dram_efficiency must be a number above 0"),
+        (lambda body: body["values"].update(launch_us=10**400), "int too large to convert to float"),
+        (lambda body: body["values"].update(launch_us=1e300), "launch_us must be a number from 0 to 1e+12"),
+        (lambda body: body.update(interval=[float("nan"), 1]), "interval must be two numbers above 0"),
+        (lambda body: body.update(interval=[2, 1]), "interval must be two numbers above 0, the lower one first"),
+    ],
+)
+def test_calibrations__that_were_changed_are_refused(run, tmp_path, change, said):
+    document = json.loads(CALIBRATION.read_text())
+    change(document["gpu_calibration"])
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(document))
+    code, _, complained = run("gpu", "advise", 512, 512, 64, "--gpu", "a100", "--dtype", "bf16", "--calibration", file)
+    assert (code, complained.count("\n")) == (2, 1)
+    assert said in complained
+
+
+def test_json__nested_too_deeply_is_bad_input(run, tmp_path):
+    deep = tmp_path / "result.json"
+    deep.write_text("[" * 100_000)
+    code, _, complained = run("gpu", "advise", 5, 5, 5, "--gpu", "a100", "--calibration", deep)
+    assert code == 2
+    assert "nested too deeply" in complained
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [("12,0", "p.csv:2:4: a run takes 0"), ("12,1e400", "p.csv:2:4: Med (ns)"), ("1e400,5", "p.csv:2:1: Instances")],
+)
+def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monkeypatch, cells, said):
+    monkeypatch.chdir(tmp_path)
+    Path("p.csv").write_text(f"Instances,Med (ns),NVTX Range,Kernel Name\n{cells},a M=64 N=64 K=64,gemm\n")
+    code, _, complained = run("gpu", "compare", "p.csv", "--gpu", "a100")
+    assert code == 2
+    assert said in complained
+
+
+def test_gpus__with_a_sparse_peak_alone_are_refused(run, tmp_path):
+    import mutations
+
+    tree = mutations.read_yaml((library.root("gpus") / "a100_sxm_80gb.yaml").read_text())
+    body = dict(tree)["gpu"]
+    peaks = dict(body)["peak_tflops"]
+    peaks.remove(next(entry for entry in peaks if entry[0] == "fp16"))
+    (tmp_path / "g.yaml").write_text(mutations.write(tree))
+    code, _, complained = run("gpu", "advise", 512, 512, 64, "--gpu", tmp_path / "g.yaml")
+    assert code == 2
+    assert "peak_tflops_sparse: 'fp16' has no peak_tflops; add it there" in complained
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Folder of a sweep of two designs."""
+    from accelsim import cli
+
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "s.yaml").write_text(
+        "sweep: {name: s, architecture: two_level, workloads: [conv1d], objectives: [energy, cycles], "
+        "parameters: {buffer: [16 B, 64 B]}}"
+    )
+    assert cli.main(["explore", str(folder / "s.yaml"), "--workers", "1", "-o", str(folder / "out"), "--quiet"]) == 0
+    return folder / "out"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"parameters": {"buffer": [["16 B"]]}}, "this does not say what a sweep is"),
+        ({"columns": [{}]}, "this does not say what a sweep is"),
+        ({"columns": ["status"]}, "this does not say what a sweep is"),
+        ({"networks": {"conv1d": None}}, "this does not say what a sweep is"),
+        ({"inputs": {"architecture": 3}}, "this does not say what a sweep is"),
+        ({"parameters": {"other": ["1"]}}, "sweep.json and designs.parquet are of different sweeps"),
+    ],
+)
+def test_folders__whose_description_was_changed_are_refused(run, swept, tmp_path, changed, said):
+    folder = tmp_path / "out"
+    shutil.copytree(swept, folder)
+    about = json.loads((folder / "sweep.json").read_text())
+    (folder / "sweep.json").write_text(json.dumps({**about, **changed}))
+    code, _, complained = run("explore", folder, "--where", "energy_pj > 0")
+    assert code == 2
+    assert said in complained
+
+
+@pytest.mark.parametrize("name", ["llama_decode", "conv1d"])
+def test_values__that_cannot_be_read_are_the_only_mistakes_of_a_workload(name, tmp_path):
+    """A value in the place of which a default would stand has no further mistakes to answer for."""
+    import mutations
+
+    from accelsim.check import check_files
+
+    text = library.resolve(name, "workloads").read_text()
+    file, tree = tmp_path / "w.yaml", mutations.read_yaml(text)
+    places = list(mutations.places_in(dict(tree)["workload"]))
+    for holder, at in places[:60]:
+        kept, holder[at] = holder[at], "$nope"
+        file.write_text(mutations.write(tree))
+        holder[at] = kept
+        found = check_files([file])
+        assert [problem for problem in found if "$nope" not in problem.what] == []
+        assert found
