@@ -52,6 +52,7 @@ def test_workloads__with_a_value_that_cannot_be_read_have_one_mistake(run, tmp_p
     [
         (lambda body: body["errors"].pop("fit"), "'fit' is missing"),
         (lambda body: body["values"].update(dram_efficiency=0), "dram_efficiency must be a number above 0"),
+        (lambda body: body["values"].update(pj_per_flop=0), "pj_per_flop must be a number above 0"),
         (lambda body: body["values"].update(launch_us=10**400), "int too large to convert to float"),
         (lambda body: body["values"].update(launch_us=1e300), "launch_us must be a number from 0 to 1e+12"),
         (lambda body: body.update(interval=[float("nan"), 1]), "interval must be two numbers above 0"),
@@ -86,6 +87,21 @@ def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monk
     code, _, complained = run("gpu", "compare", "p.csv", "--gpu", "a100")
     assert code == 2
     assert said in complained
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [*a]",
+        "\n".join(["a0: &a0 [x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9))]),
+    ],
+)
+def test_timeloop__aliases_that_stand_for_too_much_are_not_followed(run, tmp_path, text):
+    (tmp_path / "input.yaml").write_text(text)
+    (tmp_path / "result.json").write_text("{}")
+    code, out, _ = run("validate", "timeloop", tmp_path)
+    assert code == 1
+    assert "its aliases stand for more than 100,000 values" in " ".join(out.split())
 
 
 def test_gpus__with_a_sparse_peak_alone_are_refused(run, tmp_path):

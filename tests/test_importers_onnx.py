@@ -270,3 +270,10 @@ def test_import__sizes_that_no_count_could_hold_are_refused(run, tmp_path, image
     code, _, line = run("import", str(tmp_path / "model.onnx"))
     assert code == 2
     assert said in line
+
+
+def test_nodes__of_a_version_that_onnx_has_not_yet_are_those_of_its_newest(load):
+    model = _convolution()
+    model.opset_import[0].version = 2**60
+    with pytest.raises(AccelsimError, match="no node of the model is a layer that can be counted"):
+        load(model)

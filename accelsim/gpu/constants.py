@@ -48,7 +48,7 @@ BOUNDS = {
 """Range in which a calibration looks for each."""
 
 
-_DIVISORS = ("latency_us", "tensor_efficiency", "dram_efficiency", "store_efficiency", "residency")
+_DIVISORS = ("latency_us", "tensor_efficiency", "dram_efficiency", "store_efficiency", "residency", "pj_per_flop")
 _LARGEST = 1e12
 """Of any constant: no measured one comes near, and no time that is made of them overflows."""
 

@@ -102,6 +102,7 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
 def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:
     """Refuse nodes that ONNX does not allow: without all inputs and outputs, or with attributes of another kind."""
     version = next((each.version for each in model.opset_import if not each.domain), 1)
+    version = min(max(version, 1), onnx.defs.onnx_opset_version())
     for node in model.graph.node:
         least, types = (0, 1), {}
         if node.domain in ("", "ai.onnx") and onnx.defs.has(node.op_type, version):

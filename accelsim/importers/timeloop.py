@@ -25,6 +25,8 @@ from accelsim.mapping import LevelMapping, Loop, Mapping
 from accelsim.workload import ROLES, Einsum, Tensor
 
 Json = dict[str, Any]
+_MOST_VALUES = 100_000
+"""Values of an `input.yaml`, at most; those of usual machines have a few hundred."""
 MALFORMED = (
     *(KeyError, IndexError, TypeError, ValueError, AttributeError),
     *(ArithmeticError, RecursionError, OSError, AccelsimError),
@@ -114,6 +116,16 @@ def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str
     return known[catalogue][value]
 
 
+def _refuse_expansion(document: object) -> None:
+    """Refuse a document whose aliases stand for more than `_MOST_VALUES`, or for itself."""
+    waiting, seen = [document], 0
+    while waiting:
+        value, seen = waiting.pop(), seen + 1
+        if seen > _MOST_VALUES:
+            raise ValueError(f"its aliases stand for more than {_MOST_VALUES:,} values")
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
 def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
     name = f"{file.parent.name}/{file.name}"
     beside = file.with_name("result.json")
@@ -121,6 +133,7 @@ def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
         return UnreadCase(name, f"{beside.name} is missing beside it")
     try:
         text, record = yaml.load(read_utf8(file), Loader=yaml.CSafeLoader), read_json(beside)
+        _refuse_expansion(text)
         shape = text["problem"]["shape"]
         return _case(name, _machine(text), shape, text["problem"]["instance"], _directives(text), record)
     except (*MALFORMED, yaml.YAMLError) as error:
