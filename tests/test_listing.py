@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from accelsim import census, load_architecture, load_workload, map_einsum
-from accelsim.errors import NoValidMapping
+from accelsim.errors import AccelsimError, NoValidMapping
 from accelsim.html.summary import estimated_figures, quantile_table
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
@@ -112,3 +112,8 @@ def test_reports_and_plots__say_exact_or_sampled(small):
     assert [row["share"] * 218 for row in histogram_table(small)] == pytest.approx(
         [row["sampled"] for row in histogram_table(small)]
     )
+
+
+def test_lists__of_more_mappings_than_fit_memory_are_refused():
+    with pytest.raises(AccelsimError, match="too many to list; ask for at most 100,000"):
+        map_einsum(load_architecture("two_level"), load_workload("gemm").layers[0], top=10**7)

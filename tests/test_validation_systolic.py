@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from accelsim.errors import AccelsimError
-from accelsim.validation.scalesim import read_cases, scalesim_study
+from accelsim.validation.scalesim import _whole, read_cases, scalesim_study
 from accelsim.validation.tpu import run_layer, tpu, tpu_study
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -127,3 +127,8 @@ def test_tpu__incomplete_tiles_are_loaded_whole():
 def test_tpu__takes_no_records():
     with pytest.raises(AccelsimError, match="takes no records"):
         tpu_study(["x"])
+
+
+@pytest.mark.parametrize(("text", "number"), [("12.0", 12), ("1e300", None), ("inf", None), ("-1", None), ("x", None)])
+def test_cases__are_of_whole_numbers_that_can_be_counted(text, number):
+    assert _whole(text) == number

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 LARGEST = 20_000_000_000
 """An exhaustive search of more mappings than this is refused."""
+MOST_LISTED = 100_000
+"""Mappings that are listed, at most; each takes about a kilobyte."""
 SPEED = 1_500_000
 """Mappings a second that a core evaluates, roughly (`make bench`); for estimates of time only."""
 DRAWS = 16_384
@@ -141,6 +143,8 @@ def map_einsum(
         raise AccelsimError(f"search '{method}' is unknown; write auto, exact, exhaustive or random")
     if top < 1:
         raise AccelsimError(f"the best {top} mappings are none; ask for at least 1")
+    if top > MOST_LISTED:
+        raise AccelsimError(f"the best {top:,} mappings are too many to list; ask for at most {MOST_LISTED:,}")
     if within is not None and not 0 <= within < math.inf:
         raise AccelsimError(f"within {within} of the best is no share; give a number of at least 0, such as 0.01")
     counted = budget is not None and budget.mappings is not None

@@ -115,7 +115,7 @@ def _whole(text: str) -> int | None:
         value = float(text)
     except ValueError:
         return None
-    return int(value) if value.is_integer() and value >= 0 else None
+    return int(value) if value.is_integer() and 0 <= value < 1 << 62 else None
 
 
 def evaluate_fold(case: ScaleSimCase) -> Result:
