@@ -133,6 +133,7 @@ def test_map_einsum__answers_where_tables_would_not_fit(ethos, monkeypatch):
     found = map_einsum(*ethos)
     assert found.stop == "memory"
     assert found.best.energy_pj == pytest.approx(13.8071e6, rel=1e-5)
+    assert map_einsum(*ethos, objective="cycles").best.cycles == 56_448
     front = front_of(space_of(*ethos), budget=None, workers=2, on_progress=None)
     assert front.stop == "memory"
     assert front.points

@@ -316,7 +316,7 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
     deadline = aim.watch.deadline
     try:
         solver = Solver(space, widest=True, workers=aim.workers, deadline=deadline)
-    except TimeoutError:
+    except (TimeoutError, TablesTooLarge):
         return None
     cycles = min(solver.least_cycles, space.most_cycles)
     solver.limit_cycles(cycles)
