@@ -17,8 +17,9 @@ from accelsim.explore import load_sweep
 from accelsim.explore.machines import Design, Machines, design_at, least_words, quick_bound
 from accelsim.explore.run import explore
 from accelsim.explore.store import read_parquet
+from accelsim.explore.sweep import Mapper
 from accelsim.explore.tables import RESULTS, about, read_designs, where
-from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, work
+from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
 from accelsim.html.explore import sweep_report
 from accelsim.plots import explore as plots
 from sweeps import GRID, sweep_of, tables
@@ -314,3 +315,9 @@ def test_sweep__its_name_leads_to_no_other_folder(folder, run):
     assert "Written to a_.._.._.._evil_results, front_a_.._.._.._evil.png" in out
     assert (folder / "a_.._.._.._evil_results" / RESULTS).exists()
     assert (folder / "front_a_.._.._.._evil.png").exists()
+
+
+def test_bounds__that_would_take_too_much_memory_prune_nothing(monkeypatch):
+    monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 1000)
+    row = _bounded(Mapper(), load_architecture("eyeriss"), load_workload("gemm").layers[0])
+    assert (row["status"], row["energy_pj"], row["cycles"]) == ("bounded", 0.0, 0.0)

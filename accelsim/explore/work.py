@@ -12,7 +12,7 @@ from typing import Any
 
 from accelsim import __version__
 from accelsim.architecture import Architecture
-from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.explore.machines import unlimited
 from accelsim.explore.sweep import Mapper
 from accelsim.mapping import LevelMapping, Loop, Mapping
@@ -173,7 +173,10 @@ def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     from accelsim.model.encode import encode
     from accelsim.search.exact.solve import Solver
 
-    solver = Solver(MapSpace(encode(architecture, einsum), mapper.constraints), cycles=True)
+    try:
+        solver = Solver(MapSpace(encode(architecture, einsum), mapper.constraints), cycles=True)
+    except TablesTooLarge:  # nothing is proved, and so nothing is pruned
+        return {"status": "bounded", "reason": "", "energy_pj": 0.0, "cycles": 0.0}
     energy, cycles = (solver.search(power=power, limit=0.0).root_bound for power in ((1.0, 0.0), (0.0, 1.0)))
     return {"status": "bounded", "reason": "", "energy_pj": energy * (1 - 1e-9), "cycles": cycles * (1 - 1e-9)}
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from accelsim.errors import TablesTooLarge
 from accelsim.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import PE, Encoded, Ints
@@ -132,8 +133,8 @@ def fewest(space: MapSpace, nest: Nest, clock: Clock, cores: int) -> FewestFound
     try:
         least = Solver(outer, workers=cores, deadline=deadline)
         few = least.search(room=CLIMBS, floor=(least.least_words, 0.0), deadline=deadline)
-    except TimeoutError:
-        clock.note("timeout")
+    except (TimeoutError, TablesTooLarge) as why:
+        clock.note("timeout" if isinstance(why, TimeoutError) else "memory")
         return None
     if not few.found.many[0]:
         clock.note(few.stop)
