@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from accelsim.population.result import Census
     from accelsim.population.sampling import UniformSample
     from accelsim.result import Result, to_pandas
-    from accelsim.search.exact.mapper import map_front
+    from accelsim.search.exact.front import map_front
     from accelsim.search.mapper import map_einsum
     from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
     from accelsim.search.strategy import Budget
@@ -103,7 +103,7 @@ _HOME = {
     "load_mapping": "accelsim.mapping",
     "load_workload": "accelsim.workload",
     "map_einsum": "accelsim.search.mapper",
-    "map_front": "accelsim.search.exact.mapper",
+    "map_front": "accelsim.search.exact.front",
     "plot_architecture": "accelsim.plots",
     "plot_compare": "accelsim.plots",
     "plot_curve": "accelsim.plots",

@@ -315,7 +315,7 @@ def _check_none_valid(task: _Task, recorded: str) -> Check:
 
 def _check_front(task: _Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     """Evaluate every point of a front, search the front anew, and compare every field."""
-    from accelsim.search.exact.mapper import map_front
+    from accelsim.search.exact.front import map_front
 
     points = [_valid_cost(task, point) for point in recorded["points"]]
     try:

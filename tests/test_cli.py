@@ -308,7 +308,7 @@ def test_map__pareto(run, monkeypatch, tmp_path):
         assert (options["budget"].seconds, options["constraints"]) == (9.0, None)
         return a_front(all_loops_outside(architecture, einsum), columns)
 
-    monkeypatch.setattr("accelsim.search.exact.mapper.map_front", map_front)
+    monkeypatch.setattr("accelsim.search.exact.front.map_front", map_front)
     arguments = ("map", "eyeriss", "conv", "--pareto", "energy, capacity:GLB", "--seconds", "9", "-o", tmp_path)
     code, out, err = run(*arguments)
     assert (code, err) == (0, "")

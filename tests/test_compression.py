@@ -29,7 +29,7 @@ from accelsim.population.census import census
 from accelsim.population.enumerated import Clock, fewest
 from accelsim.population.steps import Nest
 from accelsim.roofline import stand
-from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.verifying import verify_layer
 from accelsim.workload import ROLES, Einsum, Tensor

@@ -23,7 +23,7 @@ from accelsim.population.census import census
 from accelsim.population.counting import count_mappings
 from accelsim.population.steps import Nest
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
 from accelsim.verifying import verify

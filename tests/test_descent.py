@@ -18,7 +18,7 @@ from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.search.descent import Descent, choices_of
 from accelsim.search.exact import bounds
-from accelsim.search.exact.mapper import front_of
+from accelsim.search.exact.front import front_of
 from tests.problems import problem
 
 CASES = [

@@ -21,7 +21,7 @@ from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import candidates, orders, solve
-from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget

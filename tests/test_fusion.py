@@ -30,7 +30,7 @@ from accelsim.limits import layer_limits
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.oracle import execute
 from accelsim.result import Result
-from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Objective
 from accelsim.workload import Einsum, Workload

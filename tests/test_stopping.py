@@ -13,7 +13,7 @@ import pytest
 from accelsim import stopping
 from accelsim.architecture import load_architecture
 from accelsim.population.census import census
-from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
 from accelsim.workload import load_workload

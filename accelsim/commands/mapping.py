@@ -260,13 +260,13 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
 def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> FrontResult:
     """Search the Pareto front of one layer, with progress where a terminal shows it."""
     from accelsim.report.progress import search_progress
-    from accelsim.search.exact import mapper
+    from accelsim.search.exact import front
 
     constraints = read_layer_constraints(inputs, einsum)
     console = make_console(stderr=True)
     console.quiet = arguments.quiet
     with search_progress(console, einsum.name) as on_progress:
-        return mapper.map_front(
+        return front.map_front(
             inputs.architecture,
             einsum,
             arguments.pareto,

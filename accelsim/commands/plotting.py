@@ -205,7 +205,7 @@ def _plot_curve(arguments: argparse.Namespace) -> Picture:
 def _plot_front(arguments: argparse.Namespace) -> Picture:
     from accelsim.plots import front_table, plot_front
     from accelsim.report.progress import search_progress
-    from accelsim.search.exact.mapper import map_front
+    from accelsim.search.exact.front import map_front
 
     inputs, layer = _read_layer(arguments)
     with search_progress(make_console(stderr=True), layer.name) as on_progress:

@@ -187,7 +187,7 @@ def _best(space: MapSpace, price: Price, deadline: float | None) -> tuple[tuple[
 
 
 def _front(space: MapSpace, deadline: float | None) -> tuple[tuple[Result, ...], int]:
-    from accelsim.search.exact.mapper import front_of
+    from accelsim.search.exact.front import front_of
 
     found = front_of(space, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
     if found.stop != "exhausted":

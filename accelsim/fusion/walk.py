@@ -232,7 +232,7 @@ class Walk:
 
     def _front(self, einsum: Einsum) -> _Alone:
         """Front of energy and cycles of a layer, or what of it is found in time."""
-        from accelsim.search.exact.mapper import map_front
+        from accelsim.search.exact.front import map_front
 
         found = map_front(self.architecture, einsum, budget=self._budget(), workers=self.workers)
         if found.stop == "interrupted":

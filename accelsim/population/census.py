@@ -39,7 +39,7 @@ from accelsim.population.steps import Keeping, Nest
 from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
-from accelsim.search.exact.mapper import map_front
+from accelsim.search.exact.front import map_front
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value

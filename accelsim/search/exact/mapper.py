@@ -1,10 +1,9 @@
-"""Exact mapping of one Einsum: the best mappings, all within a share of the best, Pareto fronts; with certificates."""
+"""Exact mapping of one Einsum: the best mappings, and all within a share of the best; with certificates."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,37 +11,29 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from accelsim.architecture import Architecture
-from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping, TablesTooLarge
+from accelsim.errors import NoValidMapping, TablesTooLarge
 from accelsim.mapping import Loop, Mapping
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Batch, Floats, decode_mapping, encode
+from accelsim.model.encode import Batch, Floats, decode_mapping
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.nodes import fold
 from accelsim.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, SURE, WITHIN, WORDS, Found
+from accelsim.search.exact.found_kernel import CYCLES, ENERGY, SURE, WITHIN, Found
 from accelsim.search.exact.ready import get_ready
-from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
-from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
+from accelsim.search.exact.solve import Outcome, Solver, make_found
+from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.search.trimming import rounded_spaces, trim
 from accelsim.stopping import asked
-from accelsim.units import listed
-from accelsim.workload import Einsum
 
 LISTED = 1000
 """Mappings within a share of the best that are listed unless more are asked for."""
-POINTS = 10_000
-"""Room for points of a front."""
-EDP, FASTEST = (1.0, 1.0), (0.0, 1.0)
 MOST_NODES = 1_000_000
 """Partial mappings that are looked at for one that no other can be faster than, before all are; about a second."""
-GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 LAST_WALKS = 16
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
@@ -52,7 +43,7 @@ ROOMS = (16, 128, 1024)
 
 
 @dataclass(slots=True)
-class _Watch:
+class Watch:
     """Tells how a search goes."""
 
     goal: Objective | None
@@ -116,7 +107,7 @@ def map_exactly(
     """
     first = spaces.first
     get_ready(first.encoded, first.imperfect)
-    watch = _Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
+    watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
     aim = _Aim((goal.energy, goal.cycles), workers, watch)
     solved = _widest(spaces, aim) or _best_of(spaces, aim)
     if solved.stop in ("timeout", "memory"):
@@ -124,8 +115,8 @@ def map_exactly(
     if solved.best is None and solved.stop == "interrupted":
         raise KeyboardInterrupt
     if solved.best is None:
-        reason = _none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
-        raise NoValidMapping("\n".join([reason, *(_why(solved.stop, first) if explain else ())]))
+        reason = none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
+        raise NoValidMapping("\n".join([reason, *(why_none(solved.stop, first) if explain else ())]))
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if stop == "exhausted" and not certificate.proved:
@@ -146,9 +137,9 @@ def map_exactly(
             )  # fmt: skip
             counted = (within, int(found.found.tally[2]))
         stop = found.stop
-        _refuse_mismatch(found)
+        refuse_mismatch(found)
         rows = range(int(found.found.many[0]))
-        ranked = _put_first(best, tuple(_result(first, found.found.best, i, found.found.column[i]) for i in rows))
+        ranked = _put_first(best, tuple(result_of(first, found.found.best, i, found.found.column[i]) for i in rows))
     return SearchResult(
         best=best,
         objective=goal.name,
@@ -178,7 +169,7 @@ class _Aim:
 
     power: tuple[float, float]
     workers: int
-    watch: _Watch
+    watch: Watch
     fastest: Result | None = None
 
 
@@ -265,7 +256,7 @@ def _walk(descent: Descent, aim: _Aim, solved: _Solved, deadline: float | None) 
     """Take some walks, and keep the best mapping found if it is better than the best so far."""
     found = descent.go(FIRST_WALKS, deadline)
     if found is not None and found.value < solved.value:
-        best = _result(descent.space, found.mapping, 0, found.column)
+        best = result_of(descent.space, found.mapping, 0, found.column)
         solved.walked, solved.best, solved.value = True, best, found.value
         aim.watch.known = (solved.value, best.energy_pj) if aim.fastest is None else None
         aim.watch.tell(make_found(descent.space, 1), 0.0)
@@ -323,12 +314,12 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
     walked = Descent(space, (1.0, 0.0), most_cycles=cycles, workers=aim.workers).go(FIRST_WALKS, deadline)
     limit = math.inf if walked is None else walked.value
     outcome = solver.search(limit=limit, most_nodes=MOST_NODES, deadline=deadline)
-    _refuse_mismatch(outcome)
+    refuse_mismatch(outcome)
     if outcome.stop == "interrupted" and not outcome.found.many[0]:
         raise KeyboardInterrupt
     if outcome.stop in ("nodes", "timeout") or not outcome.found.many[0]:
         return None
-    solved = _Solved(_result(space, outcome.found.best, 0, outcome.found.column[0]))
+    solved = _Solved(result_of(space, outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
     solved.value = solved.bound = float(solver.least_cycles)
     return solved
@@ -349,10 +340,10 @@ def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     """
     watch = aim.watch
     outcome = solver.search(power=aim.power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
-    _refuse_mismatch(outcome)
+    refuse_mismatch(outcome)
     found, value = outcome.found, float(outcome.found.value[0])
     if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
-        solved.best, solved.value = _result(space, found.best, 0, found.column[0]), value
+        solved.best, solved.value = result_of(space, found.best, 0, found.column[0]), value
     solved.walked = False
     solved.bound = min(solved.bound, outcome.bound)
     solved.add(outcome)
@@ -403,7 +394,8 @@ def _floor(space: MapSpace, power: tuple[float, float]) -> float:
     return float((macs * each) ** power[0] * cycles ** power[1]) * (1 - SURE)
 
 
-def _refuse_mismatch(outcome: Outcome) -> None:
+def refuse_mismatch(outcome: Outcome) -> None:
+    """Raise if a mapping that a search looked at cost something else than the sum of its parts."""
     if outcome.mismatches:
         raise RuntimeError(f"{outcome.mismatches} mappings cost something else than the sum of their parts")
 
@@ -427,7 +419,7 @@ def _evaluate(space: MapSpace, batch: Batch, i: int) -> Result:
     return evaluate(machine, space.encoded.einsum, mapping)
 
 
-def _result(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float, ...]) -> Result:
+def result_of(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float, ...]) -> Result:
     """As `_evaluate`; the energy and cycles of the search itself must be the same, else the error is ours."""
     result = _evaluate(space, batch, i)
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
@@ -440,13 +432,14 @@ def _result(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float,
     return result
 
 
-def _none_valid(stop: str, nodes: int, seconds: float, size: int) -> str:
+def none_valid(stop: str, nodes: int, seconds: float, size: int) -> str:
+    """Say that no mapping was found, and whether none is valid."""
     if stop == "exhausted":
         return f"none of the {size:.3g} mappings of the map space is valid (proved: {nodes} nodes)"
     return f"no valid mapping found in {seconds:.3g} s; give it more time"
 
 
-def _why(stop: str, space: MapSpace) -> list[str]:
+def why_none(stop: str, space: MapSpace) -> list[str]:
     """What makes mappings invalid; the nearest miss is one without remainders."""
     try:
         space = MapSpace(space.encoded, space.constraints) if space.imperfect else space
@@ -454,189 +447,3 @@ def _why(stop: str, space: MapSpace) -> list[str]:
         return [str(error)]
     key = np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0])
     return diagnose(space, key, proved=stop == "exhausted")
-
-
-def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
-    """Read a column of a front: what it is, and the level whose capacity counts.
-
-    Raises
-    ------
-    AccelsimError
-        If the text names none.
-    """
-    names = {"energy": ENERGY, "cycles": CYCLES, "outer_words": WORDS}
-    if text in names:
-        return names[text], 0
-    levels = [level.name for level in architecture.levels]
-    what, _, level = text.partition(":")
-    if what == "capacity" and level in levels:
-        return CAPACITY, levels.index(level)
-    raise AccelsimError(
-        f"'{text}' is no column of a front; write energy, cycles, outer_words or capacity:LEVEL ({listed(levels)})"
-    )
-
-
-def _undominated(
-    rows: list[tuple[tuple[float, ...], Result]],
-) -> tuple[tuple[tuple[float, ...], ...], tuple[Result, ...]]:
-    """Values and mappings of the points that no other one beats; parts of a word told more of them apart."""
-    rows = sorted(rows, key=lambda row: row[0])
-    values = np.array([row[0] for row in rows])
-    kept = [i for i in range(len(rows)) if not (values[:i] <= values[i]).all(axis=1).any()]
-    return tuple(rows[i][0] for i in kept), tuple(rows[i][1] for i in kept)
-
-
-def map_front(
-    architecture: Architecture,
-    einsum: Einsum,
-    columns: tuple[str, ...] = ("energy", "cycles"),
-    *,
-    constraints: Constraints | None = None,
-    budget: Budget | None = None,
-    workers: int | None = None,
-    on_progress: OnProgress | None = None,
-) -> FrontResult:
-    """Find every mapping that no other one beats, one for each combination of values.
-
-    Parameters
-    ----------
-    architecture : Architecture
-    einsum : Einsum
-    columns : tuple of str
-        Two or three of `energy`, `cycles`, `outer_words` (storage words read, filled and updated at the outermost
-        level) and `capacity:LEVEL` (storage words held at a level); the smaller the better.
-    constraints, budget, workers, on_progress
-        As for `accelsim.map_einsum`; the budget is in seconds.
-
-    Returns
-    -------
-    FrontResult
-
-    Raises
-    ------
-    NoValidMapping
-        If no mapping is valid.
-    AccelsimError
-        If the columns are not two or three different ones.
-    """
-    _parse_columns(columns, architecture)
-    space = MapSpace(encode(architecture, einsum), constraints)
-    return front_of(space, columns, budget=budget, workers=workers or os.cpu_count() or 1, on_progress=on_progress)
-
-
-def _parse_columns(columns: Sequence[str], architecture: Architecture) -> list[tuple[int, int]]:
-    parsed = [parse_column(text, architecture) for text in columns]
-    if not 2 <= len(columns) <= 3 or len({kind for kind, _ in parsed}) < len(columns):
-        raise AccelsimError("a front has two or three different columns, and the capacity of at most one level")
-    return parsed
-
-
-def front_of(
-    space: MapSpace,
-    columns: tuple[str, ...] = ("energy", "cycles"),
-    *,
-    budget: Budget | None,
-    workers: int,
-    on_progress: OnProgress | None,
-    explain: bool = True,
-) -> FrontResult:
-    """Find every mapping of a map space that no other one beats; see `map_front`.
-
-    `explain`: say what makes mappings invalid where none is valid.
-    """
-    parsed = _parse_columns(columns, space.encoded.architecture)
-    get_ready(space.encoded, space.imperfect)
-    watch = _Watch(None, budget or Budget(), on_progress, time.monotonic())
-    kinds = tuple(kind for kind, _ in parsed)
-    level = max(level for _, level in parsed)
-    walks = _FrontWalks(space, kinds, level, workers, watch)
-    try:
-        solver = Solver(space, cycles=True, workers=workers, deadline=watch.deadline)
-        outcome, stop = _front(solver, kinds, level, watch, walks)
-    except (TimeoutError, TablesTooLarge) as why:
-        outcome, stop = None, "memory" if isinstance(why, TablesTooLarge) else "timeout"
-    found = make_found(space, 1) if outcome is None else outcome.found
-    if outcome is not None:
-        _refuse_mismatch(outcome)
-    if stop != "exhausted":
-        found = join(space, found, walks.found if stop == "interrupted" else walks.go_on(), kinds, level)
-    if not found.many[0] and stop == "interrupted":
-        raise KeyboardInterrupt
-    if not found.many[0]:
-        nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
-        reason = _none_valid(stop, nodes, seconds, space.size)
-        raise NoValidMapping("\n".join([reason, *(_why(stop, space) if explain else ())]))
-    each = [_result(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
-    values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])
-    return FrontResult(
-        columns=columns,
-        points=points,
-        values=values,
-        stop=stop,
-        space_size=space.size,
-        nodes=0 if outcome is None else outcome.nodes,
-        evaluated=0 if outcome is None else outcome.leaves,
-        table_bytes=0 if outcome is None else outcome.table_bytes,
-        seconds=time.monotonic() - watch.started,
-    )
-
-
-class _FrontWalks:
-    """Walks to mappings of a front: to the ends of each column and in between.
-
-    Parameters
-    ----------
-    kinds : tuple of int
-        Columns of the front.
-    level : int
-        Whose capacity counts.
-    """
-
-    def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: _Watch) -> None:
-        self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
-        self.found = make_found(space, 1)
-        self.least = self.go((1.0, 0.0), None)  # whatever the time: there shall be an answer
-
-    def go(self, power: tuple[float, ...], deadline: float | None) -> float:
-        """Take some walks; returns the best value, infinite if they find nothing."""
-        descent = Descent(self.space, power, held_level=self.level, workers=self.workers)
-        best = descent.go(FIRST_WALKS, deadline)
-        if best is None:
-            return math.inf
-        self.found = join(self.space, self.found, found_by_walks(self.space, [best]), self.kinds, self.level)
-        return best.value
-
-    def go_on(self) -> Found:
-        """Walk with other weights of the columns each time, by steps of the golden ratio, until the time is used up."""
-        for number in itertools.count():
-            end = self.watch.end
-            if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
-                return self.found
-            power = [0.0, 0.0, 0.0, 0.0]
-            for at, kind in enumerate(self.kinds):
-                power[kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
-            self.go(tuple(power), end)
-        raise AssertionError("numbers do not end")
-
-
-def _front(
-    solver: Solver, kinds: tuple[int, ...], level: int, watch: _Watch, walks: _FrontWalks
-) -> tuple[Outcome, str]:
-    """Search a front from its ends and its least EDP; also says what stopped it, `exhausted` if nothing did."""
-    seeds, floor = None, [0.0, 0.0]
-    for power in ((1.0, 0.0), EDP, FASTEST):
-        seeded = solver.search(
-            power=power, limit=walks.least if power == (1.0, 0.0) else walks.go(power, watch.end), level=level,
-            deadline=watch.deadline,
-            seeds=seeds if power == FASTEST else None, on_poll=watch.tell,
-        )  # fmt: skip
-        seeds = seeded.found if seeds is None else join(solver.space, seeds, seeded.found, kinds, level)
-        if seeded.stop != "exhausted" or not seeded.found.many[0]:
-            break
-        if power != EDP:
-            floor[power == FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
-    outcome = solver.search(
-        kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
-        deadline=watch.deadline, on_poll=watch.tell,
-    )  # fmt: skip
-    return outcome, seeded.stop if seeded.stop != "exhausted" else outcome.stop
