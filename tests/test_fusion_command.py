@@ -20,7 +20,7 @@ from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.machine_tables import energy_rows
 from accelsim.output import Provenance, to_json
 from accelsim.plots import figure_bytes, fusion_table, plot_fusion
-from tests.test_verifying import GONE, leaves, name_of, other_values, put
+from tests.test_verifying import altered, leaves, name_of
 
 NETWORK = """
 workload:
@@ -261,11 +261,7 @@ def test_verify__every_value_of_fuse_that_is_changed_or_removed_is_told_or_named
             by_name.setdefault(name_of(at), []).append(at)
     missed = []
     for name, places in by_name.items():
-        at = draws.choice(places)
-        value = good
-        for key in at:
-            value = value[key]
-        changed = put(good, at, draws.choice([*other_values(value), GONE, GONE]))
+        changed, _ = altered(good, places, draws)
         try:
             checks = [check for _, several in verify_fusion(changed, machine, workload) for check in several]
         except (LookupError, TypeError, AttributeError, ValueError, OverflowError, AccelsimError):
