@@ -17,12 +17,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accelsim.architecture import load_architecture
-    from accelsim.constraints import load_constraints
+    from accelsim.census.census import census
+    from accelsim.census.result import Census
+    from accelsim.census.sampling import UniformSample
     from accelsim.fusion import FusionResult, fuse
-    from accelsim.mapping import load_mapping
+    from accelsim.inputs.architecture import load_architecture
+    from accelsim.inputs.constraints import load_constraints
+    from accelsim.inputs.mapping import load_mapping
+    from accelsim.inputs.workload import load_workload
     from accelsim.model.evaluate import evaluate
-    from accelsim.plots import (
+    from accelsim.model.result import Result, to_pandas
+    from accelsim.results.verifying import verify
+    from accelsim.search.exact.front import map_front
+    from accelsim.search.mapper import map_einsum
+    from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
+    from accelsim.search.strategy import Budget
+    from accelsim.show.plots import (
         plot_architecture,
         plot_compare,
         plot_curve,
@@ -37,16 +47,6 @@ if TYPE_CHECKING:
         plot_stacks,
         plot_within,
     )
-    from accelsim.population.census import census
-    from accelsim.population.result import Census
-    from accelsim.population.sampling import UniformSample
-    from accelsim.result import Result, to_pandas
-    from accelsim.search.exact.front import map_front
-    from accelsim.search.mapper import map_einsum
-    from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
-    from accelsim.search.strategy import Budget
-    from accelsim.verifying import verify
-    from accelsim.workload import load_workload
 
 __version__ = "0.1.0"
 __all__ = [
@@ -87,38 +87,38 @@ __all__ = [
 ]
 _HOME = {
     "Budget": "accelsim.search.strategy",
-    "Census": "accelsim.population.result",
+    "Census": "accelsim.census.result",
     "Certificate": "accelsim.search.result",
     "FrontResult": "accelsim.search.result",
     "FusionResult": "accelsim.fusion",
-    "Result": "accelsim.result",
+    "Result": "accelsim.model.result",
     "Sample": "accelsim.search.result",
     "SearchResult": "accelsim.search.result",
-    "UniformSample": "accelsim.population.sampling",
-    "census": "accelsim.population.census",
+    "UniformSample": "accelsim.census.sampling",
+    "census": "accelsim.census.census",
     "evaluate": "accelsim.model.evaluate",
     "fuse": "accelsim.fusion",
-    "load_architecture": "accelsim.architecture",
-    "load_constraints": "accelsim.constraints",
-    "load_mapping": "accelsim.mapping",
-    "load_workload": "accelsim.workload",
+    "load_architecture": "accelsim.inputs.architecture",
+    "load_constraints": "accelsim.inputs.constraints",
+    "load_mapping": "accelsim.inputs.mapping",
+    "load_workload": "accelsim.inputs.workload",
     "map_einsum": "accelsim.search.mapper",
     "map_front": "accelsim.search.exact.front",
-    "plot_architecture": "accelsim.plots",
-    "plot_compare": "accelsim.plots",
-    "plot_curve": "accelsim.plots",
-    "plot_density": "accelsim.plots",
-    "plot_energy": "accelsim.plots",
-    "plot_front": "accelsim.plots",
-    "plot_fusion": "accelsim.plots",
-    "plot_histogram": "accelsim.plots",
-    "plot_mapping": "accelsim.plots",
-    "plot_reuse": "accelsim.plots",
-    "plot_spread": "accelsim.plots",
-    "plot_stacks": "accelsim.plots",
-    "plot_within": "accelsim.plots",
-    "to_pandas": "accelsim.result",
-    "verify": "accelsim.verifying",
+    "plot_architecture": "accelsim.show.plots",
+    "plot_compare": "accelsim.show.plots",
+    "plot_curve": "accelsim.show.plots",
+    "plot_density": "accelsim.show.plots",
+    "plot_energy": "accelsim.show.plots",
+    "plot_front": "accelsim.show.plots",
+    "plot_fusion": "accelsim.show.plots",
+    "plot_histogram": "accelsim.show.plots",
+    "plot_mapping": "accelsim.show.plots",
+    "plot_reuse": "accelsim.show.plots",
+    "plot_spread": "accelsim.show.plots",
+    "plot_stacks": "accelsim.show.plots",
+    "plot_within": "accelsim.show.plots",
+    "to_pandas": "accelsim.model.result",
+    "verify": "accelsim.results.verifying",
 }
 
 

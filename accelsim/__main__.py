@@ -2,7 +2,7 @@
 
 import sys
 
-from accelsim.cli import main
+from accelsim.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

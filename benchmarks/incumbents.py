@@ -17,14 +17,14 @@ from pathlib import Path
 from ladders import ladder
 
 from accelsim import load_architecture, load_workload
-from accelsim.architecture import Architecture
-from accelsim.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.descent import Descent
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget, Objective
-from accelsim.workload import Einsum
 
 SHIPPED = ("eyeriss", "gpu_sm", "nvdla", "simba", "systolic", "two_level")
 BITS = "bits: {Weights: 8, Inputs: 8, Outputs: 8, psums: 32}"

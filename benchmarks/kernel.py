@@ -22,7 +22,8 @@ import numpy as np
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from accelsim.architecture import load_architecture  # noqa: E402
+from accelsim.inputs.architecture import load_architecture  # noqa: E402
+from accelsim.inputs.workload import load_workload  # noqa: E402
 from accelsim.mapspace.kernel import draw_many  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.detail import make_detail  # noqa: E402
@@ -31,7 +32,6 @@ from accelsim.model.kernel import VALID, evaluate_many  # noqa: E402
 from accelsim.search.mapper import map_einsum  # noqa: E402
 from accelsim.search.result import Sample  # noqa: E402
 from accelsim.search.strategy import Budget  # noqa: E402
-from accelsim.workload import load_workload  # noqa: E402
 
 MACHINES = ("systolic", "nvdla", "eyeriss")
 REPETITIONS = 7
@@ -144,7 +144,7 @@ def exhaustive_search(name: str, **dims: int) -> Figure:
 def start_up(target: str, *arguments: str) -> Figure:
     """Median time of a command in a process of its own [s]."""
     what, where = "start-up", " ".join(["accelsim", *arguments])
-    if not (REPOSITORY / "accelsim" / "cli.py").is_file():
+    if not (REPOSITORY / "accelsim" / "cli" / "main.py").is_file():
         return Figure(what, where, None, "s", target, "no command line")
     command = [sys.executable, "-m", "accelsim", *arguments]
     taken = []

@@ -29,9 +29,9 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from accelsim import Budget, FrontResult, SearchResult, load_architecture, load_workload, map_einsum, map_front  # noqa: E402
-from accelsim.architecture import Architecture  # noqa: E402
-from accelsim.errors import NoValidMapping  # noqa: E402
-from accelsim.workload import Einsum  # noqa: E402
+from accelsim.inputs.architecture import Architecture  # noqa: E402
+from accelsim.inputs.errors import NoValidMapping  # noqa: E402
+from accelsim.inputs.workload import Einsum  # noqa: E402
 
 MACHINES = ("eyeriss", "systolic", "nvdla", "simba", "gpu_sm")
 OBJECTIVES = ("energy", "edp", "cycles", "front")

@@ -14,12 +14,12 @@ sys.path.insert(0, str(REPOSITORY))
 
 from matplotlib.figure import Figure  # noqa: E402
 
-from accelsim.architecture import load_architecture  # noqa: E402
-from accelsim.plots import plot_curve  # noqa: E402
+from accelsim.inputs.architecture import load_architecture  # noqa: E402
+from accelsim.inputs.workload import Einsum, load_workload  # noqa: E402
 from accelsim.search.mapper import map_einsum  # noqa: E402
 from accelsim.search.result import Sample, SearchResult  # noqa: E402
 from accelsim.search.strategy import Budget  # noqa: E402
-from accelsim.workload import Einsum, load_workload  # noqa: E402
+from accelsim.show.plots import plot_curve  # noqa: E402
 
 BOUNDS = {"N": 1, "K": 8, "C": 4, "P": 4, "Q": 4, "R": 3, "S": 1}
 SEEDS = range(5)

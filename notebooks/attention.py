@@ -21,9 +21,9 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import accelsim
-from accelsim.report.fusion import nest_lines
+from accelsim.show.report.fusion import nest_lines
 
-plt.style.use("accelsim.plots.accelsim")
+plt.style.use("accelsim.show.plots.accelsim")
 
 # %% [markdown]
 # The layers are those of BERT-base: 12 heads, 64 wide. A soft-max needs the whole row of scores

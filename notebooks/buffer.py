@@ -22,7 +22,7 @@ import numpy as np
 
 import accelsim
 
-plt.style.use("accelsim.plots.accelsim")
+plt.style.use("accelsim.show.plots.accelsim")
 
 # %% [markdown]
 # The machine is as small as it can be for the question: DRAM, one buffer for all three tensors, and

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 import accelsim
 
-plt.style.use("accelsim.plots.accelsim")
+plt.style.use("accelsim.show.plots.accelsim")
 machine = accelsim.load_architecture("eyeriss")
 layer = accelsim.load_workload("gemm").layers[0]
 found = accelsim.census(machine, layer, samples=20_000, seconds=60)
@@ -89,7 +89,7 @@ print(
 # far away.
 
 # %%
-from accelsim.plots import best_median_worst
+from accelsim.show.plots import best_median_worst
 
 shown = best_median_worst(found)
 for name, result in shown.items():

@@ -18,9 +18,9 @@
 import matplotlib.pyplot as plt
 
 import accelsim
-from accelsim.errors import NoValidMapping, SpecError
+from accelsim.inputs.errors import NoValidMapping, SpecError
 
-plt.style.use("accelsim.plots.accelsim")
+plt.style.use("accelsim.show.plots.accelsim")
 machine = accelsim.load_architecture("eyeriss")
 dataflows = {
     "weight-stationary": "eyeriss_weight_stationary",
@@ -33,7 +33,7 @@ dataflows = {
 # Row-stationary, for instance:
 
 # %%
-from accelsim import library
+from accelsim.inputs import library
 
 text = library.resolve("eyeriss_row_stationary", "constraints").read_text(encoding="utf-8")
 print(text.partition("constraints:")[1] + text.partition("constraints:")[2])

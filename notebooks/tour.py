@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 import accelsim
 
-plt.style.use("accelsim.plots.accelsim")
+plt.style.use("accelsim.show.plots.accelsim")
 machine = accelsim.load_architecture("eyeriss")
 layer = accelsim.load_workload("conv").layers[0]
 print(
@@ -78,7 +78,7 @@ for level in best.mapping.levels:
 # below compulsory traffic and the energy of the multiply-accumulates themselves.
 
 # %%
-from accelsim.limits import layer_limits
+from accelsim.model.limits import layer_limits
 
 limits = layer_limits(machine, layer)
 print(

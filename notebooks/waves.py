@@ -23,7 +23,7 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import best_kernels, tile_efficiency, wave_efficiency
 
-plt.style.use("accelsim.plots.accelsim")
+plt.style.use("accelsim.show.plots.accelsim")
 gpu = load_gpu("a100_sxm_80gb")
 mode = mode_of(gpu, "fp16", "shipped")
 print(f"{gpu.name}: {gpu.sms} SMs, {gpu.peak_tflops['fp16']:g} TFLOPS in FP16")

@@ -17,9 +17,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from accelsim.architecture import Architecture
-from accelsim.constraints import Block, Constraints, LevelConstraint
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum
 from accelsim.model.detail import PARTIAL, READ, TILE, WRITTEN, Detail, make_detail
 from accelsim.model.encode import (
     Batch,
@@ -34,7 +35,6 @@ from accelsim.model.encode import (
 )
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, evaluate_one
-from accelsim.workload import Einsum
 
 Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
 FREE = Constraints()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from accelsim import cli
-from accelsim.cache import FOLDER
+from accelsim.cli import main as cli
+from accelsim.results.cache import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _CACHES = itertools.count()

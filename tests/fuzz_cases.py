@@ -17,8 +17,9 @@ from random import Random
 import mutations
 from onnx_models import MODELS
 
-import accelsim.arguments
-from accelsim import cli, library
+import accelsim.cli.arguments
+from accelsim.cli import main as cli
+from accelsim.inputs import library
 from sweeps import MACHINE
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -312,7 +313,7 @@ def prepare(folder: Path) -> None:
     """Write the files from which cases start, and load with that what the commands need, once for all processes."""
     global CORPUS
     CORPUS = folder
-    accelsim.arguments.make_parser = cache(accelsim.arguments.make_parser)
+    accelsim.cli.arguments.make_parser = cache(accelsim.cli.arguments.make_parser)
     DONORS.extend(path for kind in library.KINDS for path in library.shipped(kind)[:8])
     (folder / "little.yaml").write_text(MACHINE.replace("GLB", "BUF"))
     (folder / "small.yaml").write_text(SMALL)

@@ -17,10 +17,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.constraints import Block, Constraints, Factor, LevelConstraint
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from tests.brute import FREE, Tilings, has_few, tilings, truth
 
 MOST = 20_000

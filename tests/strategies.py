@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.workload import ROLES, Einsum, Tensor, shared_rank
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import ROLES, Einsum, Tensor, shared_rank
 
 DIMS = "ABCDEF"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.architecture import Axis, Level, load_architecture
-from accelsim.errors import SpecError
+from accelsim.inputs.architecture import Axis, Level, load_architecture
+from accelsim.inputs.errors import SpecError
 
 ALL = {"Weights", "Inputs", "Outputs"}
 ENERGY = "energy: {read: 1 pJ, write: 1 pJ}"

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.architecture import Architecture
-from accelsim.errors import SpecError
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import SpecError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.burst_oracle import walk_bursts
 from accelsim.model.evaluate import evaluate
-from accelsim.result import TensorBursts
+from accelsim.model.result import TensorBursts
 from tests.strategies import cases, ragged_case
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_compression import EVERY, GEMM, two_levels

@@ -12,14 +12,22 @@ from pathlib import Path
 
 import pytest
 
-import accelsim.cache
+import accelsim.results.cache
 import accelsim.search.mapper
-from accelsim.architecture import load_architecture
-from accelsim.cache import MapOptions, ResultCache, carry_over, content_key, default_folder, map_with_cache, rename
-from accelsim.constraints import load_constraints
-from accelsim.output import result_json
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.workload import load_workload
+from accelsim.results.cache import (
+    MapOptions,
+    ResultCache,
+    carry_over,
+    content_key,
+    default_folder,
+    map_with_cache,
+    rename,
+)
+from accelsim.results.output import result_json
 from accelsim.search.strategy import Budget
-from accelsim.workload import load_workload
 from tests.conftest import REPOSITORY
 
 MACHINE = load_architecture("eyeriss")
@@ -76,7 +84,7 @@ def lasting(path: Path) -> dict:
 def sealed(document, key: str) -> str:
     """An entry with the hash that it should have."""
     content = [key, document["kept"], document["body"]]
-    return json.dumps({**document, "sha256": accelsim.cache.content_hash(content)})
+    return json.dumps({**document, "sha256": accelsim.results.cache.content_hash(content)})
 
 
 @pytest.mark.parametrize(
@@ -284,7 +292,7 @@ def test_network__found_in_the_cache_needs_no_compiler_and_prints_the_same_bytes
     path = tmp_path / "net.yaml"
     path.write_text(NETWORK)
     _, cold, _ = run("map", "eyeriss", path, *more)
-    code = "import sys; from accelsim.cli import main; main(sys.argv[1:]); sys.exit('numba' in sys.modules)"
+    code = "import sys; from accelsim.cli.main import main; main(sys.argv[1:]); sys.exit('numba' in sys.modules)"
     warm = subprocess.run([sys.executable, "-c", code, "map", "eyeriss", path, *more], capture_output=True, check=True)
     assert warm.stdout.decode() == cold
 
@@ -303,7 +311,7 @@ def test_cache_command__shows_and_clears(run, tmp_path):
 def test_processes__share_a_folder(cache):
     """Writers of the same entry at the same time: readers see a whole one, and nothing else is left behind."""
     code = (
-        "import sys; from pathlib import Path; from accelsim.cache import ResultCache\n"
+        "import sys; from pathlib import Path; from accelsim.results.cache import ResultCache\n"
         "cache = ResultCache(Path(sys.argv[1]), lambda line: sys.exit(line))\n"
         "for i in range(200):\n"
         "    cache.write('ab' * 32, {'n': [i] * 3000})\n"

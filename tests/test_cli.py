@@ -17,9 +17,10 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search
 
 import accelsim
 import accelsim.search.mapper
-from accelsim import cli, library
-from accelsim.commands.mapping import layer_folders
-from accelsim.errors import NoValidMapping
+from accelsim.cli import main as cli
+from accelsim.cli.mapping import layer_folders
+from accelsim.inputs import library
+from accelsim.inputs.errors import NoValidMapping
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BROKEN = Path(__file__).parent / "broken"
@@ -62,7 +63,7 @@ def test_version__is_that_of_the_project(run):
 
 def test_help__imports_nothing_that_is_slow():
     code = (
-        "import sys; from accelsim.cli import main; main(['--help']); "
+        "import sys; from accelsim.cli.main import main; main(['--help']); "
         "sys.exit(', '.join({'numpy', 'numba', 'matplotlib', 'rich', 'yaml'} & set(sys.modules)) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -71,7 +72,7 @@ def test_help__imports_nothing_that_is_slow():
 
 def test_check__compiles_and_draws_nothing():
     code = (
-        "import sys; from accelsim.cli import main; main(['check', 'eyeriss', 'conv']); "
+        "import sys; from accelsim.cli.main import main; main(['check', 'eyeriss', 'conv']); "
         "sys.exit(', '.join({'numpy', 'numba', 'matplotlib', 'rich'} & set(sys.modules)) or 0)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.components.arithmetic import adder, mac
-from accelsim.components.estimate import NoEstimateError
-from accelsim.components.grid import QUANTITIES, axes, cacti_grid, interpolated
-from accelsim.components.memories import dram, dram_kinds, register, register_file
-from accelsim.components.published import all_published
-from accelsim.components.scaling import area_factor, energy_factor, supply_v
-from accelsim.components.sram import sram
-from accelsim.components.wires import network, wire_pj_per_bit
+from accelsim.inputs.energy.arithmetic import adder, mac
+from accelsim.inputs.energy.estimate import NoEstimateError
+from accelsim.inputs.energy.grid import QUANTITIES, axes, cacti_grid, interpolated
+from accelsim.inputs.energy.memories import dram, dram_kinds, register, register_file
+from accelsim.inputs.energy.published import all_published
+from accelsim.inputs.energy.scaling import area_factor, energy_factor, supply_v
+from accelsim.inputs.energy.sram import sram
+from accelsim.inputs.energy.wires import network, wire_pj_per_bit
 from accelsim.validation.area import area_study
 from accelsim.validation.sram import leave_one_out, off_grid, sram_study
 

@@ -14,25 +14,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.architecture import Architecture, Compute, Level
-from accelsim.errors import AccelsimError, NoValidMapping, SpecError
-from accelsim.limits import layer_limits
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.census.census import census
+from accelsim.census.enumerated import Clock, fewest
+from accelsim.census.steps import Nest
+from accelsim.inputs.architecture import Architecture, Compute, Level
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.nodes import arrange_for
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
+from accelsim.model.limits import layer_limits
 from accelsim.model.oracle import execute
 from accelsim.model.ragged import evaluate_ragged, ragged_parts
-from accelsim.nodes import arrange_for
-from accelsim.output import Provenance, front_json
-from accelsim.population.census import census
-from accelsim.population.enumerated import Clock, fewest
-from accelsim.population.steps import Nest
-from accelsim.roofline import stand
+from accelsim.model.roofline import stand
+from accelsim.results.output import Provenance, front_json
+from accelsim.results.verifying import verify_layer
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from accelsim.verifying import verify_layer
-from accelsim.workload import ROLES, Einsum, Tensor
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases

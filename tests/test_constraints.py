@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim import library
-from accelsim.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.cli import main
-from accelsim.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
-from accelsim.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.census.census import census
+from accelsim.census.counting import count_mappings
+from accelsim.census.steps import Nest
+from accelsim.cli.main import main
+from accelsim.inputs import library
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.workload import ROLES, Einsum, Tensor, load_workload
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
-from accelsim.output import result_json
-from accelsim.population.census import census
-from accelsim.population.counting import count_mappings
-from accelsim.population.steps import Nest
+from accelsim.results.output import result_json
+from accelsim.results.verifying import verify
 from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
-from accelsim.verifying import verify
-from accelsim.workload import ROLES, Einsum, Tensor, load_workload
 from tests.conftest import REPOSITORY
 from tests.strategies import cases, energy_table
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim import Budget, load_architecture, load_constraints, load_workload, map_einsum
-from accelsim.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded

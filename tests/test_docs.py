@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from accelsim import cli
-from accelsim.arguments import make_parser
-from accelsim.check import check_files
+from accelsim.cli import main as cli
+from accelsim.cli.arguments import make_parser
+from accelsim.cli.check import check_files
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.architecture import load_architecture
-from accelsim.energy import EnergyEntry, EnergyTable, load_energy_table, spelt
-from accelsim.errors import AccelsimError, SpecError
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable, load_energy_table, spelt
+from accelsim.inputs.errors import AccelsimError, SpecError
 
 TABLE = """
 energy_table:

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from accelsim.architecture import load_architecture
-from accelsim.components.sram import sram
-from accelsim.energy import Part
-from accelsim.errors import SpecError
-from accelsim.estimators.accelergy import read_accelergy
-from accelsim.estimators.hwcomponents import Hwcomponents
-from accelsim.machine_tables import area_rows, energy_rows, peak_rows
-from accelsim.spec.source import Problems
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.energy.accelergy import read_accelergy
+from accelsim.inputs.energy.hwcomponents import Hwcomponents
+from accelsim.inputs.energy.sram import sram
+from accelsim.inputs.energy.table import Part
+from accelsim.inputs.errors import SpecError
+from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
+from accelsim.inputs.source import Problems
 from tests.conftest import REPOSITORY
 
 MACHINE = """architecture:

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.errors import AccelsimError
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.evaluate import evaluate
 from accelsim.model.kernel import VALID, evaluate_one
-from accelsim.result import Result
-from accelsim.workload import Einsum, Tensor
+from accelsim.model.result import Result
 from tests.strategies import cases, energy_table
 
 

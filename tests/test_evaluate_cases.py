@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import pytest
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result
-from accelsim.workload import Einsum, Tensor
+from accelsim.model.result import Result
 
 CONV_1D = Einsum(
     "conv1d",

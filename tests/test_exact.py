@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
-from accelsim.architecture import Architecture
-from accelsim.constraints import Block, Constraints, Factor, LevelConstraint
-from accelsim.errors import AccelsimError, NoValidMapping
-from accelsim.mapping import Loop, Mapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.mapping import Loop, Mapping
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import candidates, orders, solve
@@ -25,7 +26,6 @@ from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
-from accelsim.workload import Einsum
 from tests.brute import Truth, truth
 from tests.problems import MOST, problem
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import assume, example, given
 from rich.console import Console
 
-from accelsim import cli
-from accelsim.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.errors import AccelsimError
-from accelsim.explain import LARGEST_WALK, explain, explanation_json, rank_names, refuse_large
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.cli import main as cli
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum, Tensor, load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.output import to_json
-from accelsim.report.explain import print_explanation
-from accelsim.workload import Einsum, Tensor, load_workload
+from accelsim.model.explain import LARGEST_WALK, explain, explanation_json, rank_names, refuse_large
+from accelsim.results.output import to_json
+from accelsim.show.report.explain import print_explanation
 from tests.strategies import cases, energy_table
 
 GOLDEN = Path(__file__).parent / "golden" / "explain.txt"

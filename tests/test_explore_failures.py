@@ -19,7 +19,6 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
-from accelsim.errors import AccelsimError
 from accelsim.explore import store
 from accelsim.explore.cluster import Cluster
 from accelsim.explore.pool import Pool
@@ -27,6 +26,7 @@ from accelsim.explore.run import explore
 from accelsim.explore.store import parquet_bytes, part_columns, read_parquet
 from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, read_designs
 from accelsim.explore.work import Plan
+from accelsim.inputs.errors import AccelsimError
 from sweeps import GRID, sweep_of, tables
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.check import check_files
-from accelsim.errors import SpecError
+from accelsim.cli.check import check_files
 from accelsim.explore import load_sweep
 from accelsim.explore.expression import ExpressionError, condition, parse, quantity
+from accelsim.inputs.errors import SpecError
 
 KINDS = {"a": "number", "b": "number", "glb": "size", "name": "text", "front": "condition"}
 

@@ -10,14 +10,14 @@ import os
 import pytest
 from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 
-from accelsim.architecture import load_architecture
-from accelsim.errors import AccelsimError
-from accelsim.folder import front_files, layer_files, mapping_text, refuse_directory, write_directory
-from accelsim.machine_tables import machine_json
-from accelsim.mapping import load_mapping
-from accelsim.output import Provenance, front_json, map_json
-from accelsim.result import to_pandas
-from accelsim.workload import load_workload
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.machine_tables import machine_json
+from accelsim.inputs.mapping import load_mapping
+from accelsim.inputs.workload import load_workload
+from accelsim.model.result import to_pandas
+from accelsim.results.folder import front_files, layer_files, mapping_text, refuse_directory, write_directory
+from accelsim.results.output import Provenance, front_json, map_json
 
 PROVENANCE = Provenance("map", (), {"b": "2", "a": "1"}, 5000, None)
 

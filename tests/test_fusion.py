@@ -15,10 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import fuse, load_architecture, load_workload
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.edges import Edge
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.errors import AccelsimError
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.part import PartLimits, encode_part, held_by, map_part, part_space, without_held
 from accelsim.fusion.paths import find_lines, named_line
@@ -26,14 +22,18 @@ from accelsim.fusion.price import CYCLES, ENERGY, Price
 from accelsim.fusion.product import Found, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels, runs, tilings
-from accelsim.limits import layer_limits
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.edges import Edge
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.limits import layer_limits
 from accelsim.model.oracle import execute
-from accelsim.result import Result
+from accelsim.model.result import Result
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Objective
-from accelsim.workload import Einsum, Workload
 from tests.test_fusion_tiling import add, conv, fused, gemm, soft_max
 
 

@@ -10,16 +10,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from accelsim import fuse, load_architecture, load_workload, stopping
-from accelsim.cache import content_hash
-from accelsim.cli import main
-from accelsim.errors import AccelsimError
+from accelsim import fuse, load_architecture, load_workload
+from accelsim.cli.main import main
 from accelsim.fusion.output import fusion_json
 from accelsim.fusion.search import Solutions
 from accelsim.fusion.verifying import COPIED, verify_fusion
-from accelsim.machine_tables import energy_rows
-from accelsim.output import Provenance, to_json
-from accelsim.plots import figure_bytes, fusion_table, plot_fusion
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.machine_tables import energy_rows
+from accelsim.results.cache import content_hash
+from accelsim.results.output import Provenance, to_json
+from accelsim.search import stopping
+from accelsim.show.plots import figure_bytes, fusion_table, plot_fusion
 from tests.test_verifying import altered, leaves, name_of
 
 NETWORK = """

@@ -10,12 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_workload
-from accelsim.architecture import Level
-from accelsim.errors import AccelsimError
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.oracle import execute_fused
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, keeps_shortcut, rooms, runs, shortcut_room, tilings_of
-from accelsim.workload import Einsum, Tensor
+from accelsim.inputs.architecture import Level
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum, Tensor
 
 BUFFER = Level("BUF", "SRAM", size_words=10**6)
 

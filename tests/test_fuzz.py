@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim import library
+from accelsim.inputs import library
 
 ROOT = Path(__file__).resolve().parents[1]
 CALIBRATION = ROOT / "accelsim/gpu/calibrations/a100_sxm_80gb_mma.json"
@@ -120,7 +120,7 @@ def test_gpus__with_a_sparse_peak_alone_are_refused(run, tmp_path):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """Folder of a sweep of two designs."""
-    from accelsim import cli
+    from accelsim.cli import main as cli
 
     folder = tmp_path_factory.mktemp("swept")
     (folder / "s.yaml").write_text(
@@ -157,7 +157,7 @@ def test_values__that_cannot_be_read_are_the_only_mistakes_of_a_workload(name, t
     """A value in the place of which a default would stand has no further mistakes to answer for."""
     import mutations
 
-    from accelsim.check import check_files
+    from accelsim.cli.check import check_files
 
     text = library.resolve(name, "workloads").read_text()
     file, tree = tmp_path / "w.yaml", mutations.read_yaml(text)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from accelsim import cli
-from accelsim.errors import AccelsimError, SpecError
+from accelsim.cli import main as cli
 from accelsim.gpu.advice import advise, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
@@ -22,7 +21,8 @@ from accelsim.gpu.kernel import tile_efficiency, wave_efficiency
 from accelsim.gpu.links import all_reduce_us, tensor_parallel_us
 from accelsim.gpu.operators import OPERATORS, operator_intensity, time_operators
 from accelsim.gpu.profile import read_profile
-from accelsim.report.gpu_advice import print_advice
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.show.report.gpu_advice import print_advice
 
 SAMPLES = Path(__file__).parent / "golden" / "gpu"
 A100 = load_gpu("a100")

@@ -8,14 +8,14 @@ import sys
 import numpy as np
 import pytest
 
-from accelsim import cli
-from accelsim.errors import AccelsimError, SpecError
+from accelsim.cli import main as cli
 from accelsim.gpu.calibration import FOLDER, Calibration, calibrate, load_calibration, mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, FASTEST
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.measured import Measured, read_measured, split_rows
 from accelsim.gpu.validation import validate_gemm
+from accelsim.inputs.errors import AccelsimError, SpecError
 
 TARGET_UNCALIBRATED = {"H100": 0.15, "B200": 0.15, "A100": 0.25, "L40S": 0.25}
 

@@ -8,15 +8,15 @@ import json
 import pytest
 from rich.console import Console
 
-from accelsim import cli
-from accelsim.errors import AccelsimError
+from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import PASSES, product_of
-from accelsim.report.gpu_kernels import print_kernel
-from accelsim.workload import Einsum, Tensor, load_workload
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum, Tensor, load_workload
+from accelsim.show.report.gpu_kernels import print_kernel
 
 H100 = load_gpu("h100")
 MODE = mode_of(H100, "fp16")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim import cli
-from accelsim.errors import AccelsimError, SpecError
+from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import catalogue, is_gpu, load_gpu
 from accelsim.gpu.spec import load_gpu_file
-from accelsim.library import root
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.library import root
 
 GPUS = catalogue()
 ROUNDING = 0.017

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim import cli
-from accelsim.errors import SpecError
+from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import find_gpu
 from accelsim.gpu.formats import format_of
 from accelsim.gpu.machine import FORMATS
@@ -16,7 +15,8 @@ from accelsim.gpu.measured import read_measured, time_column
 from accelsim.gpu.profile import read_profile
 from accelsim.gpu.table import find_table, plain_name
 from accelsim.gpu.validation import validate_gemm
-from accelsim.spec.source import Problems
+from accelsim.inputs.errors import SpecError
+from accelsim.inputs.source import Problems
 
 HEAD = "device,M,N,K,dtype,time_us_median\n"
 A100, V100 = "NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-16GB"

@@ -15,18 +15,18 @@ from dataclasses import replace
 import pytest
 
 from accelsim import evaluate, load_architecture, load_mapping, load_workload
-from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping, SpecError
-from accelsim.explain import same_as_walked
-from accelsim.mapping import LevelMapping, Loop, Mapping, dump_mapping
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
+from accelsim.inputs.padding import padded_einsums, read_padding
+from accelsim.inputs.workload import pad, shared_rank
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.model.explain import same_as_walked
 from accelsim.model.ragged import evaluate_ragged
-from accelsim.padding import padded_einsums, read_padding
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from accelsim.workload import pad, shared_rank
 from tests.problems import problem
 
 PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))

@@ -9,10 +9,10 @@ import pytest
 from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_attention, mobilenet_v2, resnet50
 
 import accelsim.importers.onnx_shapes
-from accelsim.errors import AccelsimError
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.paths import find_lines
-from accelsim.workload import load_workload
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import load_workload
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from accelsim.errors import AccelsimError
 from accelsim.importers.pytorch import workload_from_torch
-from accelsim.workload import load_workload
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import load_workload
 
 
 @pytest.fixture

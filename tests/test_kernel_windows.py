@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.kernel import VALID, evaluate_one
 from accelsim.model.oracle import execute
-from accelsim.workload import Einsum, Tensor
 from tests.strategies import energy_table
 
 Place = tuple[int, str, str, int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim import library
-from accelsim.errors import AccelsimError
+from accelsim.inputs import library
+from accelsim.inputs.errors import AccelsimError
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from accelsim.architecture import load_architecture
-from accelsim.limits import layer_limits, touched_words
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.workload import Einsum, Tensor, load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.workload import Einsum, Tensor, load_workload
+from accelsim.model.limits import layer_limits, touched_words
 from tests.strategies import cases
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.architecture import load_architecture
-from accelsim.errors import SpecError
-from accelsim.mapping import LevelMapping, Loop, Mapping, dump_mapping, load_mapping
-from accelsim.workload import load_workload
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import SpecError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping, load_mapping
+from accelsim.inputs.workload import load_workload
 
 BROKEN = Path(__file__).parent / "broken"
 MACHINE = load_architecture(BROKEN / "machine.yaml")

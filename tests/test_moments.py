@@ -10,16 +10,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim.architecture import Architecture
-from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError
+from accelsim.census.moments.deviations import energy_deviation, word_deviations
+from accelsim.census.moments.means import Means, means
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Floats, encode
 from accelsim.model.kernel import evaluate_many
-from accelsim.population.moments.deviations import energy_deviation, word_deviations
-from accelsim.population.moments.means import Means, means
-from accelsim.workload import Einsum
 from tests.brute import Truth, truth
 from tests.problems import MOST, problem
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from accelsim import evaluate, load_architecture, load_mapping, load_workload
-from accelsim.errors import AccelsimError, NoValidMapping, SpecError
-from accelsim.explain import same_as_walked
-from accelsim.mapping import LevelMapping, Loop, Mapping, dump_mapping
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
+from accelsim.inputs.nodes import arrange, arrange_for, arrangements, fold
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.explain import same_as_walked
 from accelsim.model.oracle import execute
-from accelsim.nodes import arrange, arrange_for, arrangements, fold
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
@@ -252,7 +252,7 @@ def test_even_mapping__needs_no_other_machine():
 
 
 def constraints_of_nothing():
-    from accelsim.constraints import Constraints
+    from accelsim.inputs.constraints import Constraints
 
     return Constraints()
 

@@ -10,9 +10,11 @@ from fractions import Fraction
 
 import pytest
 
-from accelsim.architecture import load_architecture
-from accelsim.constraints import load_constraints
-from accelsim.errors import AccelsimError
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Mapping
+from accelsim.inputs.workload import load_workload
 from accelsim.machines.nvdla import (
     Configuration,
     SheetNetwork,
@@ -24,12 +26,10 @@ from accelsim.machines.nvdla import (
     sheet_cycles,
     sheet_networks,
 )
-from accelsim.mapping import LevelMapping, Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.search.mapper import map_einsum
 from accelsim.validation import NoReferenceError, mapped_layers, nvdla_study
 from accelsim.validation.nvdla import configured_machine, layer_einsum, winograd_einsum
-from accelsim.workload import load_workload
 
 LARGE = sheet_configurations()[0]
 NETWORKS = sheet_networks()

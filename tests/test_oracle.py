@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.oracle import OracleCounts, execute, walk_tile
-from accelsim.workload import Einsum, Tensor
 from tests.strategies import energy_table
 
 Rank = tuple[tuple[str, int], ...]

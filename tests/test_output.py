@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from reports import a_search, an_exact_search, row_stationary
 
-from accelsim.architecture import load_architecture
-from accelsim.machine_tables import energy_rows, machine_json
-from accelsim.output import (
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.machine_tables import energy_rows, machine_json
+from accelsim.results.output import (
     Provenance,
     evaluation_json,
     input_file,

@@ -13,9 +13,10 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 
-from accelsim.architecture import load_architecture
-from accelsim.errors import AccelsimError
-from accelsim.plots import (
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import load_workload
+from accelsim.show.plots import (
     curve_table,
     energy_table,
     figure_bytes,
@@ -26,8 +27,7 @@ from accelsim.plots import (
     plot_spread,
     spread_table,
 )
-from accelsim.report.text import OKABE_ITO, OTHER_COLOUR
-from accelsim.workload import load_workload
+from accelsim.show.report.text import OKABE_ITO, OTHER_COLOUR
 
 
 def test_energy_table__sums_to_the_total():
@@ -208,5 +208,5 @@ def test_plots__draw_where_they_are_told_and_leave_settings_alone(plot):
 
 
 def test_plots__need_no_pyplot():
-    code = "import sys, accelsim.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
+    code = "import sys, accelsim.show.plots; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 from reports import a_stopped_census
 
-from accelsim.architecture import load_architecture
-from accelsim.errors import AccelsimError
-from accelsim.plots import (
+from accelsim.census.census import census
+from accelsim.census.result import Near
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import load_workload
+from accelsim.search.mapper import map_einsum
+from accelsim.show.plots import (
     at_width,
     best_median_worst,
     compare_table,
@@ -28,10 +32,6 @@ from accelsim.plots import (
     stacks_table,
     within_table,
 )
-from accelsim.population.census import census
-from accelsim.population.result import Near
-from accelsim.search.mapper import map_einsum
-from accelsim.workload import load_workload
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,11 @@ import math
 import pytest
 from reports import row_stationary
 
-from accelsim.architecture import load_architecture
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.plots import (
+from accelsim.show.plots import (
     architecture_table,
     at_width,
     figure_bytes,
@@ -19,7 +20,6 @@ from accelsim.plots import (
     plot_architecture,
     plot_mapping,
 )
-from accelsim.workload import load_workload
 
 
 def texts(ax):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.plots.eyeriss import plot_breakdowns
+from accelsim.show.plots.eyeriss import plot_breakdowns
 from accelsim.validation.eyeriss import FREE, ROWS
 from accelsim.validation.eyeriss_isca import COMPONENTS, Breakdown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reports import row_stationary
 
-from accelsim.plots import figure_bytes, network_table, plot_network
+from accelsim.show.plots import figure_bytes, network_table, plot_network
 
 
 def test_network_table__sums_to_the_network_and_names_what_is_slowest():

@@ -7,9 +7,9 @@ import json
 import pytest
 from reports import row_stationary
 
-from accelsim import arguments, cli
-from accelsim.commands import plotting
-from accelsim.plots import mapping_table
+from accelsim.cli import arguments, plotting
+from accelsim.cli import main as cli
+from accelsim.show.plots import mapping_table
 
 FEW = ("--samples", "300")
 NAMES = {"architecture": "architecture_eyeriss", "density": "density_cycles_eyeriss_conv1d"}

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given, settings
 from rich.console import Console
 
-from accelsim.architecture import Architecture
-from accelsim.explain import explain, explanation_json, same_as_walked
-from accelsim.mapping import Mapping, leaves_remainder
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import Mapping, leaves_remainder
+from accelsim.inputs.nodes import arrange_for, first_nodes, fold
+from accelsim.inputs.workload import ROLES, Einsum
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
+from accelsim.model.explain import explain, explanation_json, same_as_walked
 from accelsim.model.oracle import OracleCounts, execute
 from accelsim.model.ragged import Parts, evaluate_ragged, ragged_parts
-from accelsim.nodes import arrange_for, first_nodes, fold
-from accelsim.output import mapping_json, read_mapping_json, result_json
-from accelsim.report.nest import nest_line, print_nest
-from accelsim.result import Result
-from accelsim.workload import ROLES, Einsum
+from accelsim.model.result import Result
+from accelsim.results.output import mapping_json, read_mapping_json, result_json
+from accelsim.show.report.nest import nest_line, print_nest
 from tests.strategies import cases, ragged_case, ragged_cases
 from tests.test_nodes import cycles_by_hand
 from tests.test_oracle import WINDOW, case

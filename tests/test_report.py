@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 from rich.console import Console
 
-from accelsim import stopping
-from accelsim.architecture import load_architecture
-from accelsim.library import shipped
-from accelsim.limits import Limits
-from accelsim.machine_tables import energy_rows, peak_rows
-from accelsim.report import (
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.library import shipped
+from accelsim.inputs.machine_tables import energy_rows, peak_rows
+from accelsim.inputs.workload import load_workload
+from accelsim.model.limits import Limits
+from accelsim.results.verifying import Check
+from accelsim.search import stopping
+from accelsim.show.report import (
     LayerOutcome,
     network_totals,
     print_energies,
@@ -30,14 +32,12 @@ from accelsim.report import (
     print_result,
     print_search,
 )
-from accelsim.report.certificate import gap_text
-from accelsim.report.network import layer_rows
-from accelsim.report.progress import done, search_progress
-from accelsim.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
-from accelsim.report.validation import print_comparisons
-from accelsim.report.verifying import print_checks, print_verdict
-from accelsim.verifying import Check
-from accelsim.workload import load_workload
+from accelsim.show.report.certificate import gap_text
+from accelsim.show.report.network import layer_rows
+from accelsim.show.report.progress import done, search_progress
+from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
+from accelsim.show.report.validation import print_comparisons
+from accelsim.show.report.verifying import print_checks, print_verdict
 
 GOLDEN = Path(__file__).parent / "golden"
 ARCHITECTURES = [path.stem for path in shipped("arch")]

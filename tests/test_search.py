@@ -14,18 +14,18 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from accelsim.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.energy import EnergyTable
-from accelsim.errors import AccelsimError, NoValidMapping
-from accelsim.mapping import Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
+from accelsim.inputs.energy.table import EnergyTable
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import ROLES, Einsum, Tensor, load_workload
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result
+from accelsim.model.result import Result
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
 from accelsim.search.strategy import Budget, Objective, Progress
-from accelsim.workload import ROLES, Einsum, Tensor, load_workload
 from tests.strategies import energy_table
 from tests.test_space import gemm, spaces
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.architecture import load_architecture
-from accelsim.energy import load_energy_table
 from accelsim.fusion.paths import find_lines
-from accelsim.mapping import LevelMapping, Loop, Mapping, load_mapping
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.energy.table import load_energy_table
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
+from accelsim.inputs.workload import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.workload import load_workload
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ARCHITECTURES = sorted((REPOSITORY / "arch").glob("*.yaml"))

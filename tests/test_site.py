@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 
 import accelsim
-from accelsim.arguments import make_parser
+from accelsim.cli.arguments import make_parser
 from docs.site.commands import commands_of, commands_text
 from docs.site.contents import parts_of
 from docs.site.python import PARTS

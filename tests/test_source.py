@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.errors import Mark, SpecError
-from accelsim.spec import fields
-from accelsim.spec.fields import Fields, open_document
-from accelsim.spec.params import check_overrides, parameter_names, substitute
-from accelsim.spec.source import ListNode, MapNode, Problems, ScalarNode, compose_file, compose_text
+from accelsim.inputs import fields
+from accelsim.inputs.errors import Mark, SpecError
+from accelsim.inputs.fields import Fields, open_document
+from accelsim.inputs.params import check_overrides, parameter_names, substitute
+from accelsim.inputs.source import ListNode, MapNode, Problems, ScalarNode, compose_file, compose_text
 
 
 def compose(text: str) -> MapNode:

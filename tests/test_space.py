@@ -11,13 +11,13 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.errors import AccelsimError
-from accelsim.mapping import LevelMapping, Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Mapping
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace, SpaceArrays
 from accelsim.model.encode import Batch, decode_mapping, encode
-from accelsim.workload import ROLES, Einsum, Tensor
 from tests.brute import Identity, every_mapping, identity
 from tests.strategies import energy_table
 

@@ -12,14 +12,14 @@ from reports import a_stopped_census, all_loops_outside
 from rich.console import Console
 
 from accelsim import census, load_architecture, load_workload
-from accelsim.cache import MapOptions, ResultCache, map_with_cache
-from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping
-from accelsim.html.summary import keep_table
-from accelsim.population.known import COLUMNS
-from accelsim.population.result import Census
-from accelsim.report.census import census_sentence, print_census
+from accelsim.census.known import COLUMNS
+from accelsim.census.result import Census
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.result import column_value
+from accelsim.show.html.summary import keep_table
+from accelsim.show.report.census import census_sentence, print_census
 from tests.brute import truth
 from tests.problems import MOST, problem
 
@@ -138,7 +138,7 @@ def test_close_to_the_lowest__is_not_counted_where_that_is_not_proved(run, monke
     assert "within" not in census_sentence(found)
     assert "Mappings close to the lowest energy are not counted, as it is not proved." in text
     assert "Mappings with the fewest outer words are not counted" in text
-    monkeypatch.setattr("accelsim.commands.spreading.take_census", lambda *_: found)
+    monkeypatch.setattr("accelsim.cli.spreading.take_census", lambda *_: found)
     document = json.loads(run("spread", "eyeriss", "gemm", "--json")[1])
     assert document["ranges"]["energy"]["lowest_proved"] is document["front_complete"] is False
     assert (document["near"], document["fewest_outer_words"]) == ([], None)

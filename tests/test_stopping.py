@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from accelsim import stopping
-from accelsim.architecture import load_architecture
-from accelsim.population.census import census
+from accelsim.census.census import census
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.workload import load_workload
+from accelsim.search import stopping
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
-from accelsim.workload import load_workload
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
 
@@ -37,7 +37,7 @@ def state(monkeypatch):
 
 def script(text: str, *, at: str, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, float]:
     """Exit code, stderr and seconds of a process that gets a signal once it has printed a word."""
-    code = f"import sys, time\nfrom accelsim import stopping\nwith stopping.stoppable():\n{text}"
+    code = f"import sys, time\nfrom accelsim.search import stopping\nwith stopping.stoppable():\n{text}"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == at + "\n"
@@ -153,7 +153,7 @@ def test_process__an_interrupt_that_a_destructor_drops_is_raised_again():
 def test_command__ends_with_the_code_of_the_signal(number, code):
     ended, said, _ = script(
         """    pass
-from accelsim import cli
+from accelsim.cli import main as cli
 sys.argv = ["accelsim", "map", "eyeriss", "vgg16", "--no-cache"]
 read = cli._run
 cli._run = lambda arguments: print("ready", flush=True) or read(arguments)

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload
-from accelsim.constraints import Constraints
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.nodes import arrange, arrangements
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.nodes import arrange, arrangements
 from accelsim.search.exact.mapper import _floor
 from accelsim.search.spaces import Spaces
 from accelsim.search.trimming import rounded_spaces, trim

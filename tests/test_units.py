@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim import units
-from accelsim.units import Energy, QuantityError, Rate
+from accelsim.inputs import units
+from accelsim.inputs.units import Energy, QuantityError, Rate
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from accelsim.commands import validating
-from accelsim.plots import study_table
+from accelsim.cli import validating
+from accelsim.show.plots import study_table
 from accelsim.validation import STUDIES, Figure, Study, errors_by_quantity
 
 

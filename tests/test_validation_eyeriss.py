@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from accelsim.architecture import load_architecture
-from accelsim.errors import AccelsimError
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError
 from accelsim.model.evaluate import evaluate
 from accelsim.validation import errors_by_quantity, eyeriss, eyeriss_isca
 from accelsim.validation.eyeriss_passes import LONGEST_RUN, Passes, compression, ramp

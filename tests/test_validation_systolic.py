@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError
 from accelsim.validation.scalesim import _whole, read_cases, scalesim_study
 from accelsim.validation.tpu import run_layer, tpu, tpu_study
 

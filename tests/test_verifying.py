@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.architecture import load_architecture
-from accelsim.errors import AccelsimError, NoValidMapping
-from accelsim.machine_tables import machine_json
-from accelsim.mapping import dump_mapping
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.machine_tables import machine_json
+from accelsim.inputs.mapping import dump_mapping
+from accelsim.inputs.workload import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.output import Provenance, map_json, mapping_json, read_mapping_json
+from accelsim.results.output import Provenance, map_json, mapping_json, read_mapping_json
+from accelsim.results.verifying import verify, verify_layer
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
-from accelsim.verifying import verify, verify_layer
-from accelsim.workload import load_workload
 from tests.test_space import gemm
 
 MACHINE, LAYER = load_architecture("two_level"), load_workload("conv1d").layers[0]
@@ -153,7 +153,7 @@ def test_command__a_result_that_does_not_hold_ends_with_1(run, tmp_path):
 
 def test_command__a_changed_input_file_stops_it_unless_forced(run, tmp_path):
     mine = tmp_path / "mine.yaml"
-    from accelsim import library
+    from accelsim.inputs import library
 
     mine.write_text(library.resolve("conv1d", "workloads").read_text())
     assert run("map", "two_level", mine, "-o", tmp_path / "out")[0] == 0

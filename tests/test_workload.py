@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.errors import SpecError
-from accelsim.workload import Einsum, Tensor, load_workload
+from accelsim.inputs.errors import SpecError
+from accelsim.inputs.workload import Einsum, Tensor, load_workload
 
 SIZES = st.integers(1, 300)
 

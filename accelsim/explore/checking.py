@@ -7,19 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from accelsim import library
-from accelsim.architecture import Architecture, read_architecture
-from accelsim.constraints import Constraints, read_constraints
-from accelsim.errors import AccelsimError, SpecError
 from accelsim.explore.reading import read_number, read_texts
 from accelsim.explore.sweep import File, Network, Parameter
 from accelsim.importers import MODELS
-from accelsim.spec import fields
-from accelsim.spec.fields import Fields, Keys
-from accelsim.spec.params import parameter_names, parameter_values, unknown_overrides
-from accelsim.spec.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import listed, near_miss, quoted
-from accelsim.workload import Einsum, Workload, load_workload
+from accelsim.inputs import fields, library
+from accelsim.inputs.architecture import Architecture, read_architecture
+from accelsim.inputs.constraints import Constraints, read_constraints
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.fields import Fields, Keys
+from accelsim.inputs.params import parameter_names, parameter_values, unknown_overrides
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import listed, near_miss, quoted
+from accelsim.inputs.workload import Einsum, Workload, load_workload
 
 
 def find_file(given: str, kind: str, node: Node | None, beside: Path, problems: Problems) -> File | None:

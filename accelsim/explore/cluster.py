@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from queue import Empty, Queue
 from typing import Any, cast
 
-from accelsim.errors import AccelsimError
 from accelsim.explore.pool import PATIENCE, SLOW, TRIES
 from accelsim.explore.work import Item, Plan, Row, work
+from accelsim.inputs.errors import AccelsimError
 
 NO_DASK = "dask.distributed is not installed, and --scheduler needs it; `pip install 'accelsim[cluster]'`"
 SIZE = 4

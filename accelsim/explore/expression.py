@@ -13,8 +13,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from accelsim.errors import AccelsimError
-from accelsim.units import AREA_UNITS, ENERGY_UNITS, FREQUENCY_UNITS, LARGEST, SIZE_UNITS, listed, near_miss, quoted
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import (
+    AREA_UNITS,
+    ENERGY_UNITS,
+    FREQUENCY_UNITS,
+    LARGEST,
+    SIZE_UNITS,
+    listed,
+    near_miss,
+    quoted,
+)
 
 Value = Fraction | str | bool
 POWER_UNITS = {"uW": Fraction(1, 10**6), "mW": Fraction(1, 1000), "W": Fraction(1)}

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from accelsim.errors import AccelsimError
 from accelsim.explore.machines import Bound, Machine
 from accelsim.explore.sweep import Sweep
+from accelsim.inputs.errors import AccelsimError
 
 Point = tuple[float, ...]
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from accelsim import __version__
-from accelsim.architecture import Architecture, read_architecture
-from accelsim.cache import content_hash, einsum_content, hash_of_code, machine_content, plain
-from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.explore import expression
 from accelsim.explore.checking import parameters_of
 from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.sweep import Mapper, Sweep
+from accelsim.inputs import fields
+from accelsim.inputs.architecture import Architecture, read_architecture
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.source import Problems
+from accelsim.inputs.workload import Einsum
+from accelsim.results.cache import content_hash, einsum_content, hash_of_code, machine_content, plain
 from accelsim.search.strategy import Objective
-from accelsim.spec import fields
-from accelsim.spec.source import Problems
-from accelsim.workload import Einsum
 
 
 @dataclass(frozen=True, slots=True)

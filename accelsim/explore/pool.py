@@ -15,9 +15,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from accelsim.errors import AccelsimError
 from accelsim.explore.work import Item, Plan, Row, work
-from accelsim.stopping import asked, heeding
+from accelsim.inputs.errors import AccelsimError
+from accelsim.search.stopping import asked, heeding
 
 TRIES = 3
 """How often a job may take its worker down with it."""

@@ -6,11 +6,11 @@ import re
 from fractions import Fraction
 
 from accelsim.explore import expression
-from accelsim.spec import forms
-from accelsim.spec.fields import Fields
-from accelsim.spec.forms import Form
-from accelsim.spec.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import quoted
+from accelsim.inputs import forms
+from accelsim.inputs.fields import Fields
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import quoted
 
 _RANGE = ("from", "to", "step", "factor")
 VALUES_FORM: Form = forms.either(

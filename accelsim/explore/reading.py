@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from accelsim.explore import expression
 from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
-from accelsim.spec import forms
-from accelsim.spec.fields import Fields, Key, Keys, node_of
-from accelsim.spec.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import AREA_UNITS, quoted
+from accelsim.inputs import forms
+from accelsim.inputs.fields import Fields, Key, Keys, node_of
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import AREA_UNITS, quoted
 
 BUDGETS: Keys = {
     "area": Key(node_of(forms.quantity(AREA_UNITS))),

@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import partial
 from os import PathLike
 
-from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.explore import judging
 from accelsim.explore.judging import Point, Totals
 from accelsim.explore.machines import (
@@ -31,7 +30,8 @@ from accelsim.explore.store import Store
 from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
-from accelsim.stopping import answering
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.search.stopping import answering
 
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.errors import AccelsimError, Unreadable
 from accelsim.explore.work import Row
-from accelsim.files import MOST_MODEL_BYTES, read_file
-from accelsim.folder import write_directory
+from accelsim.inputs.errors import AccelsimError, Unreadable
+from accelsim.inputs.files import MOST_MODEL_BYTES, read_file
+from accelsim.results.folder import write_directory
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
 PARTS = "parts"

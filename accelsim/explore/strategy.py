@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accelsim.errors import AccelsimError
 from accelsim.explore.machines import Design, design_at
 from accelsim.explore.sweep import Sweep
+from accelsim.inputs.errors import AccelsimError
 
 NO_OPTUNA = "optuna is not installed, and `strategy: optuna` needs it; `pip install 'accelsim[optuna]'`"
 _LISTED = 1_000_000

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
-from accelsim import library
-from accelsim.constraints import Constraints
-from accelsim.errors import Mark
 from accelsim.explore import expression
 from accelsim.explore.expression import Expression, Value
 from accelsim.explore.ranges import VALUES_FORM, read_values
@@ -25,12 +22,14 @@ from accelsim.explore.reading import (
     read_texts,
     refuse_no_area,
 )
-from accelsim.spec import fields, forms
-from accelsim.spec.fields import Fields, Key, Keys, keys_form, node_of
-from accelsim.spec.forms import Form
-from accelsim.spec.source import ListNode, MapNode, Node, Problems, describe
-from accelsim.units import listed, near_miss, quoted
-from accelsim.workload import Einsum
+from accelsim.inputs import fields, forms, library
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
+from accelsim.inputs.units import listed, near_miss, quoted
+from accelsim.inputs.workload import Einsum
 
 OBJECTIVES = ("energy", "cycles", "time", "edp", "power", "area")
 """What a design may be judged by; the smaller the better."""
@@ -352,8 +351,8 @@ def _refuse_unknown(
 
 def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     """Read what the mapper is asked; by default it makes small what the designs are judged by."""
-    from accelsim.errors import AccelsimError
     from accelsim.explore.checking import find_file, read_sweep_constraints
+    from accelsim.inputs.errors import AccelsimError
     from accelsim.search.strategy import Objective
 
     fast = bool(objectives & {"cycles", "time"})

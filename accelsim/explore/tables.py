@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.errors import AccelsimError, Unreadable
 from accelsim.explore import expression, judging
 from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.record import Explored, Record
 from accelsim.explore.store import PARTS, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, File, Parameter, Sweep
-from accelsim.files import hash_file, read_json
-from accelsim.output import to_json
+from accelsim.inputs.errors import AccelsimError, Unreadable
+from accelsim.inputs.files import hash_file, read_json
+from accelsim.results.output import to_json
 
 DESIGNS, RESULTS, SECONDS, ABOUT = "designs.parquet", "results.parquet", "seconds.parquet", "sweep.json"
 _DESIGN = {

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim import __version__
-from accelsim.architecture import Architecture
-from accelsim.errors import AccelsimError, NoValidMapping, TablesTooLarge
 from accelsim.explore.machines import unlimited
 from accelsim.explore.sweep import Mapper
-from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.workload import Einsum
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum
 
 MAP, MAP_FREE, EVALUATE, BOUND = "map", "map without bandwidths", "evaluate", "bound"
 _SAME = 1e-12

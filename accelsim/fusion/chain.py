@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from accelsim.errors import AccelsimError
-from accelsim.workload import Einsum
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum
 
 
 @dataclass(frozen=True, slots=True)

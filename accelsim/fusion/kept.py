@@ -1,4 +1,4 @@
-"""What to fuse in a network, kept on disk by content; see `accelsim.cache`, of which this is another kind of entry.
+"""What to fuse in a network, kept on disk by content; another kind of entry of `accelsim.results.cache`.
 
 The key holds all that the answer depends on: code, machine, layers with their names, which follow which, objective and
 longest chain. An entry holds tilings and mappings; costs are evaluated anew.
@@ -12,21 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accelsim.architecture import Architecture
-from accelsim.cache import ResultCache, content_hash, einsum_content, hash_of_code, machine_content
-from accelsim.errors import AccelsimError
 from accelsim.fusion.paths import Line
 from accelsim.fusion.recorded import CERTIFICATE, SAME, differs, read_chain
 from accelsim.fusion.search import ChainResult
 from accelsim.fusion.walk import Segment, sum_totals
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
-from accelsim.output import certificate_json, mapping_json, read_mapping_json
-from accelsim.result import Result
+from accelsim.model.result import Result
+from accelsim.results.cache import ResultCache, content_hash, einsum_content, hash_of_code, machine_content
+from accelsim.results.output import certificate_json, mapping_json, read_mapping_json
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Objective
-from accelsim.workload import Einsum
 
-_CODE = ("fusion", "output.py")
+_CODE = ("fusion",)
 """Parts of the package on which an answer depends, beside those of each mapping."""
 
 

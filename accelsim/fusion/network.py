@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from accelsim.architecture import Architecture
-from accelsim.cache import ResultCache
 from accelsim.fusion.kept import Answer, answer_key, read_answer, write_answer
 from accelsim.fusion.paths import Apart, Line, find_lines, named_line, put_together
 from accelsim.fusion.price import CYCLES, ENERGY, Price
@@ -16,10 +14,12 @@ from accelsim.fusion.product import SAME, Found, least_product
 from accelsim.fusion.search import Solutions
 from accelsim.fusion.tiling import fusing_levels
 from accelsim.fusion.walk import OnProgress, Segment, Totals, Walk, sum_totals
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.workload import Workload
+from accelsim.results.cache import ResultCache
 from accelsim.search.result import Certificate
+from accelsim.search.stopping import asked, heeding
 from accelsim.search.strategy import Objective
-from accelsim.stopping import asked, heeding
-from accelsim.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from accelsim.fusion.chain import Chain, Link, Shortcut
 from accelsim.fusion.tiling import FusedTiling
-from accelsim.workload import Einsum, Tensor
+from accelsim.inputs.workload import Einsum, Tensor
 
 Point = tuple[int, ...]
 Step = tuple[int, ...]

@@ -9,7 +9,7 @@ from typing import Any
 from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult
 from accelsim.fusion.walk import Segment, Totals
-from accelsim.output import Provenance, certificate_json, provenance_json, result_json
+from accelsim.results.output import Provenance, certificate_json, provenance_json, result_json
 
 
 def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,22 +13,22 @@ from time import monotonic
 
 import numpy as np
 
-from accelsim.architecture import Architecture
-from accelsim.constraints import Block, Constraints, LevelConstraint
-from accelsim.errors import NoValidMapping
 from accelsim.fusion.chain import Chain
 from accelsim.fusion.price import Price
 from accelsim.fusion.tiling import Part
-from accelsim.limits import touched_words
-from accelsim.mapping import Mapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
+from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Encoded, Ints, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
-from accelsim.result import Result
+from accelsim.model.limits import touched_words
+from accelsim.model.result import Result
 from accelsim.search.spaces import Spaces
 from accelsim.search.strategy import Budget, Objective
-from accelsim.workload import Einsum
 
 
 @dataclass(frozen=True, slots=True)

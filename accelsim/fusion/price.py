@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from accelsim.result import Result
+from accelsim.model.result import Result
 
 Value = tuple[float, float]
 """What is made small, and what decides between equals."""

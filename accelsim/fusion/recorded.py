@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from accelsim.architecture import Architecture
 from accelsim.fusion.chain import Chain
 from accelsim.fusion.part import evaluate_part, held_by, without_held
 from accelsim.fusion.price import Price
@@ -21,7 +20,8 @@ from accelsim.fusion.tiling import (
     runs,
     shortcut_room,
 )
-from accelsim.output import read_mapping_json
+from accelsim.inputs.architecture import Architecture
+from accelsim.results.output import read_mapping_json
 from accelsim.search.result import Certificate
 
 SAME = 1e-12

@@ -8,15 +8,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from accelsim.architecture import Architecture
 from accelsim.fusion.chain import Chain, Link, Shortcut
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.price import NOTHING, Price, Value
 from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs, shortcut_room
-from accelsim.result import Result
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.model.result import Result
 from accelsim.search.result import Certificate
-from accelsim.stopping import asked
-from accelsim.workload import Einsum, Tensor
+from accelsim.search.stopping import asked
 
 _PartKey = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Held]
 

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from accelsim.architecture import Architecture, Level
 from accelsim.fusion.chain import Chain, Demand, FusedDim, demand, word_by_word
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.mapspace.factors import divisors
-from accelsim.workload import Einsum, Tensor
 
 
 @dataclass(frozen=True, slots=True)

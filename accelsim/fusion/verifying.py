@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from accelsim.architecture import Architecture
-from accelsim.errors import AccelsimError
 from accelsim.fusion.chain import Chain, make_chain
 from accelsim.fusion.network import FusionResult, fuse
 from accelsim.fusion.oracle import execute_fused
@@ -18,12 +16,14 @@ from accelsim.fusion.paths import find_shortcut
 from accelsim.fusion.recorded import read_chain
 from accelsim.fusion.search import ChainResult
 from accelsim.fusion.walk import Totals, sum_totals
-from accelsim.machine_tables import energy_rows
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.machine_tables import energy_rows
+from accelsim.inputs.workload import Workload
 from accelsim.model.evaluate import evaluate
-from accelsim.output import Provenance, certificate_json, read_mapping_json, result_json
-from accelsim.remade import TOLERANCE, close, same_version
-from accelsim.verifying import Check, check_certificate, compare, not_checked
-from accelsim.workload import Workload
+from accelsim.results.output import Provenance, certificate_json, read_mapping_json, result_json
+from accelsim.results.remade import TOLERANCE, close, same_version
+from accelsim.results.verifying import Check, check_certificate, compare, not_checked
 
 LARGEST_WALK = 20_000
 """Multiply-accumulates of a chain whose fused tiling is executed point by point."""

@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from accelsim.architecture import Architecture
-from accelsim.cache import MapOptions, ResultCache, content_key, map_with_cache, rename
 from accelsim.fusion.paths import Line
 from accelsim.fusion.price import NOTHING, Price, Value
 from accelsim.fusion.search import ChainResult, Solutions, fuse_chain, fused_limits
-from accelsim.limits import layer_limits
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result
+from accelsim.model.limits import layer_limits
+from accelsim.model.result import Result
+from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache, rename
+from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget
-from accelsim.stopping import asked
-from accelsim.workload import Einsum
 
 _LEAST_SECONDS = 0.1
 """Time that each layer gets, however late it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from accelsim import argument_types
+from accelsim.cli import argument_types
 
 ROTATING = "rotating"
 L2_STATES = (ROTATING, "cold", "warm")

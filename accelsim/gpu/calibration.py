@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.errors import AccelsimError, Mark
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, ONE_ROUND, Constants
 from accelsim.gpu.errors import Errors, errors_of
@@ -21,8 +20,9 @@ from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, Split, split_rows
 from accelsim.gpu.tiling import compute_class
-from accelsim.spec.source import Problems, read_text
-from accelsim.units import near_miss
+from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.source import Problems, read_text
+from accelsim.inputs.units import near_miss
 
 FOLDER = Path(__file__).with_name("calibrations")
 SHIPPED = "shipped"

@@ -7,12 +7,12 @@ from functools import cache
 from os import PathLike
 from pathlib import Path
 
-from accelsim import library
-from accelsim.errors import AccelsimError, Unreadable
-from accelsim.files import read_utf8
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.spec import load_gpu_file
-from accelsim.units import near_miss
+from accelsim.inputs import library
+from accelsim.inputs.errors import AccelsimError, Unreadable
+from accelsim.inputs.files import read_utf8
+from accelsim.inputs.units import near_miss
 
 KIND = "gpus"
 

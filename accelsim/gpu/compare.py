@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from accelsim.errors import Mark, Problem
 from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu
@@ -16,8 +15,9 @@ from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import gemms_of, product_of
 from accelsim.gpu.machine import FORMATS, Gpu
 from accelsim.gpu.profile import ProfiledKernel
-from accelsim.units import quoted
-from accelsim.workload import Einsum
+from accelsim.inputs.errors import Mark, Problem
+from accelsim.inputs.units import quoted
+from accelsim.inputs.workload import Einsum
 
 _HELPERS = ("splitkreduce", "reduce_kernel", "cublaslt::splitk")
 """Kernels that belong to a matrix product and run beside its main one."""

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.errors import AccelsimError, Mark
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
@@ -23,8 +22,9 @@ from accelsim.gpu.operators import layout_change_us
 from accelsim.gpu.table import find_table, finite
 from accelsim.gpu.tiling import compute_class
 from accelsim.gpu.winograd import WAYS, applies, winograd_us
-from accelsim.spec.source import Problems, read_text
-from accelsim.units import listed, quoted
+from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.source import Problems, read_text
+from accelsim.inputs.units import listed, quoted
 
 SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
 """Columns of a table: images, channels, rows and columns of the input, channels of the output, rows and columns of the

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from accelsim.errors import AccelsimError
 from accelsim.gpu.arrays import Floats
+from accelsim.inputs.errors import AccelsimError
 
 OUTLIER = 0.1
 """Residual from which on it counts linearly rather than squared (soft L1)."""

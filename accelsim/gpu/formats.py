@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from accelsim.errors import AccelsimError
 from accelsim.gpu.machine import FORMATS, Gpu
-from accelsim.units import listed, near_miss, quoted
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed, near_miss, quoted
 
 _NAMES = {
     "fp64": ("float64", "double", "f64", "r_64f", "dgemm"),

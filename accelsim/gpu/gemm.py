@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.errors import AccelsimError
 from accelsim.gpu.arguments import L2_STATES, ROTATING
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import ONE_ROUND, Constants
@@ -22,6 +21,7 @@ from accelsim.gpu.energy import clock_under_power_limit
 from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.schedule import SPLITS, STREAM_K, Work, work_of
 from accelsim.gpu.tiling import TileSet, sparse_share, tile_set
+from accelsim.inputs.errors import AccelsimError
 
 LARGEST = 2**26
 """Largest size of a dimension."""

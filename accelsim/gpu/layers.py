@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from accelsim.errors import AccelsimError
 from accelsim.gpu.gemm import Gemms
-from accelsim.workload import Einsum
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.workload import Einsum
 
 PASSES = ("forward", "input_gradient", "weight_gradient")
 
@@ -45,7 +45,7 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
 
     Examples
     --------
-    >>> from accelsim.workload import load_workload
+    >>> from accelsim.inputs.workload import load_workload
     >>> conv = load_workload("conv").layers[0]
     >>> dict(conv.dims)
     {'N': 1, 'K': 256, 'C': 256, 'P': 56, 'Q': 56, 'R': 3, 'S': 3}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from accelsim.errors import AccelsimError
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.machine import Gpu
+from accelsim.inputs.errors import AccelsimError
 
 ALGORITHMS = ("ring", "tree")
 _HOP_US = {"ring": 0.6, "tree": 0.6}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from accelsim.errors import AccelsimError
-from accelsim.units import listed, near_miss
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed, near_miss
 
 FORMATS = (
     *("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "fp16_acc16", "fp16_vector", "bf16"),

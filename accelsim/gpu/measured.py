@@ -10,15 +10,15 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.errors import Mark
 from accelsim.gpu.arguments import L2_STATES, ROTATING
 from accelsim.gpu.formats import format_of
 from accelsim.gpu.formats import number_format as known_format
 from accelsim.gpu.gemm import LARGEST, Gemms
 from accelsim.gpu.grids import LAUNCH, swapped_grids
 from accelsim.gpu.table import NOWHERE, Row, Table, find_table, finite, plain_name
-from accelsim.spec.source import Problems, read_text
-from accelsim.units import listed, near_miss, quoted
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.source import Problems, read_text
+from accelsim.inputs.units import listed, near_miss, quoted
 
 COLUMNS = {
     "device": ("device", "gpu", "device_name", "gpu_name"),

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.errors import AccelsimError
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import Constants
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.machine import Gpu
-from accelsim.units import listed
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed
 
 
 @dataclass(frozen=True, slots=True)

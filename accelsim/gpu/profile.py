@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from accelsim.errors import Mark
 from accelsim.gpu.measured import product_columns, products, time_column
 from accelsim.gpu.table import NOWHERE, Row, Table, find_table, plain_name
-from accelsim.spec.source import Problems, read_text
-from accelsim.units import listed, quoted
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.source import Problems, read_text
+from accelsim.inputs.units import listed, quoted
 
 _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
 _BYTES = {

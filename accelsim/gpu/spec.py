@@ -9,11 +9,11 @@ from os import PathLike
 from typing import Any
 
 from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
-from accelsim.spec import fields, forms
-from accelsim.spec.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
-from accelsim.spec.forms import Form
-from accelsim.spec.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.units import Rate, listed, near_miss, quoted
+from accelsim.inputs import fields, forms
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import Rate, listed, near_miss, quoted
 
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})")

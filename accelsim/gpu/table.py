@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from accelsim.errors import Mark
-from accelsim.spec.source import Problems
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.source import Problems
 
 NOWHERE = Mark("", 1, 1)
 """Place of what was read from no file."""

@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 
-from accelsim.errors import AccelsimError
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
-from accelsim.units import listed
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed
 
 STAGE_BYTES = 128
 """Bytes of K that one step of the main loop takes: a line of L2, the swizzle width of TMA (CUTLASS)."""

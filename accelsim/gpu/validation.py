@@ -8,7 +8,6 @@ from os import PathLike
 
 import numpy as np
 
-from accelsim.errors import AccelsimError, Problem, SpecError
 from accelsim.gpu.arguments import ROTATING
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
@@ -20,7 +19,8 @@ from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, read_measured, split_rows
 from accelsim.gpu.tiling import compute_class
-from accelsim.units import quoted
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.units import quoted
 
 KINDS = ("async", "mma")
 """Kinds of kernels whose common constants are fitted."""

@@ -16,9 +16,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from accelsim.errors import AccelsimError
 from accelsim.importers.onnx_shapes import Shapes, read_model
-from accelsim.units import printable
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import printable
 
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
 _FOLDED = (

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from accelsim.errors import AccelsimError
-from accelsim.files import MOST_MODEL_BYTES, read_file
 from accelsim.importers.pytorch import ENDING, NO_TORCH, read_program
-from accelsim.units import listed, printable
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import MOST_MODEL_BYTES, read_file
+from accelsim.inputs.units import listed, printable
 
 NO_ONNX = "onnx is not installed, and reading ONNX models needs it; `pip install 'accelsim[onnx]'`"
 USUAL = {

@@ -13,11 +13,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.errors import AccelsimError
-from accelsim.files import MOST_MODEL_BYTES, file_name, open_file
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import MOST_MODEL_BYTES, file_name, open_file
 
 if TYPE_CHECKING:
-    from accelsim.workload import Workload
+    from accelsim.inputs.workload import Workload
 
 ENDING = ".pt2"
 NO_TORCH = "torch is not installed, and reading PyTorch models needs it; `pip install 'accelsim[torch]'`"
@@ -45,7 +45,7 @@ def workload_from_torch(module: Any, inputs: tuple[Any, ...], *, name: str | Non
     AccelsimError
         If torch or onnxscript is missing, torch cannot export the module, or nothing in it can be counted.
     """
-    from accelsim.workload import load_workload
+    from accelsim.inputs.workload import load_workload
 
     torch = _torch()
     try:

@@ -17,12 +17,12 @@ from typing import Any
 
 import yaml
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.errors import AccelsimError
-from accelsim.files import read_json, read_utf8
-from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import read_json, read_utf8
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
 Json = dict[str, Any]
 _MOST_VALUES = 100_000

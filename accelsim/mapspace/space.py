@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.constraints import Block, Constraints
-from accelsim.errors import AccelsimError, NoValidMapping
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.constraints import Block, Constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.mapspace.factors import count_patterns, count_remainders, divisors, factorizations
 from accelsim.model.encode import SAFE, Bools, Encoded, Floats, Ints, decode_mapping, empty_batch
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accelsim.architecture import Architecture
-from accelsim.mapping import Mapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.nodes import arrange_for
+from accelsim.inputs.workload import Einsum, pad
 from accelsim.model.oracle import acting_steps, nest_loops, walk_tile
-from accelsim.nodes import arrange_for
-from accelsim.workload import Einsum, pad
 
 
 @dataclass(frozen=True, slots=True)

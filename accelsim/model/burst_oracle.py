@@ -6,11 +6,11 @@ import itertools
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 
-from accelsim.architecture import Architecture
-from accelsim.mapping import Mapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.nodes import arrange_for
+from accelsim.inputs.workload import Einsum, Tensor, pad
 from accelsim.model.oracle import Box, Coordinate, Point, Sharing, execute, holds_partial_sums, in_time, walk_tile
-from accelsim.nodes import arrange_for
-from accelsim.workload import Einsum, Tensor, pad
 
 
 def walk_bursts(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> dict[str, int]:

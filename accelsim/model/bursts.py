@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from accelsim.architecture import Level
-from accelsim.mapping import Mapping
-from accelsim.result import TensorAtLevel, TensorBursts, TensorOnNetwork
-from accelsim.workload import Einsum, Tensor
+from accelsim.inputs.architecture import Level
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.model.result import TensorAtLevel, TensorBursts, TensorOnNetwork
 
 
 class _Step(NamedTuple):

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.architecture import Architecture, Level
-from accelsim.errors import AccelsimError
-from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.nodes import first_nodes
-from accelsim.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.nodes import first_nodes
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -7,18 +7,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from accelsim.architecture import Architecture, Level
-from accelsim.mapping import Loop, Mapping, leaves_remainder, overlong_loops
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.mapping import Loop, Mapping, leaves_remainder, overlong_loops
+from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
+from accelsim.inputs.units import format_bits
+from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
 from accelsim.model.bursts import outer_bursts
 from accelsim.model.detail import FIRST, TILES, WORDS, Detail, make_detail
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.fills import computing_cycles, level_fills
 from accelsim.model.ragged import Parts, ragged_parts
 from accelsim.model.ramps import array_ramps
-from accelsim.nodes import arrange_for, first_nodes, level_nodes
-from accelsim.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
-from accelsim.units import format_bits
-from accelsim.workload import ROLES, Einsum, pad, shared_rank
+from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:

@@ -12,8 +12,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from accelsim.architecture import Architecture, Level
-from accelsim.mapping import Mapping
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.nodes import arrange_for
+from accelsim.inputs.workload import Einsum, Tensor, pad
 from accelsim.model.array_oracle import walk_array
 from accelsim.model.oracle import (
     Coordinate,
@@ -26,9 +28,7 @@ from accelsim.model.oracle import (
     in_time,
     walk_tile,
 )
-from accelsim.nodes import arrange_for
-from accelsim.result import LevelFills
-from accelsim.workload import Einsum, Tensor, pad
+from accelsim.model.result import LevelFills
 
 
 @dataclass(slots=True)

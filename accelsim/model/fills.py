@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from accelsim.architecture import Architecture, Level
-from accelsim.result import LevelFills, TensorAtLevel, TensorOnNetwork
-from accelsim.workload import Tensor
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.workload import Tensor
+from accelsim.model.result import LevelFills, TensorAtLevel, TensorOnNetwork
 
 
 def level_fills(

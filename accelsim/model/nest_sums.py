@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from accelsim.mapping import Mapping as LoopNest
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.workload import Tensor
 from accelsim.model.encode import Encoded
 from accelsim.model.remainders import ALL, ALL_STEPS, FIRST, Choice, DimSums
-from accelsim.workload import Tensor
 
 DOWN, UP, HELD = range(3)
 """What instances share: words read (multicast), words updated (spatial reduction), or all that they hold alike."""

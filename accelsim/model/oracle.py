@@ -14,10 +14,10 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from accelsim.architecture import Architecture
-from accelsim.mapping import Mapping
-from accelsim.nodes import arrange_for
-from accelsim.workload import Einsum, Tensor, pad
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.nodes import arrange_for
+from accelsim.inputs.workload import Einsum, Tensor, pad
 
 Point = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]

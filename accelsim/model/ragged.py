@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from accelsim.architecture import Level
-from accelsim.mapping import Mapping as LoopNest
+from accelsim.inputs.architecture import Level
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.nodes import first_nodes
+from accelsim.inputs.workload import ROLES
 from accelsim.model.encode import PE, Encoded
 from accelsim.model.nest_sums import DOWN, UP, Instances, NestSums, Operand, operand_of
 from accelsim.model.ramps import array_ramps
 from accelsim.model.remainders import ALL, FIRST, Choice, instance_classes
-from accelsim.nodes import first_nodes
-from accelsim.result import Ramp, TensorAtLevel, TensorOnNetwork
-from accelsim.workload import ROLES
+from accelsim.model.result import Ramp, TensorAtLevel, TensorOnNetwork
 
 
 class Parts(NamedTuple):
     """What the counts of one mapping come to.
 
     `used` are the instances in use of each level (last: compute units), `steps` those of the temporal loops;
-    `cycles_of` and `leak_pj` are by level. All storage nodes of a level (`accelsim.nodes`) are one level here.
+    `cycles_of` and `leak_pj` are by level. All storage nodes of a level (`accelsim.inputs.nodes`) are one level here.
     """
 
     used: list[int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accelsim.model.encode import BUFFERED, PE, ROWS, SKEW, Encoded
-from accelsim.result import Ramp
+from accelsim.model.result import Ramp
 
 
 def array_ramps(encoded: Encoded, steps: int, tiles: int, words: int, first: int) -> tuple[Ramp, ...]:

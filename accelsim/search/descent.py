@@ -17,7 +17,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
 from accelsim.search.descent_kernel import BEST, Choices, Walk
-from accelsim.stopping import asked, heeding
+from accelsim.search.stopping import asked, heeding
 
 POLL_SECONDS = 0.02
 FIRST_WALKS = 4

@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from accelsim.inputs.units import format_bits
+from accelsim.inputs.workload import ROLES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.result import Result
-from accelsim.units import format_bits
-from accelsim.workload import ROLES
+from accelsim.model.result import Result
 
 DRAWS = 2000
 """Mappings that are looked at in search of the nearest miss; about a third of a second."""

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from accelsim.architecture import Architecture
-from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping, TooManyChoices
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, TooManyChoices
+from accelsim.inputs.nodes import arrangements
+from accelsim.inputs.padding import padded_einsums, read_padding
+from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.workload import Einsum, shared_rank
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.nodes import arrangements
-from accelsim.padding import padded_einsums, read_padding
 from accelsim.search.diagnose import diagnose
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.spaces import Spaces
+from accelsim.search.stopping import asked, heeding
 from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
-from accelsim.stopping import asked, heeding
-from accelsim.units import listed, near_miss
-from accelsim.workload import Einsum, shared_rank
 
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
@@ -105,7 +105,7 @@ def map_einsum(
         Exact search: list all mappings whose objective is at most 1 + `within` times the best one, up to `top` of
         them or, where `top` is 1, 1000.
     uneven : bool
-        Exact search: let the tensors of a level stand at different loops (`accelsim.nodes`). A level whose temporal
+        Exact search: let the tensors of a level stand at different loops (`inputs.nodes`). A level whose temporal
         block the constraints speak of stays even.
     imperfect : sequence of str, or "all"
         Exact search: dimensions whose loops may leave remainders (docs/exact.md); "all" is every dimension that no

@@ -7,7 +7,7 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Any
 
-from accelsim.result import Result
+from accelsim.model.result import Result
 
 
 @dataclass(frozen=True, slots=True)

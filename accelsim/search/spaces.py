@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from accelsim.architecture import Architecture
-from accelsim.constraints import Constraints
-from accelsim.errors import NoValidMapping
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.nodes import Arrangement, arrange
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.nodes import Arrangement, arrange
-from accelsim.workload import Einsum
 
 
 class Spaces:

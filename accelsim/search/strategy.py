@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from accelsim.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError
 from accelsim.search.result import Spread
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-from accelsim.errors import AccelsimError
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.padding import padded_einsums, rounded_bounds
 from accelsim.mapspace.factors import least_factor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.padding import padded_einsums, rounded_bounds
 
 MOST_ROUNDINGS = 12
 """Roundings of the bounds that are tried, those with the fewest multiply-accumulates first."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from accelsim.architecture import Architecture, load_architecture
-from accelsim.components.arithmetic import mac
-from accelsim.components.estimate import Estimate
-from accelsim.components.memories import register, register_file
-from accelsim.components.sram import sram
-from accelsim.machine_tables import peak_rows
+from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.energy.arithmetic import mac
+from accelsim.inputs.energy.estimate import Estimate
+from accelsim.inputs.energy.memories import register, register_file
+from accelsim.inputs.energy.sram import sram
+from accelsim.inputs.machine_tables import peak_rows
 from accelsim.model.evaluate import evaluate
 from accelsim.validation import eyeriss
 from accelsim.validation.study import Figure, Study

@@ -11,16 +11,16 @@ from typing import Any
 
 import yaml
 
-from accelsim.architecture import Architecture, load_architecture
-from accelsim.constraints import load_constraints
-from accelsim.errors import AccelsimError
-from accelsim.mapping import Mapping
+from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Einsum, load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result
+from accelsim.model.result import Result
 from accelsim.search.mapper import map_einsum
 from accelsim.validation.eyeriss_passes import Passes, Ramp, compression, ramp
 from accelsim.validation.study import Figure, Study
-from accelsim.workload import Einsum, load_workload
 
 TIME_TOLERANCE = 0.10
 TRAFFIC_TOLERANCE = 0.15

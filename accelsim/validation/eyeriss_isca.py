@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accelsim.architecture import load_architecture
-from accelsim.constraints import load_constraints
-from accelsim.result import Result
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.workload import load_workload
+from accelsim.model.result import Result
 from accelsim.search.mapper import map_einsum
 from accelsim.validation.eyeriss import FREE, ROWS, published, refuse_paths
 from accelsim.validation.study import Figure, Study
-from accelsim.workload import load_workload
 
 COMPONENTS = ("MAC", "DRAM", "GLB", "GLB network", "SPAD")
 """As the machine names them: MACs, DRAM, buffer, array, register files."""

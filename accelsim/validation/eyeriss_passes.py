@@ -10,10 +10,10 @@ from collections.abc import Mapping as StringMap
 from dataclasses import dataclass
 from fractions import Fraction
 
-from accelsim.architecture import Architecture
-from accelsim.mapping import LevelMapping, Loop, Mapping
-from accelsim.result import Result
-from accelsim.workload import Einsum
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum
+from accelsim.model.result import Result
 
 FILTER_WORDS = 4
 """Words a cycle to the filter scratchpads: the filters' global input network has 64 bit (section V-B)."""

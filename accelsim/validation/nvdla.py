@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-from accelsim import library
-from accelsim.architecture import Architecture, load_architecture
-from accelsim.constraints import load_constraints
-from accelsim.errors import AccelsimError
-from accelsim.files import read_utf8
+from accelsim.inputs import library
+from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import read_utf8
+from accelsim.inputs.units import listed
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.machines.nvdla import (
     Configuration,
     SheetLayer,
@@ -26,10 +28,8 @@ from accelsim.machines.nvdla import (
     sheet_networks,
 )
 from accelsim.search.mapper import map_einsum
-from accelsim.units import listed
 from accelsim.validation.reference import NoReferenceError, reference_paths
 from accelsim.validation.study import Figure, Study
-from accelsim.workload import Einsum, Tensor
 
 USUAL = "data/nvdla/nvdla_perf_layers.csv"
 """Where the sheet's figures are in the folder of reference data."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from accelsim.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError
 
 
 class NoReferenceError(AccelsimError):

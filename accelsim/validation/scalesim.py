@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.errors import AccelsimError
-from accelsim.files import read_utf8
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import read_utf8
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.systolic import Systolic
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result
-from accelsim.systolic import Systolic
+from accelsim.model.result import Result
 from accelsim.validation.reference import reference_paths
 from accelsim.validation.study import Figure, Study
-from accelsim.workload import ROLES, Einsum, Tensor
 
 USUAL = "golden/scalesim/cases.csv"
 """Where the cases are in the folder of reference data."""

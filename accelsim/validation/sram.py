@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from accelsim.components.grid import SOURCE
-from accelsim.components.interpolation import Deviation, between, left_out
+from accelsim.inputs.energy.grid import SOURCE
+from accelsim.inputs.energy.interpolation import Deviation, between, left_out
 from accelsim.validation.study import Figure, Study
 
 _NAMES = {

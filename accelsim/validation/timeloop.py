@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, told
-from accelsim.mapping import Mapping
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Tensor
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result
+from accelsim.model.result import Result
 from accelsim.validation.reference import reference_paths
 from accelsim.validation.study import Figure, Study
-from accelsim.workload import Tensor
 
 USUAL = "golden/timeloop"
 """Where the records are in the folder of reference data."""

@@ -11,15 +11,15 @@ from typing import Any
 
 import yaml
 
-from accelsim.architecture import Architecture, Level, load_architecture
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.errors import AccelsimError
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture, Level, load_architecture
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import ROLES
 from accelsim.model.evaluate import evaluate
-from accelsim.result import Result
+from accelsim.model.result import Result
 from accelsim.validation.scalesim import gemm
 from accelsim.validation.study import Figure, Study
-from accelsim.workload import ROLES
 
 EIGHT_BIT = {"bits": "8", "word": "8 bit"}
 WEIGHTS = 2048

@@ -19,10 +19,10 @@ from typing import Any
 import yaml
 from nest import Nest, Node, Peer, Step
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.constraints import Block, Constraints, Factor, LevelConstraint
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.workload import Einsum, Tensor
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.workload import Einsum, Tensor
 
 ROLES = {"input": "Inputs", "weight": "Weights", "output": "Outputs"}
 METRICS = {"energy": "energy", "cycles": "latency", "edp": "edp"}

@@ -7,12 +7,12 @@ from collections.abc import Mapping as StringMap
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from accelsim.architecture import Architecture, Axis, Level
-from accelsim.constraints import Constraints
-from accelsim.energy import EnergyTable
-from accelsim.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.architecture import Architecture, Axis, Level
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.energy.table import EnergyTable
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
-from accelsim.workload import Einsum
 
 
 @dataclass(frozen=True, slots=True)

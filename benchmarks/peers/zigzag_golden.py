@@ -16,10 +16,10 @@ from typing import Any
 
 from nest import Nest, Node, Peer, Step
 
-from accelsim.architecture import Architecture, Axis, Compute, Level
-from accelsim.constraints import Block, Constraints, Factor, LevelConstraint
-from accelsim.energy import EnergyEntry, EnergyTable
-from accelsim.workload import Einsum, Tensor
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.workload import Einsum, Tensor
 
 ROLES = {"I": "Inputs", "W": "Weights", "O": "Outputs"}
 OPERANDS = {"I1": "I", "I2": "W", "O": "O"}

@@ -21,7 +21,7 @@ def commands_of(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
 
 def commands_text() -> str:
     """Reference of all commands as Markdown, a section for each."""
-    from accelsim.arguments import make_parser
+    from accelsim.cli.arguments import make_parser
 
     return "\n".join(_command_text(command) for command in commands_of(make_parser()))
 

@@ -17,7 +17,7 @@ PARTS: dict[str, Names] = {
     },
     "Count all mappings": {
         "accelsim": ("census", "Census", "UniformSample"),
-        "accelsim.population.result": ("Range", "Interval", "Near", "Fewest"),
+        "accelsim.census.result": ("Range", "Interval", "Near", "Fewest"),
     },
     "Fused layers": {
         "accelsim": ("fuse", "FusionResult"),
@@ -25,7 +25,7 @@ PARTS: dict[str, Names] = {
     },
     "Results": {
         "accelsim": ("Result", "SearchResult", "Certificate", "Sample", "FrontResult", "to_pandas"),
-        "accelsim.result": ("TensorAtLevel", "TensorOnNetwork", "LevelResult", "Ramp", "Violation"),
+        "accelsim.model.result": ("TensorAtLevel", "TensorOnNetwork", "LevelResult", "Ramp", "Violation"),
         "accelsim.search.result": ("Spread",),
     },
     "Figures": {
@@ -34,13 +34,13 @@ PARTS: dict[str, Names] = {
             *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_spread", "plot_curve"),
             "plot_fusion",
         ),
-        "accelsim.plots": ("plot_network", "new_axes", "at_width", "figure_bytes"),
+        "accelsim.show.plots": ("plot_network", "new_axes", "at_width", "figure_bytes"),
     },
     "Sweeps of designs": {
         "accelsim.explore": ("load_sweep",),
         "accelsim.explore.run": ("explore", "Explored"),
         "accelsim.explore.tables": ("read_designs", "about"),
-        "accelsim.plots.explore": ("plot_designs_front", "plot_parallel", "plot_sensitivity"),
+        "accelsim.show.plots.explore": ("plot_designs_front", "plot_parallel", "plot_sensitivity"),
     },
     "GPUs": {
         "accelsim.gpu.catalogue": ("load_gpu",),
@@ -57,18 +57,18 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.validation": ("validate_gemm",),
     },
     "What input files become": {
-        "accelsim.architecture": ("Architecture", "Level", "Axis", "Compute"),
-        "accelsim.workload": ("Workload", "Einsum", "Tensor"),
-        "accelsim.edges": ("to_networkx",),
-        "accelsim.mapping": ("Mapping", "LevelMapping", "Loop", "dump_mapping"),
-        "accelsim.constraints": ("Constraints", "LevelConstraint", "Block", "Factor"),
+        "accelsim.inputs.architecture": ("Architecture", "Level", "Axis", "Compute"),
+        "accelsim.inputs.workload": ("Workload", "Einsum", "Tensor"),
+        "accelsim.inputs.edges": ("to_networkx",),
+        "accelsim.inputs.mapping": ("Mapping", "LevelMapping", "Loop", "dump_mapping"),
+        "accelsim.inputs.constraints": ("Constraints", "LevelConstraint", "Block", "Factor"),
     },
     "Limits and oracle": {
-        "accelsim.limits": ("layer_limits", "Limits"),
-        "accelsim.explain": ("explain", "Explanation"),
+        "accelsim.model.limits": ("layer_limits", "Limits"),
+        "accelsim.model.explain": ("explain", "Explanation"),
     },
     "Errors": {
-        "accelsim.errors": ("AccelsimError", "SpecError", "NoValidMapping"),
+        "accelsim.inputs.errors": ("AccelsimError", "SpecError", "NoValidMapping"),
     },
 }
 """What the reference shows, in the order of the page."""
@@ -84,7 +84,7 @@ def _part(title: str, names: Names) -> str:
     for module, members in names.items():
         for member in members:
             kind = "autoclass" if member[0].isupper() else "autofunction"
-            options = "   :members:\n" if kind == "autoclass" and module != "accelsim.errors" else ""
+            options = "   :members:\n" if kind == "autoclass" and module != "accelsim.inputs.errors" else ""
             lines.append(f"### {member}\n```{{eval-rst}}\n.. {kind}:: {module}.{member}\n{options}```")
     return "\n".join(lines) + "\n"
 

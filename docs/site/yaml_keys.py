@@ -1,4 +1,4 @@
-"""The reference of all keys of the input files, from the schemas and what `accelsim.schema_keys` says of each key."""
+"""The reference of all keys of the input files, from the schemas and what `inputs.schema_keys` says of each key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEAD = ["| key | type | unit | default | meaning |", "|---|---|---|---|---|"]
 
 def keys_text() -> str:
     """All keys as Markdown: a part for each kind of file, a table for each mapping in it."""
-    from accelsim.schema_keys import KINDS
+    from accelsim.inputs.schema_keys import KINDS
 
     return "\n".join(_part(kind) for kind in KINDS)
 
@@ -29,8 +29,8 @@ def _part(kind: str) -> str:
 
 def _rows(kind: str) -> list[tuple[str, str]]:
     """The mapping that each key stands in, and its row."""
-    from accelsim.schema import schema_keys
-    from accelsim.schema_keys import ABOUT
+    from accelsim.inputs.schema import schema_keys
+    from accelsim.inputs.schema_keys import ABOUT
 
     about, found = ABOUT[kind], []
     for each in schema_keys(kind):

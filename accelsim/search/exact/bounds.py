@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from accelsim.errors import TablesTooLarge, TooManyChoices
+from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
@@ -32,7 +32,7 @@ from accelsim.search.exact.orders import (
 )
 from accelsim.search.exact.shapes import Grid, Shapes
 from accelsim.search.exact.tables import Bounds, Context, Table
-from accelsim.stopping import asked
+from accelsim.search.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
 """Pairs of a tile and a way to spread it, where some dimensions may leave remainders, at most."""

@@ -10,22 +10,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accelsim.architecture import Architecture
-from accelsim.constraints import Constraints
-from accelsim.errors import AccelsimError, NoValidMapping, TablesTooLarge
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
+from accelsim.inputs.units import listed
+from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.result import Result
+from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WORDS, Found
 from accelsim.search.exact.mapper import LAST_WALKS, Watch, none_valid, refuse_mismatch, result_of, why_none
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
 from accelsim.search.result import FrontResult, column_value
+from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, OnProgress
-from accelsim.stopping import asked
-from accelsim.units import listed
-from accelsim.workload import Einsum
 
 POINTS = 10_000
 """Room for points of a front."""

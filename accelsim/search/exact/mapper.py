@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from accelsim.errors import NoValidMapping, TablesTooLarge
-from accelsim.mapping import Loop, Mapping
+from accelsim.inputs.errors import NoValidMapping, TablesTooLarge
+from accelsim.inputs.mapping import Loop, Mapping
+from accelsim.inputs.nodes import fold
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Floats, decode_mapping
 from accelsim.model.evaluate import evaluate, evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE
-from accelsim.nodes import fold
-from accelsim.result import Result
+from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.found_kernel import CYCLES, ENERGY, SURE, WITHIN, Found
@@ -26,9 +26,9 @@ from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver, make_found
 from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.spaces import Spaces
+from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
 from accelsim.search.trimming import rounded_spaces, trim
-from accelsim.stopping import asked
 
 LISTED = 1000
 """Mappings within a share of the best that are listed unless more are asked for."""

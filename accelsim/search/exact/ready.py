@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 
-from accelsim.errors import NoValidMapping
+from accelsim.inputs.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Encoded, encode
 from accelsim.search.descent import Descent

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.errors import TooManyChoices
+from accelsim.inputs.errors import TooManyChoices
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.mapspace.tiles import along, tile_words

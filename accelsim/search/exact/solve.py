@@ -14,7 +14,7 @@ from threading import Timer
 
 import numpy as np
 
-from accelsim.mapping import Mapping
+from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
@@ -28,7 +28,7 @@ from accelsim.search.exact.halves import NO_HALVES, NO_NOTES
 from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
-from accelsim.stopping import asked, heeding
+from accelsim.search.stopping import asked, heeding
 
 GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""

@@ -1,0 +1,375 @@
+"""Take the census of a map space: exact numbers, ranges, and a uniform sample."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from contextlib import suppress
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from accelsim.census.counting import count_by_keep, count_mappings
+from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS
+from accelsim.census.enumerated import (
+    Clock,
+    OnPart,
+    fewest,
+    fewest_with_drawn,
+    near,
+    near_peak,
+    near_peak_of_sample,
+)
+from accelsim.census.extremes import FEW_LABELS, Extreme, climb_from, largest_value
+from accelsim.census.known import COLUMNS, Known, drawn_values
+from accelsim.census.moments.deviations import EnergyDeviation, energy_deviation
+from accelsim.census.moments.means import Means, means
+from accelsim.census.result import Census
+from accelsim.census.sampling import Sampler, UniformSample
+from accelsim.census.steps import Keeping, Nest
+from accelsim.census.tails import StratifiedSample, make_strata, sample_strata
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.workload import Einsum
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
+from accelsim.search.descent import FIRST_WALKS, Descent
+from accelsim.search.exact.bounds import keep_bounds
+from accelsim.search.exact.front import map_front
+from accelsim.search.exact.ready import get_ready
+from accelsim.search.mapper import map_einsum
+from accelsim.search.result import FrontResult, column_value
+from accelsim.search.stopping import heeding, raising
+
+LISTED, TILINGS = 10, 20
+"""All mappings are evaluated if there are at most so many times as many as would be drawn, and at most so many times as
+many tilings; that takes up to some five times as long, and makes the distribution exact."""
+STARTS = 3
+"""Mappings drawn from which the largest value is climbed to, before the search for what lies above."""
+FEW_CHOICES = 64
+"""Choices of what the levels keep, up to which the worst mapping of all is looked for in a second."""
+MOST_LISTED = 20_000_000
+"""Mappings that are evaluated one after the other, at most: 0.8 GB."""
+
+
+@keep_bounds()
+@heeding()
+def census(
+    architecture: Architecture,
+    einsum: Einsum,
+    *,
+    constraints: Constraints | None = None,
+    fully_used: bool = False,
+    samples: int = 100_000,
+    tail_samples: int = 0,
+    seed: int = 0,
+    seconds: float | None = 10.0,
+    workers: int | None = None,
+    cache: ResultCache | None = None,
+    on_part: OnPart | None = None,
+) -> Census:
+    """Count all valid mappings of an Einsum on a machine, and tell how what they cost is spread.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    einsum : Einsum
+    constraints : Constraints, optional
+        Without a smallest utilization: mappings are counted by their tiles, which do not tell it.
+    fully_used : bool
+        Only mappings that use all compute units.
+    samples : int
+        Mappings that are drawn uniformly and evaluated. If there are at most ten times as many, all are evaluated
+        instead, and quantiles and shares are exact.
+    tail_samples : int
+        Mappings that are drawn in strata besides, for quantiles of the energy down to one in a million.
+    seed : int
+    seconds : float, optional
+        Time for what is counted one by one: mappings close to the best, those with the fewest outer words, the front.
+        If it does not suffice these are marked as incomplete. None: as long as it takes.
+    workers : int, optional
+        Threads; default: all cores. The result does not depend on it, unless time ran out.
+    cache : ResultCache, optional
+        Where proved smallest values are kept, and looked up.
+    on_part : callable, optional
+        Called with what is done next.
+
+    Returns
+    -------
+    Census
+
+    Raises
+    ------
+    NoValidMapping
+        If no mapping is valid.
+    AccelsimError
+        If the constraints ask for a utilization, the map space is too large to sample, or it cannot be cut into strata.
+
+    Examples
+    --------
+    >>> from accelsim import load_architecture, load_workload
+    >>> found = census(load_architecture("two_level"), load_workload("gemm").layers[0], samples=1000)
+    >>> f"{found.mappings:,} valid mappings; {found.near[1].mappings} within 1 % of the best"
+    '35,632 valid mappings; 16 within 1 % of the best'
+    """
+    started = time.monotonic()
+    if constraints is not None and constraints.min_utilization > 0:
+        raise AccelsimError(
+            "a census counts mappings by their tiles, which do not tell the utilization; leave min_utilization out, "
+            "and ask for those that use all compute units"
+        )
+    cores = workers or os.cpu_count() or 1
+    clock = Clock(seconds, on_part)
+    with raising():
+        if on_part is not None:
+            on_part("counting and drawing mappings")
+        space = MapSpace(encode(architecture, einsum), constraints)
+        nest, used = Nest(space), Nest(space, Fraction(1))
+        nest = used if fully_used else nest
+        counted = count_mappings(nest)
+        if not counted:
+            if fully_used and count_mappings(Nest(space)):
+                raise NoValidMapping("no valid mapping uses all compute units")
+            map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
+        full = counted if fully_used else count_mappings(used)
+        sample = _sample(nest, counted, samples, seed, cores, clock)
+    tail = clock.attempt("drawing mappings in strata", lambda: _tail(sample.sampler, tail_samples, seed, cores))
+    exact = not space.encoded.constants.two_widths[0]
+    mappings = counted if exact else _with_room(counted, sample)
+    if not exact and full:
+        busy = clock.attempt(
+            "drawing mappings that use all compute units",
+            lambda: sample if fully_used else Sampler(used).sample(samples, seed, workers=cores),
+        )
+        full = _with_room(full, busy or sample)
+    if seconds is not None:
+        clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded, counts=True))
+    known = Known(space.size, architecture.macs if fully_used else 0)
+    if not sample.complete:
+        clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
+    search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
+    clock.attempt("finding the lowest energy", lambda: search("energy"))
+    few = None
+    if not fully_used:
+        few = clock.attempt("counting mappings with the fewest outer words", lambda: fewest(space, nest, clock, cores))
+    if few is not None:
+        known.add(few.best, "outer_words")
+        known.add(few.worst)
+        known.prove("outer_words", few.bound)
+    clock.attempt("finding the fewest cycles", lambda: search("cycles"))
+    searched = clock.attempt(
+        "finding the mappings that none beats in energy and cycles",
+        lambda: _front(architecture, einsum, constraints, clock, cores, known),
+    )
+    fast = near_peak_of_sample(counted, sample) if fully_used or sample.complete else None
+    if fast is None:
+        bound = known.bounds["cycles"]
+        peak = clock.attempt(
+            "counting mappings close to peak throughput",
+            lambda: near_peak(space, samples, seed, bound, clock, cores),
+        )
+        fast, near_it = peak or (None, None)
+        _add_drawn(known, near_it)
+    _add_drawn(known, sample)
+    _add_drawn(known, tail)
+    if sample.complete:
+        for column in COLUMNS:
+            known.prove(column, known.lowest(column))
+    close = None
+    if known.proved("energy") and not fully_used:
+        lowest_pj = known.lowest("energy")
+        close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
+    found_means = deviation = None
+    if not fully_used:
+        found_means = clock.attempt("adding up energy and words of all mappings", lambda: _means(space))
+    if found_means is not None:
+        given = found_means
+        deviation = clock.attempt("adding up the squares of the energy", lambda: _deviation(space, given))
+    most = {column: _largest(nest, sample, column, clock, known) for column in COLUMNS}
+    return Census(
+        architecture=architecture.name,
+        workload=einsum.name,
+        macs=einsum.real_macs,
+        space_size=space.size,
+        mappings=mappings,
+        exact=exact,
+        fully_used=full,
+        only_fully_used=fully_used,
+        by_keep=_by_keep(nest, mappings, None if exact else sample),
+        ranges=tuple(known.range_of(column, most[column]) for column in COLUMNS),
+        near=close or (),
+        fewest=None if fully_used else fewest_with_drawn(few, sample),
+        near_peak=fast,
+        means=found_means,
+        deviation=deviation,
+        front=known.front(searched),
+        sample=sample,
+        tail=tail,
+        stop=clock.stop,
+        seconds=time.monotonic() - started,
+    )
+
+
+def count_and_limit(
+    architecture: Architecture, einsum: Einsum, constraints: Constraints | None = None
+) -> tuple[int, float | None] | None:
+    """How many valid mappings there are, and the energy [pJ] that none exceeds: a census in a fraction of a second.
+
+    None where tiles do not tell which mappings are valid: with a smallest utilization, or partial sums wider than
+    finished words. No energy where the levels have so many choices of what to keep that it would take seconds.
+    """
+    space = MapSpace(encode(architecture, einsum), constraints)
+    if space.constraints.min_utilization > 0 or space.encoded.constants.two_widths[0]:
+        return None
+    nest = Nest(space)
+    few = math.prod(len(step.keeps) for step in nest.steps if isinstance(step, Keeping)) <= FEW_CHOICES
+    return count_mappings(nest), largest_value(nest, ENERGY, most_labels=FEW_LABELS).bound if few else None
+
+
+def _sample(nest: Nest, counted: int, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
+    """Draw mappings, or evaluate all if they are few; at least one is valid."""
+    sampler = Sampler(nest)
+    few = counted <= min(LISTED * samples, MOST_LISTED) and sampler.tilings <= TILINGS * samples
+    if few and not nest.space.encoded.constants.two_widths[0]:
+        return sampler.every(counted)
+    sample = sampler.sample(samples, seed, workers=cores)
+    if sample.drawn < samples:  # nothing but Ctrl-C ends it early
+        clock.stop = "interrupted"
+    if len(sample):
+        return sample
+    if clock.stop == "interrupted":
+        raise KeyboardInterrupt
+    raise AccelsimError(
+        f"partial sums are wider than finished words here, and none of {samples:,} mappings drawn has room for them; "
+        "draw more, or constrain the map space (`accelsim map` finds the best mapping without drawing)"
+    )
+
+
+def _tail(sampler: Sampler, samples: int, seed: int, cores: int) -> StratifiedSample | None:
+    """A stratified sample, if one is asked for."""
+    return sample_strata(make_strata(sampler), samples, seed, workers=cores) if samples else None
+
+
+def _means(space: MapSpace) -> Means | None:
+    """Exact means, where the map space allows them."""
+    with suppress(AccelsimError):
+        return means(space)
+    return None
+
+
+def _deviation(space: MapSpace, found: Means) -> EnergyDeviation | None:
+    """Exact deviation of the energy, where the map space allows it."""
+    with suppress(AccelsimError):
+        return energy_deviation(space, found)
+    return None
+
+
+def _with_room(counted: int, sample: UniformSample) -> int:
+    """About how many of some mappings have room for partial sums, as those drawn from them tell."""
+    return round(counted * len(sample) / sample.drawn)
+
+
+def _add_drawn(known: Known, sample: UniformSample | StratifiedSample | None) -> None:
+    if sample is not None:
+        known.add_drawn(sample)
+
+
+def _by_keep(
+    nest: Nest, mappings: int, sample: UniformSample | None
+) -> tuple[tuple[tuple[frozenset[str], ...], int], ...]:
+    """Mappings for each choice of what the levels keep, those with most first.
+
+    With a sample these are its shares of all mappings; else they are counted.
+    """
+    names = np.array([tensor.name for tensor in nest.space.encoded.tensors])
+    choices = {step.level: step.keeps for step in nest.steps if isinstance(step, Keeping)}
+    found = {
+        tuple(frozenset(names[choices[level][k]].tolist()) for level, k in enumerate(chosen)): many
+        for chosen, many in count_by_keep(nest)
+    }
+    if sample is not None:
+        kept, many = np.unique(sample.kept(), axis=0, return_counts=True)
+        drawn = {
+            tuple(frozenset(names[level].tolist()) for level in each): round(mappings * int(times) / len(sample))
+            for each, times in zip(kept, many, strict=True)
+        }
+        found = {keeps: drawn.get(keeps, 0) for keeps in found}
+    return tuple(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def _search(
+    architecture: Architecture,
+    einsum: Einsum,
+    constraints: Constraints | None,
+    cache: ResultCache | None,
+    clock: Clock,
+    cores: int,
+    known: Known,
+    objective: str,
+) -> None:
+    """Search for the best mapping, or take the one that was kept."""
+    found = map_with_cache(
+        architecture,
+        einsum,
+        MapOptions(objective=objective),
+        cache,
+        constraints=constraints,
+        budget=clock.budget(objective),
+        workers=cores,
+    )
+    clock.note(found.stop)
+    known.add(found.best, objective)
+    if found.certificate is not None:
+        known.prove(objective, found.certificate.bound)
+
+
+def _front(
+    architecture: Architecture,
+    einsum: Einsum,
+    constraints: Constraints | None,
+    clock: Clock,
+    cores: int,
+    known: Known,
+) -> FrontResult:
+    front = map_front(architecture, einsum, constraints=constraints, budget=clock.budget("front"), workers=cores)
+    for point in front.points:
+        known.add(point)
+    if clock.note(front.stop):  # its ends are the smallest values
+        known.prove("energy", front.values[0][0])
+        known.prove("cycles", front.values[-1][1])
+    return front
+
+
+def _walk(space: MapSpace, known: Known, cores: int) -> None:
+    """Add what walks find of least energy, fewest cycles and fewest outer words."""
+    for power in ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0, 1.0)):
+        found = Descent(space, power, workers=cores).go(FIRST_WALKS)
+        if found is not None:
+            known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
+
+
+def _largest(nest: Nest, sample: UniformSample, column: str, clock: Clock, known: Known) -> float:
+    """Look for the largest value of a column; returns what none exceeds."""
+    space, goal = nest.space, (ENERGY, CYCLES, WORDS)[COLUMNS.index(column)]
+    if sample.complete:
+        return column_value(known.most[column], column)
+
+    def find() -> Extreme:
+        if nest.least_used < 1:
+            drawn = np.argsort(-drawn_values(sample, column), kind="stable")[:STARTS]
+            starts = [known.most[column].mapping, *(sample.mapping(int(index)) for index in drawn)]
+            known.add(evaluate_encoded(space.encoded, climb_from(space, starts, goal)[0]))
+        most = largest_value(nest, goal, column_value(known.most[column], column))
+        if most.mapping is not None:
+            known.add(evaluate_encoded(space.encoded, most.mapping))
+        return most
+
+    found = clock.attempt(f"looking for the largest {column}", find)
+    if found is None:
+        found = largest_value(nest, goal, column_value(known.most[column], column), most_labels=0)
+    return float(np.ceil(found.bound)) if column == "outer_words" else found.bound

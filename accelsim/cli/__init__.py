@@ -1,0 +1,1 @@
+"""The command line: a command reads files, calls the library and prints."""

@@ -1,0 +1,148 @@
+"""The command `explore`: run a sweep, or look at what is in the folder of one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim.cli.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, make_console, print_json, print_report
+from accelsim.inputs import library
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import file_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.explore.record import Explored
+
+Rows = list[dict[str, Any]]
+
+
+def explore_command(arguments: argparse.Namespace) -> int:
+    """Run or resume a sweep, and show its designs; of a folder show what is there."""
+    from accelsim.explore.store import refuse_without_pyarrow
+    from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
+    from accelsim.results.folder import NO_PLOTLY, refuse_file
+
+    refuse_without_pyarrow()
+    if arguments.picture and not arguments.plot:
+        arguments.parser.error("argument --picture: say what to draw, such as --plot front")
+    if arguments.html:
+        refuse_file(arguments.html, "sweep.html")
+        if find_spec("plotly") is None:
+            raise AccelsimError(NO_PLOTLY)
+    if arguments.plot:
+        path = _picture(arguments, "")
+        _picture_kind(path)
+        refuse_file(path, "front.png")
+    given = Path(arguments.sweep)
+    explored = None
+    if given.is_dir():
+        _refuse_options(arguments)
+        folder = given
+        sys.stderr.write(stale(folder))
+    else:
+        explored = _run(arguments)
+        folder = explored.store.folder
+    rows = read_designs(folder)
+    about = read_about(folder)
+    if rows and not about["parameters"].keys() <= rows[0].keys():
+        raise AccelsimError(f"{folder}: {ABOUT} and {DESIGNS} are of different sweeps; start the sweep again")
+    shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
+    shown = [row for row in shown if row["front"]] if arguments.front else shown
+    _draw(arguments, shown, about)
+    if arguments.json:
+        print_json({**about, "designs": shown})
+    else:
+        _print(arguments, shown, rows, about, folder, explored)
+    if explored is not None and explored.stop == "interrupted":
+        return INTERRUPTED
+    return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
+
+
+def _refuse_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that say how to run, where nothing is run."""
+    for name in ("output", "workers", "scheduler"):
+        if getattr(arguments, name) is not None:
+            arguments.parser.error(f"argument --{name}: {arguments.sweep} is a folder of results, and nothing is run")
+
+
+def _run(arguments: argparse.Namespace) -> Explored:
+    from accelsim.explore import load_sweep
+    from accelsim.explore.run import explore
+    from accelsim.explore.tables import where
+    from accelsim.results.folder import refuse_directory
+    from accelsim.show.report.explore import sweep_progress
+
+    if library.find(arguments.sweep, "sweeps") is None:
+        library.resolve(arguments.sweep, "sweeps")
+    sweep = load_sweep(arguments.sweep)
+    if arguments.where:
+        where([], arguments.where, {each.name: each.values for each in sweep.parameters})
+    folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
+    refuse_directory(folder)
+    console = make_console(stderr=True)
+    console.quiet = arguments.quiet
+    with sweep_progress(console, sweep) as on_state:
+        return explore(
+            sweep,
+            folder,
+            workers=arguments.workers,
+            scheduler=arguments.scheduler,
+            on_state=on_state,
+            on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
+            on_trouble=_complain,
+        )
+
+
+def _complain(line: str) -> None:
+    sys.stderr.write(line + "\n")
+
+
+def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> None:
+    """Write the picture and the page that were asked for."""
+    if arguments.html:
+        from accelsim.results.folder import write_page
+        from accelsim.show.html.explore import sweep_report
+
+        write_page(arguments.html, sweep_report(shown, about))
+    if arguments.plot:
+        from accelsim.results.folder import write_directory
+        from accelsim.show.plots.explore import PLOTTED
+        from accelsim.show.plots.style import figure_bytes
+
+        drawn = figure_bytes(PLOTTED[arguments.plot](shown, about))
+        path = _picture(arguments, about["name"])
+        write_directory(path.parent, {path.name: drawn[_picture_kind(path)]})
+
+
+def _picture(arguments: argparse.Namespace, name: str) -> Path:
+    return Path(arguments.picture or f"{file_name(arguments.plot, name)}.png")
+
+
+def _picture_kind(path: Path) -> str:
+    kind = path.suffix.lstrip(".")
+    if kind not in ("png", "svg"):
+        raise AccelsimError(f"{path}: a picture is FILE.png or FILE.svg")
+    return kind
+
+
+def _print(
+    arguments: argparse.Namespace, shown: Rows, rows: Rows, about: dict[str, Any], folder: Path, run: Explored | None
+) -> None:
+    from accelsim.show.report.explore import print_designs, print_sweep
+
+    def show(console: Console) -> None:
+        print_sweep(console, about, rows, run)
+        if not arguments.quiet:
+            print_designs(console, about, shown, chosen=bool(arguments.where or arguments.front))
+        written = [str(folder)] if run is not None else []
+        written += [arguments.html] if arguments.html else []
+        written += [str(_picture(arguments, about["name"]))] if arguments.plot else []
+        if written:
+            console.print(f"\nWritten to {', '.join(written)}", soft_wrap=True)
+
+    print_report(show)

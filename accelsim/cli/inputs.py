@@ -1,0 +1,197 @@
+"""What the commands read: architecture, workload, layer and constraints, as the arguments name them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accelsim.inputs import library
+from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
+from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.workload import Einsum, Workload, load_workload
+
+if TYPE_CHECKING:
+    from accelsim.inputs.constraints import Constraints
+    from accelsim.results.output import Provenance
+
+SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
+"""Parameters that the options for sizes set, the first of them that a workload has."""
+KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The files of a command, as the user named them and read, and the layer that is meant; None: all of them."""
+
+    given: dict[str, str]
+    paths: dict[str, Path]
+    overrides: dict[str, str]
+    architecture: Architecture
+    workload: Workload
+    layer: Einsum | None
+
+
+def read_overrides(arguments: argparse.Namespace) -> dict[str, str]:
+    """Parameters that the command line sets, each once."""
+    names = [name for name, _ in arguments.overrides]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise AccelsimError(f"--set {twice} is given twice")
+    return dict(arguments.overrides) | _sizes(arguments, names)
+
+
+def _sizes(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str]:
+    """Parameters of the workload that `--batch` and `--sequence` set."""
+    asked = {option: getattr(arguments, option, None) for option in SIZES}
+    if not any(asked.values()):
+        return {}
+    if arguments.workload is None:
+        raise AccelsimError("--batch and --sequence are sizes of a workload, and none is given")
+    known = parameter_names(library.resolve(arguments.workload, "workloads"))
+    found = {}
+    for option, size in asked.items():
+        if size is None:
+            continue
+        parameter = next((name for name in SIZES[option] if name in known), None)
+        if parameter is None:
+            has = f"its parameters are {listed(sorted(known))}" if known else "it has no parameters"
+            raise AccelsimError(
+                f"--{option}: {arguments.workload} has no parameter {' or '.join(SIZES[option])}; {has}"
+            )
+        if parameter in names:
+            raise AccelsimError(f"--{option} and --set {parameter} both set {parameter}; leave one of them out")
+        found[parameter] = str(size)
+    return found
+
+
+def read_inputs(arguments: argparse.Namespace) -> Inputs:
+    """Read architecture and workload, with every mistake in both, and find the layer."""
+    given = _given(arguments)
+    paths, overrides = find_files(given), read_overrides(arguments)
+    architecture, workload = read_machine(paths, overrides)
+    layer = find_layer(workload, arguments.layer, arguments.workload)
+    return Inputs(given, paths, overrides, architecture, workload, layer)
+
+
+def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
+    """Read each of the machines between commas with the workload; a parameter that is set must be one of some file."""
+    overrides = read_overrides(arguments)
+    given = [{**_given(arguments), "architecture": name} for name in split(arguments.arch)]
+    paths = [find_files(names) for names in given]
+    check_overrides(overrides, [path for several in paths for path in several.values()])
+    found = []
+    for names, files in zip(given, paths, strict=True):
+        own = {name: value for name, value in overrides.items() if not unknown_overrides({name: value}, files.values())}
+        found.append(Inputs(names, files, own, *read_machine(files, own), None))
+    return found
+
+
+def named_layers(arguments: argparse.Namespace, inputs: Inputs) -> list[Einsum]:
+    """Return the layers that are named between commas, or all."""
+    if arguments.layer is None:
+        return list(inputs.workload.layers)
+    found = [find_layer(inputs.workload, name, arguments.workload) for name in split(arguments.layer)]
+    return [layer for layer in found if layer is not None]
+
+
+def split(text: str) -> list[str]:
+    """Names between commas, each once."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise AccelsimError(f"expected names with a comma between them, got '{text}'")
+    return list(dict.fromkeys(names))
+
+
+def find_files(given: dict[str, str]) -> dict[str, Path]:
+    """Find the file of each kind by its path or its shipped name."""
+    return {kind: library.resolve(name, KINDS[kind]) for kind, name in given.items()}
+
+
+def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Architecture, Workload]:
+    """Read architecture and workload, with every mistake in both."""
+    check_overrides(overrides, paths.values())
+    problems: list[Problem] = []
+    architecture = workload = None
+    try:
+        architecture = load_architecture(paths["architecture"], overrides)
+    except SpecError as error:
+        problems += error.problems
+    try:
+        workload = load_workload(paths["workload"], overrides)
+    except SpecError as error:
+        problems += error.problems
+    if architecture is None or workload is None:
+        raise SpecError(problems)
+    return architecture, workload
+
+
+def _given(arguments: argparse.Namespace) -> dict[str, str]:
+    """Names of the files of each kind that the command line gives."""
+    attributes = {**dict.fromkeys(KINDS, ""), "architecture": "arch"}
+    names = {kind: getattr(arguments, attribute or kind, None) for kind, attribute in attributes.items()}
+    return {kind: name for kind, name in names.items() if name is not None}
+
+
+def read_workload(arguments: argparse.Namespace, name: str) -> Workload:
+    """Read a workload where no machine is a file, with the parameters that the command line sets."""
+    overrides = read_overrides(argparse.Namespace(**{**vars(arguments), "workload": name}))
+    path = library.resolve(name, "workloads")
+    check_overrides(overrides, [path])
+    return load_workload(path, overrides)
+
+
+def find_layer(workload: Workload, name: str | None, file: str) -> Einsum | None:
+    """Return the layer of that name, or the only one."""
+    if name is None:
+        return workload.layers[0] if len(workload.layers) == 1 else None
+    by_name = {layer.name: layer for layer in workload.layers}
+    if name in by_name:
+        return by_name[name]
+    hint = near_miss(name, by_name)
+    raise AccelsimError(f"{file} has no layer '{name}'; {hint + ' ' if hint else ''}layers: {listed(by_name)}")
+
+
+def one_layer(inputs: Inputs, arguments: argparse.Namespace) -> Einsum:
+    """Return the layer that is meant, which must be clear."""
+    if inputs.layer is None:
+        names = listed(layer.name for layer in inputs.workload.layers)
+        raise AccelsimError(
+            f"{arguments.workload} has {len(inputs.workload.layers)} layers; say which: --layer {names}"
+        )
+    return inputs.layer
+
+
+def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None:
+    """Read the constraints that were given, for one layer."""
+    if "constraints" not in inputs.paths:
+        return None
+    from accelsim.inputs.constraints import load_constraints
+
+    return load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides)
+
+
+def check_constraints(inputs: Inputs) -> None:
+    """Report what the constraints get wrong for any layer, before the first one is searched."""
+    problems: list[Problem] = []
+    for layer in inputs.workload.layers:
+        try:
+            read_layer_constraints(inputs, layer)
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+
+
+def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace) -> Provenance:
+    """Note where a result comes from."""
+    from accelsim.results.output import Provenance, input_file
+
+    files = tuple(input_file(kind, inputs.given[kind], path) for kind, path in inputs.paths.items())
+    if command != "map":
+        return Provenance(command, files, inputs.overrides)
+    return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds)

@@ -1,0 +1,149 @@
+"""The command line: each command reads its arguments, calls the library, and prints.
+
+Results go to stdout, progress and mistakes to stderr. Exit codes: 0 done, 1 no valid mapping (or records that differ),
+2 bad input, 70 a fault of accelsim, 128 + the number of a signal that ended it (130 Ctrl-C, 143 SIGTERM, 129 SIGHUP).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from importlib import import_module
+
+from accelsim import __version__
+from accelsim.search import stopping
+
+NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 1, 2, 70, 130, 141
+
+_HOME = {  # module of each command, imported when it runs
+    "cache_command": "caching",
+    "calibrate_command": "gpus",
+    "check_command": "inspecting",
+    "energy_command": "inspecting",
+    "eval_command": "evaluating",
+    "explain_command": "evaluating",
+    "explore_command": "exploring",
+    "fuse_command": "fusing",
+    "gpu_advise_command": "gpu_advice",
+    "gpu_compare_command": "gpu_advice",
+    "gpus_command": "gpus",
+    "import_command": "importing",
+    "list_command": "inspecting",
+    "map_command": "mapping",
+    "plot_command": "plotting",
+    "roofline_command": "rooflining",
+    "schema_command": "inspecting",
+    "spread_command": "spreading",
+    "validate_command": "validating",
+    "verify_command": "verifying",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; never ends in a traceback.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process, which then stops at signals as `accelsim.search.stopping` says.
+    """
+    with stopping.stoppable() if arguments is None else nullcontext():
+        code = _guarded(arguments)
+    if stopping.asked() and arguments is None:
+        stopping.leave()
+    return 128 + stopping.asked() if stopping.asked() else code
+
+
+def _guarded(arguments: Sequence[str] | None) -> int:
+    """Run a command; whatever happens becomes an exit code and a line on stderr."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # closed by the shell: `>&-`
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a character that the terminal cannot show is no reason to fail
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up_stdout()
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        _complain(stopping.said(stopping.asked()))
+        return INTERRUPTED
+    except OSError as error:
+        _give_up_stdout()
+        _complain(
+            f"accelsim: {error.filename + ': ' if isinstance(error.filename, str) else ''}{error.strerror or error}"
+        )
+        return BAD_INPUT
+    except Exception as error:  # the user gets a line and a file instead of a traceback
+        return _internal_error(error)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    from accelsim.cli.arguments import parse
+    from accelsim.inputs.errors import AccelsimError, NoValidMapping
+
+    try:
+        parsed = parse(arguments)
+        if not sys.stderr.isatty() and not getattr(parsed, "quiet", False):
+            _show_log()
+        module = import_module(f"accelsim.cli.{_HOME[parsed.command]}")
+        command: Callable[[argparse.Namespace], int] = getattr(module, parsed.command)
+        return command(parsed)
+    except SystemExit as stop:  # --help, --version and mistakes in the arguments
+        return stop.code if isinstance(stop.code, int) else BAD_INPUT
+    except NoValidMapping as error:
+        _complain(str(error))
+        return NO_VALID_MAPPING
+    except AccelsimError as error:
+        _complain(str(error))
+        return BAD_INPUT
+
+
+def _show_log() -> None:
+    """Show on stderr what the library says it does; on a terminal the progress bar says it."""
+    import logging
+
+    log = logging.getLogger("accelsim")
+    log.handlers[:] = [logging.StreamHandler(sys.stderr)]
+    log.handlers[0].setFormatter(logging.Formatter("accelsim: %(message)s"))
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+def _give_up_stdout() -> None:
+    """Let nothing be written to stdout any more, also not at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return
+
+
+def _complain(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        return
+
+
+def _internal_error(error: Exception) -> int:
+    import tempfile
+    import traceback
+
+    where = ""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="accelsim-", suffix=".log", delete=False, encoding="utf-8") as log:
+            log.write(f"accelsim {__version__}, Python {sys.version}\n{' '.join(sys.argv)}\n\n")
+            log.write("".join(traceback.format_exception(error)))
+            where = f"; details are in {log.name}"
+    except OSError:
+        where = "; a log could not be written"
+    first = " ".join(str(error).split())[:200]
+    _complain(f"internal error: {type(error).__name__}: {first}; please report it{where}")
+    return INTERNAL

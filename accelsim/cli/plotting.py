@@ -1,0 +1,294 @@
+"""The command `plot`: one picture of a machine, a mapping, searches, or all valid mappings."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from accelsim.cli.caching import open_cache
+from accelsim.cli.inputs import (
+    Inputs,
+    find_files,
+    named_layers,
+    one_layer,
+    read_inputs,
+    read_layer_constraints,
+    read_machines,
+    read_overrides,
+)
+from accelsim.cli.printing import DONE, make_console, print_json
+from accelsim.cli.spreading import take_census
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.files import file_name
+from accelsim.inputs.params import check_overrides
+from accelsim.inputs.units import listed
+from accelsim.inputs.workload import Einsum
+from accelsim.search.stopping import asked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from accelsim.model.result import Result
+    from accelsim.search.result import SearchResult
+
+_FORMATS = (".png", ".svg")
+_RANDOM_SEARCHES = 3
+_OF_A_CENSUS = ("histogram", "density", "within", "stacks", "compare")
+
+
+class Picture(NamedTuple):
+    """What is drawn: a name for its file, its rows, and how to draw it into axes or into a figure of its own."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    draw: Callable[[Axes | None], Axes]
+
+
+def plot_command(arguments: argparse.Namespace) -> int:
+    """Draw one picture and write it."""
+    _refuse_options(arguments)
+    _refuse_target(arguments.output)
+    picture = _MAKERS[arguments.kind](arguments)
+    if asked():  # what an interrupted search found is no picture of the best
+        raise KeyboardInterrupt
+    written = [] if arguments.json and not arguments.output else _write(picture, arguments.width, arguments.output)
+    if arguments.json:
+        print_json({"kind": arguments.kind, "files": [str(path) for path in written], "rows": picture.rows})
+    else:
+        sys.stdout.write("".join(f"Written to {path}\n" for path in written))
+    return DONE
+
+
+def _refuse_options(arguments: argparse.Namespace) -> None:
+    kind = arguments.kind
+    if arguments.workload is None and kind != "architecture":
+        raise AccelsimError(f"`accelsim plot {kind}` needs a WORKLOAD beside ARCH")
+    if arguments.over and kind != "density":
+        raise AccelsimError("--over is for `accelsim plot density`")
+    if arguments.fully_used and kind not in _OF_A_CENSUS:
+        raise AccelsimError(f"--fully-used is for `accelsim plot` {listed(_OF_A_CENSUS)}; the others draw no census")
+    if arguments.mapping and kind not in ("energy", "reuse", "mapping"):
+        raise AccelsimError(
+            "--mapping is for `accelsim plot energy`, `reuse` and `mapping`; the others draw many mappings"
+        )
+    if arguments.mapping and arguments.constraints:
+        raise AccelsimError("--mapping and --constraints: a given mapping is drawn as it is; leave one of them out")
+
+
+def _refuse_target(output: str | None) -> None:
+    """Raise AccelsimError if the picture could not be written, before anything is computed."""
+    from accelsim.results.folder import refuse_directory
+
+    path = Path(output or ".")
+    if _is_file(path) and path.suffix.lower() not in _FORMATS:
+        raise AccelsimError(f"{path}: a picture is a .png or a .svg file; or give a folder for both")
+    refuse_directory(path.parent if _is_file(path) else path)
+
+
+def _is_file(path: Path) -> bool:
+    return bool(path.suffix) and not path.is_dir()
+
+
+def _write(picture: Picture, width_in: float, output: str | None) -> list[Path]:
+    """Write a picture as the file that is asked for, in both formats into a folder that is, else as a PNG here."""
+    from accelsim.results.folder import write_directory
+    from accelsim.show.plots import at_width, figure_bytes
+
+    content = figure_bytes(at_width(picture.draw, width_in))
+    if output is None:
+        return write_directory(".", {f"{picture.name}.png": content["png"]})
+    path = Path(output)
+    if _is_file(path):
+        return write_directory(path.parent, {path.name: content[path.suffix.lower()[1:]]})
+    return write_directory(path, {f"{picture.name}.{kind}": content[kind] for kind in ("png", "svg")})
+
+
+def _layer_name(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, *kind: str) -> str:
+    return file_name(arguments.kind, *kind, inputs.architecture.name, layer.name)
+
+
+def _read_layer(arguments: argparse.Namespace) -> tuple[Inputs, Einsum]:
+    inputs = read_inputs(arguments)
+    return inputs, one_layer(inputs, arguments)
+
+
+def _plot_architecture(arguments: argparse.Namespace) -> Picture:
+    from accelsim.inputs.architecture import load_architecture
+    from accelsim.show.plots import architecture_table, plot_architecture
+
+    given = {"architecture": arguments.arch, "workload": arguments.workload}
+    paths = find_files({kind: name for kind, name in given.items() if name is not None})
+    overrides = read_overrides(arguments)
+    check_overrides(overrides, paths.values())
+    machine = load_architecture(paths["architecture"], overrides)
+    name = file_name(arguments.kind, machine.name)
+    return Picture(name, architecture_table(machine), lambda ax: plot_architecture(machine, ax))
+
+
+def _plot_result(arguments: argparse.Namespace) -> Picture:
+    """Draw one mapping: the one given, or the best one."""
+    from accelsim.show import plots
+
+    inputs, layer = _read_layer(arguments)
+    result = _given_result(inputs, layer) if "mapping" in inputs.paths else _best(arguments, inputs, layer).best
+    name = _layer_name(arguments, inputs, layer)
+    if arguments.kind == "energy":
+        return Picture(name, plots.energy_table(result), lambda ax: plots.plot_energy(result, ax))
+    if arguments.kind == "reuse":
+        return Picture(name, plots.reuse_table(result, layer), lambda ax: plots.plot_reuse(result, layer, ax))
+    machine = inputs.architecture
+    return Picture(name, plots.mapping_table(result), lambda ax: plots.plot_mapping(result, machine, ax))
+
+
+def _given_result(inputs: Inputs, layer: Einsum) -> Result:
+    from accelsim.inputs.mapping import load_mapping
+    from accelsim.model.evaluate import evaluate
+
+    mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
+    result = evaluate(inputs.architecture, layer, mapping)
+    if not result.valid:
+        raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, result.violations))}")
+    return result
+
+
+def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:
+    """The mapping of lowest energy, the same that `accelsim map` gives."""
+    from accelsim.cli.mapping import search_layer
+    from accelsim.results.cache import MapOptions
+
+    return search_layer(inputs, layer, arguments, MapOptions(), open_cache(arguments), layer.name)
+
+
+def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: int) -> SearchResult:
+    """The random search of one layer for the lowest energy, with progress where a terminal shows it."""
+    from accelsim.search.mapper import map_einsum
+    from accelsim.search.strategy import Budget
+    from accelsim.show.report.progress import search_progress
+
+    with search_progress(make_console(stderr=True), layer.name, "energy") as on_progress:
+        return map_einsum(
+            inputs.architecture,
+            layer,
+            constraints=read_layer_constraints(inputs, layer),
+            method="random",
+            budget=Budget(arguments.samples, None),
+            seed=seed,
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+
+
+def _plot_spread(arguments: argparse.Namespace) -> Picture:
+    from accelsim.show.plots import plot_spread, spread_table
+
+    inputs, layer = _read_layer(arguments)
+    drawn = _draw(arguments, inputs, layer, arguments.seed)
+    best = _best(arguments, inputs, layer)
+    name = _layer_name(arguments, inputs, layer)
+    return Picture(name, spread_table(drawn), lambda ax: plot_spread(drawn, ax, best=best))
+
+
+def _plot_curve(arguments: argparse.Namespace) -> Picture:
+    """Draw some random searches from different seeds against the proved optimum."""
+    from accelsim.show.plots import curve_table, plot_curve
+
+    inputs, layer = _read_layer(arguments)
+    seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
+    searches = [_draw(arguments, inputs, layer, seed) for seed in seeds]
+    searches.append(_best(arguments, inputs, layer))
+    return Picture(_layer_name(arguments, inputs, layer), curve_table(searches), lambda ax: plot_curve(searches, ax))
+
+
+def _plot_front(arguments: argparse.Namespace) -> Picture:
+    from accelsim.search.exact.front import map_front
+    from accelsim.show.plots import front_table, plot_front
+    from accelsim.show.report.progress import search_progress
+
+    inputs, layer = _read_layer(arguments)
+    with search_progress(make_console(stderr=True), layer.name) as on_progress:
+        front = map_front(
+            inputs.architecture,
+            layer,
+            constraints=read_layer_constraints(inputs, layer),
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+    return Picture(_layer_name(arguments, inputs, layer), front_table(front), lambda ax: plot_front(front, ax))
+
+
+def _plot_census(arguments: argparse.Namespace) -> Picture:
+    """Draw all valid mappings of one layer."""
+    from accelsim.show import plots
+
+    inputs, layer = _read_layer(arguments)
+    found = take_census(arguments, inputs, layer)
+    name = _layer_name(arguments, inputs, layer)
+    if arguments.kind == "histogram":
+        return Picture(name, plots.histogram_table(found), lambda ax: plots.plot_histogram(found, ax))
+    if arguments.kind == "within":
+        return Picture(name, plots.within_table(found), lambda ax: plots.plot_within(found, ax))
+    if arguments.kind == "stacks":
+        results = plots.best_median_worst(found)
+        return Picture(name, plots.stacks_table(results), lambda ax: plots.plot_stacks(results, ax))
+    over = arguments.over or "cycles"
+    name = _layer_name(arguments, inputs, layer, over)
+    return Picture(name, plots.density_table(found, over), lambda ax: plots.plot_density(found, over, ax))
+
+
+def _plot_compare(arguments: argparse.Namespace) -> Picture:
+    """Draw all valid mappings of several layers, on several machines."""
+    from accelsim.show.plots import compare_table, plot_compare
+
+    censuses = []
+    machines = read_machines(arguments)
+    for inputs in machines:
+        for layer in named_layers(arguments, inputs):
+            try:
+                censuses.append(take_census(arguments, inputs, layer))
+            except NoValidMapping as error:
+                raise NoValidMapping(f"{layer.name} on {inputs.architecture.name}: {error}") from None
+    name = file_name(
+        arguments.kind,
+        _one_or_count([inputs.architecture.name for inputs in machines], "machines"),
+        _one_or_count([census.workload for census in censuses], "layers"),
+    )
+    return Picture(name, compare_table(censuses), lambda ax: plot_compare(censuses, ax))
+
+
+def _plot_network(arguments: argparse.Namespace) -> Picture:
+    """Draw energy and cycles of each layer of a network, mapped for the lowest energy."""
+    from accelsim.cli.mapping import map_layers
+    from accelsim.results.cache import MapOptions
+    from accelsim.show.plots import network_table, plot_network
+
+    inputs = read_inputs(arguments)
+    outcomes = list(map_layers(inputs, arguments, MapOptions()))
+    for outcome in outcomes:
+        if outcome.search is None:
+            raise NoValidMapping(f"{outcome.einsum.name}: {outcome.why_not}")
+    if len(outcomes) < len(inputs.workload.layers):
+        raise KeyboardInterrupt
+    names = inputs.workload.name, inputs.architecture.name
+    results = [(outcome.einsum.repeat, outcome.search.best) for outcome in outcomes if outcome.search is not None]
+    name = file_name(arguments.kind, names[1], names[0])
+    return Picture(name, network_table(results), lambda ax: plot_network(*names, results, ax))
+
+
+def _one_or_count(names: list[str], what: str) -> str:
+    different = list(dict.fromkeys(names))
+    return different[0] if len(different) == 1 else f"{len(different)}_{what}"
+
+
+_MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
+    "architecture": _plot_architecture,
+    **dict.fromkeys(("mapping", "energy", "reuse"), _plot_result),
+    "front": _plot_front,
+    "spread": _plot_spread,
+    "curve": _plot_curve,
+    **dict.fromkeys(_OF_A_CENSUS, _plot_census),
+    "compare": _plot_compare,
+    "network": _plot_network,
+}

@@ -1,0 +1,56 @@
+"""How commands print: a report in one go, or JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.census.enumerated import OnPart
+
+DONE, NO_VALID_MAPPING, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 1, 2, 130
+_WIDEST = 120
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """Make a console on stdout or stderr that is not wider than a report reads well."""
+    from rich.console import Console
+
+    console = Console(file=sys.stderr if stderr else sys.stdout, markup=False, highlight=False, emoji=False)
+    console.width = min(console.width, _WIDEST)
+    return console
+
+
+def print_report(show: Callable[[Console], None]) -> None:
+    """Print a report; written in one go, so that a reader who went away is noticed here."""
+    console = make_console()
+    with console.capture() as captured:
+        show(console)
+    sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines()))
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print a document as JSON."""
+    from accelsim.results.output import to_json
+
+    sys.stdout.write(to_json(document))
+
+
+def print_written(console: Console, folder: str | None) -> None:
+    """Say where files were written, if any were."""
+    if folder:
+        console.print(f"\nWritten to {folder}")
+
+
+@contextmanager
+def show_parts(console: Console, what: str) -> Iterator[OnPart | None]:
+    """Show what a census does now, where the console is a terminal."""
+    if not console.is_terminal:
+        yield None
+        return
+    with console.status(what) as status:
+        yield lambda part: status.update(f"{what}: {part}")

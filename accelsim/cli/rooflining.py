@@ -1,0 +1,79 @@
+"""The command `roofline`: where layers stand under the roofs of compute and memory, on a machine or a GPU."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from accelsim.cli.gpu_advice import gpu_roofline, write_figure
+from accelsim.cli.printing import DONE, print_json, print_report, print_written
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.search.stopping import asked
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.inputs.architecture import Architecture
+    from accelsim.model.roofline import Stand
+
+
+def roofline_command(arguments: argparse.Namespace) -> int:
+    """Show where the layers of workloads stand under the roofline of a machine."""
+    from accelsim.gpu.catalogue import is_gpu
+
+    if is_gpu(arguments.arch):
+        if arguments.objective or arguments.constraints:
+            name = "--objective" if arguments.objective else "--constraints"
+            raise AccelsimError(f"{name}: {arguments.arch} is a GPU, whose fastest kernels are shown")
+        return gpu_roofline(arguments)
+    if arguments.mig or arguments.calibration or arguments.dtype:
+        name = "--mig" if arguments.mig else "--calibration" if arguments.calibration else "--dtype"
+        raise AccelsimError(f"{name}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
+    objective = arguments.objective or "energy"
+    machine, stands = _stands(arguments, objective)
+    if arguments.output:
+        from accelsim.show.plots.roofline import plot_machine_roofline
+
+        write_figure(arguments.output, plot_machine_roofline(machine, stands))
+    if arguments.json:
+        from accelsim.model.roofline import peak_macs_per_cycle
+        from accelsim.show.report.roofline import port_rows, stand_row
+
+        peak = peak_macs_per_cycle(machine)
+        layers = [stand_row(stand, peak) for stand in stands]
+        ports = port_rows(machine)
+        names = {"architecture": machine.name, "objective": objective, "peak_macs_per_cycle": peak}
+        print_json({**names, "ports": ports, "layers": layers})
+        return DONE
+
+    def show(console: Console) -> None:
+        from accelsim.show.report.roofline import print_machine_roofline
+
+        print_machine_roofline(console, machine, stands, objective)
+        print_written(console, arguments.output)
+
+    print_report(show)
+    return DONE
+
+
+def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture, list[Stand]]:
+    """Map the layers of each workload, and say where they stand."""
+    from accelsim.cli.inputs import read_inputs
+    from accelsim.cli.mapping import map_layers
+    from accelsim.model.roofline import stand
+    from accelsim.results.cache import MapOptions
+
+    every = [
+        read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
+        for name in arguments.workloads
+    ]
+    found: list[Stand] = []
+    for inputs in every:
+        outcomes = list(map_layers(inputs, arguments, MapOptions(objective=objective)))
+        for outcome in outcomes:
+            if outcome.search is None:
+                raise NoValidMapping(f"{outcome.einsum.name}: {outcome.why_not}")
+            found.append(stand(inputs.architecture, outcome.einsum, outcome.search.best))
+        if len(outcomes) < len(inputs.workload.layers) or asked():
+            raise KeyboardInterrupt
+    return every[0].architecture, found

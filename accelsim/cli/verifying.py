@@ -1,0 +1,180 @@
+"""The command `verify`: check a result.json that `map` wrote."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim.cli.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
+from accelsim.cli.printing import DIFFERS, DONE, make_console, print_report
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.files import read_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.results.output import Provenance
+    from accelsim.results.verifying import Check
+
+_WRITTEN = ("result.json", "fusion.json")
+"""What may be verified of a folder."""
+
+
+def verify_command(arguments: argparse.Namespace) -> int:
+    """Check what a result.json says, layer by layer, or a fusion.json."""
+    from accelsim.show.report.verifying import print_checks, print_verdict
+
+    path = Path(arguments.result)
+    if not path.exists():
+        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `fuse -o` wrote")
+    if path.is_dir():
+        found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
+        if not found_there:
+            raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
+        path = found_there[0]
+    document = _read(path)
+    inputs = _read_inputs(path, document)
+    changed = _changed(inputs, document)
+    for line in changed:
+        sys.stderr.write(line + "\n")
+    if changed and not arguments.force:
+        sys.stderr.write("nothing was checked; --force goes on with the files as they are now\n")
+        return DIFFERS
+    try:
+        found = (_verify_fusion if "fusion" in document else _verify_layers)(inputs, document, arguments)
+    except SpecError:
+        raise  # it names its file
+    except AccelsimError as error:
+        raise AccelsimError(f"{arguments.result}: {error}") from None
+    checks = [check for _, several in found for check in several]
+
+    def show(console: Console) -> None:
+        for name, several in found:
+            print_checks(console, name, several)
+        print_verdict(console, checks)
+
+    print_report(show)
+    return DIFFERS if any(check.agrees is False for check in checks) else DONE
+
+
+def _verify_fusion(
+    inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
+) -> list[tuple[str, list[Check]]]:
+    from accelsim.cli.fusing import fusing_progress
+    from accelsim.fusion.verifying import verify_fusion
+    from accelsim.results.output import provenance_json
+    from accelsim.results.verifying import compare
+    from accelsim.search.strategy import Objective
+
+    try:
+        Objective.parse(document["fusion"]["objective"])
+        with fusing_progress() as on_progress:
+            found = verify_fusion(
+                document,
+                inputs.architecture,
+                inputs.workload,
+                seconds=arguments.seconds,
+                workers=arguments.workers,
+                on_progress=on_progress,
+            )
+        rest = {key: value for key, value in document.items() if key not in ("fusion", "energy_table")}
+        origin = provenance_json(_provenance("fuse", inputs, document))
+        return [*found, ("origin", [compare("origin", rest, {**origin, "accelsim": document["accelsim"]})])]
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise AccelsimError(f"not what `accelsim fuse` writes: {_said(error)}") from None
+
+
+def _verify_layers(
+    inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
+) -> list[tuple[str, list[Check]]]:
+    """Check each layer of a result.json, and then what is around them."""
+    from accelsim.results.remade import same_version
+    from accelsim.results.verifying import verify_layer, verify_rest
+    from accelsim.show.report.progress import search_progress
+
+    machine, layers = inputs.architecture, inputs.workload.layers
+    entries = document.get("layers", [document])
+    if "layers" not in document:
+        name = document.get("result", document.get("front"))["layer"]
+        layers = tuple(filter(None, [find_layer(inputs.workload, name, str(inputs.paths["workload"]))]))
+    if len(entries) > len(layers):
+        raise AccelsimError(f"it has {len(entries)} layers, and {inputs.paths['workload']} has {len(layers)}")
+    found, searches = [], []
+    for entry, layer in zip(entries, layers, strict=False):
+        constraints = read_layer_constraints(inputs, layer)
+        objective = entry["search"]["objective"] if "search" in entry else ""
+        with search_progress(make_console(stderr=True), layer.name, objective) as on_progress:
+            checks, search = verify_layer(
+                entry,
+                machine,
+                layer,
+                constraints,
+                arguments.seconds,
+                arguments.workers,
+                on_progress,
+                same_version(document),
+            )
+        found.append((f"{layer.name} on {machine.name}", checks))
+        searches.append(search)
+    if any(search is None and "search" in entry for entry, search in zip(entries, searches, strict=True)):
+        return found  # sums need all mappings
+    command = "map" if {"search", "front", "layers"} & set(document) else "eval"
+    rest = verify_rest(document, _provenance(command, inputs, document), machine, inputs.workload, searches)
+    return [*found, (f"{inputs.workload.name} on {machine.name}", [rest])]
+
+
+def _provenance(command: str, inputs: Inputs, document: Mapping[str, Any]) -> Provenance:
+    """Where a result comes from; `_changed` compares the hashes."""
+    from accelsim.results.output import InputFile, Provenance
+
+    files = (InputFile(kind, inputs.given[kind], document["inputs"][kind]["sha256"]) for kind in inputs.paths)
+    return Provenance(command, tuple(files), inputs.overrides)
+
+
+def _said(error: Exception) -> str:
+    """What keeps a document from being read, in words."""
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a result.json of the right form, or a fusion.json."""
+    from accelsim.results.verifying import refuse_other_forms
+
+    document = read_json(path)
+    if not isinstance(document, dict) or not {"result", "layers", "front", "fusion"} & set(document):
+        raise AccelsimError(f"{path}: not a result.json of `accelsim map`, nor a fusion.json of `accelsim fuse`")
+    if "fusion" not in document:
+        try:
+            refuse_other_forms(document)
+        except AccelsimError as error:
+            raise AccelsimError(f"{path}: {error}") from None
+    return document
+
+
+def _read_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
+    """Read the files that a result names, with the parameters that were set."""
+    try:
+        given = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
+        overrides = {str(name): str(value) for name, value in document["overrides"].items()}
+        paths = find_files(given)
+        architecture, workload = read_machine(paths, overrides)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise AccelsimError(f"{path}: not what `accelsim map` writes: {_said(error)}") from None
+    return Inputs(given, paths, overrides, architecture, workload, None)
+
+
+def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
+    """Say which input files are not those that the result was made from."""
+    from accelsim.results.output import input_file
+
+    said = []
+    for kind, path in inputs.paths.items():
+        recorded, now = document["inputs"][kind].get("sha256"), input_file(kind, "", path).sha256
+        if recorded != now:
+            said.append(
+                f"{path}: has changed since the result was written (sha256 {now[:12]}, was {str(recorded)[:12]})"
+            )
+    return said

@@ -1,0 +1,474 @@
+"""Architectures: storage levels from the outermost inwards, their fanouts, and the compute units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+
+from accelsim.inputs import fields, forms, library
+from accelsim.inputs.compression import COMPRESSION, read_compression
+from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
+from accelsim.inputs.energy.table import (
+    AREA,
+    ATTRIBUTES,
+    TECHNOLOGY,
+    AreaEntry,
+    EnergyEntry,
+    EnergyTable,
+    Estimator,
+    Found,
+    Part,
+    own_energy_keys,
+    read_component,
+)
+from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
+from accelsim.inputs.systolic import SYSTOLIC, Systolic, check_systolic, read_systolic
+from accelsim.inputs.units import Rate, decimal, listed
+from accelsim.inputs.workload import ROLES, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a fanout and its network."""
+
+    size: int = 1
+    multicast: bool = True
+    spatial_reduction: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One storage level; sizes and bandwidths are those of one instance.
+
+    An element of b bits takes `ceil(b / word_bits)` words, or the share of these in `compression` (by role; 1 where it
+    is left out), unless it is a partial sum. `size_words` is shared by all tensors; `partition_words` (by
+    role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
+    unlimited. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which may keep
+    no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
+    None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is what
+    it moves at least at a time; it changes no cycles and no energy.
+    """
+
+    name: str
+    component: str
+    word_bits: int = 16
+    block_size: int = 1
+    size_words: int | None = None
+    partition_words: Mapping[str, int] | None = None
+    multiple_buffering: int = 1
+    bandwidth: Fraction | None = None
+    read_bandwidth: Fraction | None = None
+    write_bandwidth: Fraction | None = None
+    keep: frozenset[str] = frozenset()
+    bypass: frozenset[str] = frozenset()
+    x: Axis = field(default_factory=Axis)
+    y: Axis = field(default_factory=Axis)
+    drain_reads: bool = False
+    tensors: frozenset[str] | None = None
+    systolic: Systolic | None = None
+    compression: Mapping[str, Fraction] = field(default_factory=dict)
+    burst_bits: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("bandwidth", "read_bandwidth", "write_bandwidth"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, decimal(getattr(self, name)))
+        object.__setattr__(self, "compression", {role: decimal(share) for role, share in self.compression.items()})
+
+    def stored_share(self, role: str, *, partial: bool = False) -> Fraction:
+        """Share of the raw bits of a tensor that is stored and moved here; partial sums are not compressed."""
+        return Fraction(1) if partial else self.compression.get(role, Fraction(1))
+
+    def element_words(self, tensor: Tensor, *, partial: bool = False) -> int | Fraction:
+        """Words that an element of a tensor takes, or a partial sum of it; a fraction where it is compressed."""
+        words = -(-(tensor.psum_bits if partial else tensor.bits) // self.word_bits)
+        return words if partial else words * self.compression.get(tensor.role, 1)
+
+    @property
+    def fanout(self) -> int:
+        """Instances of the next level (or compute units) below one instance."""
+        return self.x.size * self.y.size
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """The compute units below the innermost level."""
+
+    name: str = "MAC"
+    component: str = "intmac"
+    cycles_per_mac: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A machine: levels from the outermost inwards, compute units, clock [Hz] and energy table."""
+
+    name: str
+    levels: tuple[Level, ...]
+    compute: Compute
+    energy: EnergyTable
+    clock_hz: float | None = None
+    technology: str = ""
+    areas: Mapping[str, AreaEntry] = field(default_factory=dict)
+    """Area of one instance of a level or compute unit, by name; absent where no source says it."""
+    energy_notes: tuple[str, ...] = ()
+    """What a reader must know of where the energies come from."""
+
+    @property
+    def area_um2(self) -> float | None:
+        """Area [um2] of all instances of all levels and compute units; None unless each has one."""
+        names = [*(level.name for level in self.levels), self.compute.name]
+        if any(name not in self.areas for name in names):
+            return None
+        each = (decimal(self.areas[name].area_um2) * self.instances(index) for index, name in enumerate(names))
+        return float(sum(each))
+
+    def instances(self, index: int) -> int:
+        """Instances of level `index` (len(levels): of the compute units) in the whole machine."""
+        return math.prod(level.fanout for level in self.levels[:index])
+
+    @property
+    def macs(self) -> int:
+        """Compute units in the whole machine."""
+        return self.instances(len(self.levels))
+
+
+_STORAGE_ACTIONS = ("read", "write", "update", "leak")
+_COMPUTE_ACTIONS = ("compute",)
+_NETWORK_ACTIONS = ("transfer",)
+_NAME = Key(fields.name, required=True)
+_COUNT = Key(fields.positive_int)
+_ROLES = Key(fields.set_of(fields.one_of(ROLES, "a role")))
+_RATE = Key(fields.rate)
+_PARTITIONS: Keys = dict.fromkeys(ROLES, Key(fields.positive_size_bits))
+_SIZE = Key(node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS))))
+_NETWORK: Keys = {"multicast": Key(fields.boolean), "spatial_reduction": Key(fields.boolean)}
+_AXIS: Keys = {"size": Key(fields.positive_int, required=True), **_NETWORK}
+_EITHER_AXIS = Key(node_of(forms.either(fields.positive_int.form, keys_form(_AXIS))))
+_FANOUT: Keys = {
+    **{"x": _EITHER_AXIS, "y": _EITHER_AXIS, **_NETWORK},
+    "systolic": SYSTOLIC,
+    **{"class": Key(fields.name), "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
+    "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS)))),
+}
+_LEVEL: Keys = {
+    **{"name": _NAME, "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
+    "size": _SIZE,
+    "word": Key(fields.positive_size_bits, required=True),
+    **{"block_size": _COUNT, "multiple_buffering": _COUNT},
+    **{
+        "bandwidth": _RATE,
+        "read_bandwidth": _RATE,
+        "write_bandwidth": _RATE,
+        "efficiency": Key(fields.share),
+        "burst": Key(fields.positive_size_bits),
+        "keep": _ROLES,
+        "bypass": _ROLES,
+    },
+    "fanout": Key(node_of(keys_form(_FANOUT))),
+    "drain_reads": Key(fields.boolean),
+    "compression": COMPRESSION,
+    "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
+    "area": AREA,
+}
+_COMPUTE: Keys = {
+    **{"name": Key(fields.name), "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
+    **{"energy": Key(node_of(keys_form(own_energy_keys(_COMPUTE_ACTIONS)))), "area": AREA, "cycles_per_mac": _COUNT},
+}
+_TOP: Keys = {
+    **{"name": _NAME, "technology": TECHNOLOGY, "clock": Key(fields.frequency_hz)},
+    "energy_table": Key(node_of(ESTIMATOR_FORM)),
+    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
+    "compute": Key(node_of(keys_form(_COMPUTE)), required=True),
+}
+ARCHITECTURE_FORM: Form = keys_form(_TOP)
+"""What may stand under `architecture`, as JSON Schema."""
+_Energies = dict[tuple[str, str, str], EnergyEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What every level needs to know of the architecture around it; `energies` and `areas` take up what they have."""
+
+    clock_hz: Fraction | None
+    technology: str
+    estimator: Estimator | None
+    estimator_given: bool
+    energies: _Energies
+    areas: dict[str, AreaEntry]
+
+    def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Part:
+        """Part of this machine; the class and the rest of it stand in the file."""
+        clock_hz = None if self.clock_hz is None else float(self.clock_hz)
+        return Part(name, "", self.technology, {}, actions, bits, {}, clock_hz)
+
+
+def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Architecture:
+    """Read an architecture file and the energy table that it names.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `architecture`, or the name of one that ships.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Returns
+    -------
+    Architecture
+        With the energy of every action of every component.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    path = library.find(path, "arch") or path
+    document = fields.open_document(path, "architecture", overrides, problems)
+    return problems.result(read_architecture(document.body, path, problems) if document else None)
+
+
+def read_architecture(body: Node, path: str | PathLike[str], problems: Problems) -> Architecture | None:
+    """Read what stands under `architecture` in the file at `path`, or return None with every mistake reported."""
+    before = len(problems)
+    top = Fields(body, problems, _TOP)
+    title = top.value("name", "")
+    technology = top.value("technology", "")
+    clock_hz: Fraction | None = top.value("clock", None)
+    estimator = read_estimator(top.get("energy_table"), Path(path), problems)
+    if ("technology" in top and not technology) or ("clock" in top and not clock_hz):
+        estimator = None  # what cannot be read is reported already, and is not missing
+    some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
+    machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {})
+    levels = _levels(top, machine)
+    compute = Compute()
+    if "compute" in top:
+        compute = _compute(top.entries["compute"], machine, {level.name for level in levels}, problems)
+    elif top.readable:
+        problems.add(body, "'compute' is missing")
+    if len(problems) > before or not top.readable:
+        return None
+    return Architecture(
+        title,
+        tuple(levels),
+        compute,
+        EnergyTable(machine.energies),
+        float(clock_hz) if clock_hz else None,
+        technology,
+        machine.areas,
+        estimator.notes() if estimator else (),
+    )
+
+
+def _levels(top: Fields, machine: _Machine) -> list[Level]:
+    """Read the levels, outermost first, and add their energies and areas to the machine's."""
+    problems = top.problems
+    node = top.get("levels")
+    if node is None and top.readable:
+        problems.add(top.node, "'levels' is missing")
+    if node is None or problems.unreadable(node):
+        return []
+    if not isinstance(node, ListNode) or not node.items:
+        problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
+        return []
+    levels: list[Level] = []
+    lines: dict[str, int] = {}
+    for index, item in enumerate(node.items):
+        level = Fields(item, problems, _LEVEL)
+        read = _level(level, machine, first=index == 0)
+        if read.name in lines:
+            problems.add(level.entries["name"], f"two levels are named '{read.name}', first at line {lines[read.name]}")
+        elif read.name:
+            lines[read.name] = level.entries["name"].mark.line
+        levels.append(read)
+    check_systolic(levels, [item for item in node.items if isinstance(item, MapNode)], problems)
+    return levels
+
+
+def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
+    """Read one level; after a report the value that stands in is of no importance."""
+    before = len(level.problems)
+    name = level.value("name", "")
+    component = level.value("class", "")
+    word_bits = level.value("word", 1)
+    block_size = level.value("block_size", 1)
+    keep: frozenset[str] = level.value("keep", frozenset())
+    bypass: frozenset[str] = level.value("bypass", frozenset())
+    size_words, partition_words = _size(level, word_bits, first=first)
+    if keep & bypass:
+        both = ", ".join(sorted(keep & bypass))
+        level.problems.add(
+            level.entries["bypass"], f"{both}: both kept and bypassed", "take it out of one of the lists"
+        )
+    if first and bypass:
+        level.problems.add(level.entries["bypass"], "the first level keeps everything", "leave `bypass` out")
+    if partition_words is not None:
+        for role in sorted(keep - partition_words.keys()):
+            level.problems.add(
+                level.entries["size"], f"{role} is kept but has no partition", f"add `{role}: …` to the size"
+            )
+        bypass |= frozenset(ROLES) - partition_words.keys()
+    array = read_systolic(level)
+    efficiency: Fraction = level.value("efficiency", Fraction(1))
+    read = Level(
+        name=name,
+        component=component,
+        word_bits=word_bits,
+        block_size=block_size,
+        size_words=size_words,
+        partition_words=partition_words,
+        multiple_buffering=level.value("multiple_buffering", 1),
+        bandwidth=_bandwidth(level, "bandwidth", word_bits, machine, efficiency),
+        read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
+        write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
+        keep=frozenset(ROLES) if first else keep,
+        bypass=frozenset() if first else bypass,
+        x=_axis(level, "x", array),
+        y=_axis(level, "y", array),
+        drain_reads=level.value("drain_reads", False),
+        systolic=array,
+        compression=read_compression(level, frozenset() if first else bypass),
+        burst_bits=level.value("burst", 0) or None,
+    )
+    if not first and "burst" in level:
+        level.problems.add(level.entries["burst"], "bursts are counted at the first level only", "leave `burst` out")
+    _check_bandwidths(level)
+    bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)
+    needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
+    partitions = {role: words * word_bits for role, words in (partition_words or {}).items()}
+    part = replace(machine.part(name, _STORAGE_ACTIONS, bits), partitions=partitions)
+    own = read_component(level, machine.estimator, part)
+    network = f"{name} network"
+    part = machine.part(network, _NETWORK_ACTIONS, {"transfer": word_bits})
+    fanout = level.get("fanout")
+    across = Found()
+    if isinstance(fanout, MapNode):
+        between = Fields(fanout, Problems(), _FANOUT)  # its keys are reported with the axes
+        between.problems = level.problems
+        across = read_component(between, machine.estimator, part)
+    if len(level.problems) == before:
+        machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
+        machine.energies.update({(network, *key): entry for key, entry in across.energies.items()})
+        machine.areas.update({name: own.area} if own.area else {})
+        _check_needed(level, name, needed, machine)
+        if machine.estimator is not None and machine.estimator.complete:
+            _check_needed(level, name, [("*", "leak")], machine)
+            _check_needed(level, network, [("*", "transfer")] * (read.fanout > 1), machine)
+    return read
+
+
+def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, dict[str, int] | None]:
+    """Capacity [words] shared by all tensors, or by role."""
+    node = level.get("size")
+    if first and node is not None:
+        hint = "leave it out, or put a level before this one"
+        level.problems.add(node, "the first level has no size: it keeps everything", hint)
+        return None, None
+    if node is None and not first and level.readable:
+        level.problems.add(level.node, "'size' is missing", "only the first level is unlimited")
+    if node is None or level.problems.unreadable(node):
+        return None, None
+    if not isinstance(node, MapNode):
+        return _words(node, word_bits, level.problems), None
+    partitions = Fields(node, level.problems, _PARTITIONS)
+    if not node.entries:
+        level.problems.add(node, "expected a size, or one for each role, got an empty mapping")
+    sizes = {role: _words(partitions.entries[role], word_bits, level.problems) for role in ROLES if role in partitions}
+    return None, {role: words for role, words in sizes.items() if words is not None}
+
+
+def _words(node: Node, word_bits: int, problems: Problems) -> int | None:
+    bits = None if problems.unreadable(node) else fields.positive_size_bits(node, problems)
+    if bits is not None and bits < word_bits:
+        problems.add(node, f"{describe(node)} is less than one word of {word_bits} bit")
+        return None
+    return None if bits is None else bits // word_bits
+
+
+def _bandwidth(level: Fields, key: str, word_bits: int, machine: _Machine, efficiency: Fraction) -> Fraction | None:
+    """Bandwidth that one instance reaches [words/cycle]."""
+    node = level.get(key)
+    rate: Rate | None = level.value(key, None)
+    if node is None or rate is None:
+        return None
+    words = rate.words_per_cycle(word_bits, machine.clock_hz)
+    if words is None:
+        what = f"{describe(node)} is per second, but the architecture has no clock"
+        level.problems.add(node, what, "add `clock: 1 GHz`, or write it per cycle")
+        return None
+    return words * efficiency
+
+
+def _check_bandwidths(level: Fields) -> None:
+    given = [key for key in ("read_bandwidth", "write_bandwidth") if key in level]
+    if "efficiency" in level and not given and "bandwidth" not in level:
+        level.problems.add(level.entries["efficiency"], "stands without a bandwidth", "add `bandwidth: …`")
+    if "bandwidth" in level and given:
+        what = f"stands beside '{given[0]}'"
+        level.problems.add(
+            level.entries["bandwidth"], what, "write `bandwidth`, or `read_bandwidth` and `write_bandwidth`"
+        )
+    elif len(given) == 1:
+        other = "write_bandwidth" if given[0] == "read_bandwidth" else "read_bandwidth"
+        level.problems.add(level.entries[given[0]], f"'{other}' is missing beside it")
+
+
+def _axis(level: Fields, key: str, array: Systolic | None) -> Axis:
+    """Read one axis of the fanout; what it does not say of its network, the fanout says for both."""
+    node = level.get("fanout")
+    if node is None or level.problems.unreadable(node):
+        return Axis()
+    quiet = level.problems if key == "x" else Problems()  # what both axes share is reported once
+    fanout = Fields(node, quiet, _FANOUT)
+    usual = (True, True) if array is None else array.shares(key)
+    shared = [fanout.value(name, default) for name, default in zip(_NETWORK, usual, strict=True)]
+    axis_node = fanout.get(key)
+    if axis_node is None or level.problems.unreadable(axis_node):
+        return Axis(1, *shared)
+    if not isinstance(axis_node, MapNode):
+        return Axis(fields.positive_int(axis_node, level.problems) or 1, *shared)
+    axis = Fields(axis_node, level.problems, _AXIS)
+    own = [axis.value(name, default) for name, default in zip(_NETWORK, shared, strict=True)]
+    return Axis(axis.value("size", 1), *own)
+
+
+def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Problems) -> Compute:
+    """Read the compute units and add their energies and areas to the machine's."""
+    before = len(problems)
+    compute = Fields(node, problems, _COMPUTE)
+    name = compute.value("name", "MAC")
+    component = compute.value("class", "")
+    cycles_per_mac = compute.value("cycles_per_mac", 1)
+    if name in level_names:
+        problems.add(compute.get("name") or node, f"a level is named '{name}' too")
+    own = read_component(compute, machine.estimator, machine.part(name, _COMPUTE_ACTIONS, {}))
+    if len(problems) == before and compute.readable:
+        machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
+        machine.areas.update({name: own.area} if own.area else {})
+        _check_needed(compute, name, [("*", "compute")], machine)
+    return Compute(name, component, cycles_per_mac)
+
+
+def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machine: _Machine) -> None:
+    """Report each action that needs an energy and has none."""
+    if machine.estimator_given and machine.estimator is None:  # it could not be read, which is reported already
+        return
+    table = EnergyTable(machine.energies)
+    missing = [(role, action) for role, action in needed if table.find(name, role, action) is None]
+    for action in dict.fromkeys(action for _, action in missing):
+        roles = [role for role, its_action in missing if its_action == action]
+        whose = "" if roles in (["*"], list(ROLES)) else f" of {listed(roles)}"
+        estimator = machine.estimator
+        why = f"the energy table '{estimator.name}' has none either" if estimator else "there is no energy table"
+        what = f"no energy for '{action}'{whose} here, and {why}"
+        hint = f"add `energy: {{{action}: … pJ}}`"
+        if action == "transfer":
+            hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"
+        part.problems.add(part.node, what, hint)

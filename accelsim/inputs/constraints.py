@@ -1,0 +1,368 @@
+"""Constraints: what a mapping must look like besides being valid."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from collections.abc import Mapping as StringMap
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
+from os import PathLike
+
+from accelsim.inputs import fields, library
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.fields import Fields
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import decimal, listed, near_miss, parse_decimal
+from accelsim.inputs.workload import ROLES, Einsum
+
+REST = "..."
+"""Stands in an order for all dimensions that are not named."""
+
+LEVEL_KEYS = ("level", "keep", "bypass", "temporal", "spatial")
+TEMPORAL_KEYS = ("factors", "only", "order")
+AXIS_KEYS = ("factors", "only")
+_FACTOR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(<=|>=|=)\s*([0-9]{1,18})\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Bounds of the loop over one dimension in one block: `K=4`, `K<=4` or `K>=4`."""
+
+    dim: str
+    low: int = 1
+    high: int | None = None
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.dim}={self.low}"
+        return f"{self.dim}>={self.low}" if self.high is None else f"{self.dim}<={self.high}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is asked of one block of loops: a temporal block, or one axis of a fanout.
+
+    Attributes
+    ----------
+    factors : tuple of Factor
+    only : frozenset of str, or None
+        Dimensions that may have a loop here; None: all.
+    outer, inner : tuple of str
+        Temporal blocks: dimensions whose loops come first (outermost first), and last.
+    """
+
+    factors: tuple[Factor, ...] = ()
+    only: frozenset[str] | None = None
+    outer: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
+
+    def allows(self, dim: str, bound: int) -> bool:
+        """Whether the loop over a dimension may have a bound (1: no loop)."""
+        if bound > 1 and self.only is not None and dim not in self.only:
+            return False
+        return all(f.low <= bound and (f.high is None or bound <= f.high) for f in self.factors if f.dim == dim)
+
+    def orders(self, loops: tuple[Loop, ...]) -> bool:
+        """Whether the loops of bound > 1 stand in an allowed order."""
+        dims = [loop.dim for loop in loops if loop.bound > 1]
+        first = [dim for dim in self.outer if dim in dims]
+        last = [dim for dim in self.inner if dim in dims]
+        return dims[: len(first)] == first and dims[len(dims) - len(last) :] == last
+
+
+@dataclass(frozen=True, slots=True)
+class LevelConstraint:
+    """What is asked of one level; `keep` and `bypass` name tensors."""
+
+    level: str
+    keep: frozenset[str] = frozenset()
+    bypass: frozenset[str] = frozenset()
+    temporal: Block = field(default_factory=Block)
+    x: Block = field(default_factory=Block)
+    y: Block = field(default_factory=Block)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What a mapping must look like besides being valid.
+
+    `min_utilization` (0..1) is the smallest overall utilization; a float is taken as the decimal that it prints as.
+    """
+
+    levels: tuple[LevelConstraint, ...] = ()
+    min_utilization: float | Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_utilization <= 1:
+            raise ValueError(f"min_utilization must be from 0 to 1, got {self.min_utilization}")
+        object.__setattr__(self, "min_utilization", decimal(self.min_utilization))
+
+    def check(self, architecture: Architecture, einsum: Einsum) -> None:
+        """Raise unless all levels, dimensions and tensors that are named exist, and a level may keep or bypass them.
+
+        Raises
+        ------
+        AccelsimError
+            With every mistake.
+        """
+        wrong = []
+        for index, asked in enumerate(self.levels):
+            if asked.level in [other.level for other in self.levels[:index]]:
+                wrong.append(f"constraints of {asked.level}: the level is given twice")
+            for mistake in _mistakes(asked, architecture, einsum):
+                wrong.append(f"constraints of {asked.level}: {mistake.what}; {mistake.hint}".removesuffix("; "))
+        if wrong:
+            raise AccelsimError("\n".join(wrong))
+
+    def of(self, level: str) -> LevelConstraint:
+        """What is asked of a level."""
+        return next((found for found in self.levels if found.level == level), LevelConstraint(level))
+
+    def broken_by_time(self, cycles: int, ideal_cycles: Fraction) -> list[str]:
+        """What a number of cycles breaks of this, in words; `ideal_cycles`: those of units that are all busy."""
+        if cycles * Fraction(self.min_utilization) <= ideal_cycles:
+            return []
+        down, real = Context(prec=3, rounding=ROUND_DOWN), ideal_cycles / cycles
+        has = float(down.divide(Decimal(real.numerator), Decimal(real.denominator)))  # below what is asked in print too
+        return [f"the utilization is {has:g}, at least {float(self.min_utilization):.12g} is asked for"]
+
+    def broken_by(self, mapping: Mapping) -> list[str]:
+        """What a mapping breaks of this, in words; the utilization is not looked at."""
+        found: list[str] = []
+        for name, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level):
+            level, asked = _as_one(list(nodes)), self.of(name)
+            for axis, block, loops in (
+                ("temporal", asked.temporal, level.temporal),
+                ("spatial x", asked.x, level.x),
+                ("spatial y", asked.y, level.y),
+            ):
+                bounds: dict[str, int] = {}
+                for loop in loops:
+                    bounds[loop.dim] = bounds.get(loop.dim, 1) * loop.bound
+                dims = [*bounds, *(f.dim for f in block.factors if f.dim not in bounds)]
+                where = f"{name} {axis}"
+                found += [
+                    f"{where}: {Loop(dim, bounds.get(dim, 1))} is not allowed"
+                    for dim in dims
+                    if not block.allows(dim, bounds.get(dim, 1))
+                ]
+                if not block.orders(loops):
+                    found.append(f"{where}: the loops {', '.join(map(str, loops))} are not in the order asked for")
+            found += [f"{name} must keep {tensor}" for tensor in sorted(asked.keep - level.keep)]
+            found += [f"{name} must bypass {tensor}" for tensor in sorted(asked.bypass & level.keep)]
+        return found
+
+
+def _as_one(nodes: list[LevelMapping]) -> LevelMapping:
+    """All loops of a level, whose storage nodes may stand at different places, and all that it keeps."""
+    temporal = tuple(loop for node in nodes for loop in node.temporal)
+    return replace(nodes[-1], temporal=temporal, keep=frozenset().union(*(node.keep for node in nodes)))
+
+
+def load_constraints(
+    path: str | PathLike[str],
+    architecture: Architecture,
+    einsum: Einsum,
+    overrides: StringMap[str, str] | None = None,
+) -> Constraints:
+    """Read a constraints file and check that it speaks of this architecture and this Einsum.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `constraints`, or the name of one that ships.
+    architecture : Architecture
+    einsum : Einsum
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place; what contradicts the architecture or itself is one.
+    """
+    problems = Problems()
+    path = library.find(path, "constraints") or path
+    document = fields.open_document(path, "constraints", overrides, problems)
+    return problems.result(read_constraints(document.body, problems, architecture, einsum) if document else None)
+
+
+def read_constraints(
+    body: Node, problems: Problems, architecture: Architecture | None = None, einsum: Einsum | None = None
+) -> Constraints | None:
+    """Read what stands under `constraints`, or return None with every mistake reported.
+
+    Without architecture and Einsum only its form is checked.
+    """
+    before = len(problems)
+    top = Fields(body, problems, ("levels", "min_utilization"))
+    least = top.optional("min_utilization", _share, Fraction(0))
+    node = top.get("levels")
+    items = node.items if isinstance(node, ListNode) else ()
+    if node is not None and not isinstance(node, (ListNode, BadNode)):
+        problems.add(node, f"expected a list of levels, got {describe(node)}")
+    read: list[LevelConstraint] = []
+    for item in items:
+        level = Fields(item, problems, LEVEL_KEYS)
+        found = _level(level)
+        if found.level and found.level in [other.level for other in read]:
+            problems.add(level.entries["level"], f"level '{found.level}' is given twice")
+        read.append(found)
+        if architecture is not None and einsum is not None:
+            _check_level(level, found, architecture, einsum)
+    return Constraints(tuple(read), least) if len(problems) == before else None
+
+
+def _share(node: Node, problems: Problems) -> Fraction | None:
+    """Read a fraction between 0 and 1, exactly."""
+    value = parse_decimal(node.text) if isinstance(node, ScalarNode) else None
+    if value is None or not 0 <= value <= 1:
+        problems.add(node, f"expected a fraction from 0 to 1, got {describe(node)}")
+        return None
+    return value
+
+
+def _level(level: Fields) -> LevelConstraint:
+    spatial_node = level.get("spatial")
+    spatial = Fields(spatial_node, level.problems, ("x", "y")) if spatial_node else None
+    none: frozenset[str] = frozenset()
+    found = LevelConstraint(
+        level.required("level", fields.name, ""),
+        level.optional("keep", fields.set_of(fields.identifier), none),
+        level.optional("bypass", fields.set_of(fields.identifier), none),
+        _block(level, "temporal", TEMPORAL_KEYS),
+        _block(spatial, "x", AXIS_KEYS) if spatial else Block(),
+        _block(spatial, "y", AXIS_KEYS) if spatial else Block(),
+    )
+    for name in sorted(found.keep & found.bypass):
+        level.problems.add(level.entries["bypass"], f"'{name}' is both kept and bypassed", "take it out of one list")
+    return found
+
+
+def _block(owner: Fields, key: str, keys: tuple[str, ...]) -> Block:
+    node = owner.get(key)
+    if node is None or isinstance(node, BadNode):
+        return Block()
+    block = Fields(node, owner.problems, keys)
+    empty: list[Factor] = []
+    factors = block.optional("factors", fields.list_of(_factor), empty)
+    only = block.optional("only", fields.set_of(fields.identifier), frozenset[str]()) if "only" in block else None
+    unordered: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    outer, inner = block.optional("order", _order, unordered)
+    for dim in dict.fromkeys(f.dim for f in factors):
+        low, high = _bounds(dim, factors)
+        if high is not None and low > high:
+            block.problems.add(block.entries["factors"], f"{dim} would have to be at least {low} and at most {high}")
+        if low > 1 and only is not None and dim not in only:
+            block.problems.add(block.entries["factors"], f"{dim} needs a loop here, but 'only' does not list it")
+    return Block(tuple(factors), only, outer, inner)
+
+
+def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, int | None]:
+    """Tightest bounds of a dimension's loop."""
+    highs = [f.high for f in factors if f.dim == dim and f.high is not None]
+    return max((f.low for f in factors if f.dim == dim), default=1), min(highs, default=None)
+
+
+def _factor(node: Node, problems: Problems) -> Factor | None:
+    """Read a factor such as `K=4`, `K<=4` or `K>=4`."""
+    match = _FACTOR.fullmatch(node.text) if isinstance(node, ScalarNode) else None
+    if match is None or int(match[3]) < 1:
+        problems.add(node, f"expected a factor like K=4, K<=4 or K>=4, got {describe(node)}")
+        return None
+    value = int(match[3])
+    return Factor(match[1], 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
+
+
+def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Read an order: dimensions that come first, `...`, and dimensions that come last."""
+    if not isinstance(node, ListNode):
+        problems.add(node, f"expected a list of dimensions, outermost first, got {describe(node)}")
+        return None
+    words = []
+    for item in node.items:
+        rest = isinstance(item, ScalarNode) and item.text == REST
+        word = REST if rest else fields.identifier(item, problems)
+        if word is not None:
+            words.append(word)
+    for word in dict.fromkeys(word for i, word in enumerate(words) if word in words[:i]):
+        problems.add(node, f"'{word}' is listed twice")
+    if words.count(REST) == 0:
+        words.append(REST)
+    at = words.index(REST)
+    return tuple(words[:at]), tuple(words[at + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class _Mistake:
+    """What a level's constraints get wrong, and under which key: `level`, `keep`, `bypass`, `temporal`, `x` or `y`."""
+
+    key: str
+    what: str
+    hint: str = ""
+
+
+def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum) -> Iterator[_Mistake]:
+    """Find levels, tensors and dimensions that do not exist, and tensors that a level may not keep or bypass."""
+    machine = next((level for level in architecture.levels if level.name == asked.level), None)
+    if machine is None:
+        names = list(dict.fromkeys(level.name for level in architecture.levels))
+        hint = near_miss(asked.level, names) or f"levels: {listed(names)}"
+        yield _Mistake("level", f"'{asked.level}' is no level of {architecture.name}", hint)
+        return
+    roles = {tensor.name: tensor.role for tensor in einsum.tensors}
+    always = ROLES if machine is architecture.levels[0] else machine.keep
+    for key, names in (("keep", sorted(asked.keep)), ("bypass", sorted(asked.bypass))):
+        for name in names:
+            if name not in roles:
+                hint = near_miss(name, roles) or f"tensors: {listed(roles)}"
+                yield _Mistake(key, f"'{name}' is no tensor of {einsum.name}", hint)
+            elif key == "keep" and roles[name] in machine.bypass:
+                yield _Mistake(key, f"'{name}' cannot be kept: {machine.name} never keeps it")
+            elif key == "bypass" and roles[name] in always:
+                yield _Mistake(key, f"'{name}' cannot be bypassed: {machine.name} always keeps it")
+    for key, block in (("temporal", asked.temporal), ("x", asked.x), ("y", asked.y)):
+        named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
+        for dim in dict.fromkeys(named):
+            if dim not in einsum.dims:
+                hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
+                yield _Mistake(key, f"'{dim}' is no dimension of {einsum.name}", hint)
+
+
+def _check_level(level: Fields, found: LevelConstraint, architecture: Architecture, einsum: Einsum) -> None:
+    """Report what speaks of unknown levels, dimensions and tensors, and what the architecture or a bound rules out."""
+    spatial = level.get("spatial")
+    entries = {**level.entries, **(spatial.entries if isinstance(spatial, MapNode) else {})}
+    for mistake in _mistakes(found, architecture, einsum):
+        if found.level:  # one that is missing is reported already
+            level.problems.add(entries[mistake.key], mistake.what, mistake.hint)
+    machine = next((each for each in architecture.levels if each.name == found.level), None)
+    if machine is not None:
+        sizes = (("temporal", found.temporal, None), ("x", found.x, machine.x.size), ("y", found.y, machine.y.size))
+        for key, block, size in sizes:
+            if key in entries:
+                _check_factors(entries[key], key, block, size, einsum, level.problems)
+
+
+def _check_factors(node: Node, key: str, block: Block, size: int | None, einsum: Einsum, problems: Problems) -> None:
+    for dim in dict.fromkeys(f.dim for f in block.factors if f.dim in einsum.dims):
+        low, high = _bounds(dim, block.factors)
+        bound = einsum.dims[dim]
+        if size is not None and low > size:
+            problems.add(node, f"{dim} would have to be at least {low} on {key}, whose fanout is {size}")
+        elif low == high and bound % low:
+            problems.add(node, f"{dim}={low} does not divide {dim} = {bound}", f"divisors near it: {_near(bound, low)}")
+        elif low > bound:
+            problems.add(node, f"{dim} would have to be at least {low}, but is {bound} in {einsum.name}")
+
+
+def _near(bound: int, wanted: int) -> str:
+    """The divisors of a bound on both sides of a number."""
+    below = max(d for d in range(1, min(wanted, bound) + 1) if bound % d == 0)
+    above = next((d for d in range(wanted + 1, bound + 1) if bound % d == 0), bound)
+    return f"{below}, {above}"

@@ -1,0 +1,267 @@
+"""The three ways to write an Einsum, `conv`, `gemm` and `einsum`, as dimensions and operands.
+
+A rank of an operand is a sum of `(dimension, coefficient)` terms; the operand with the role `Outputs` is the output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from accelsim.inputs import fields, forms
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import listed, near_miss, quoted
+
+Rank = tuple[tuple[str, int], ...]
+_PASSES = ("forward", "input_gradient", "weight_gradient")
+_SIZES = (("P", "Q"), ("H", "W"))
+_TERM = re.compile(r"\s*(?:([0-9]{1,9})\s*\*\s*)?([A-Za-z_][A-Za-z0-9_]*)\s*")
+_SUM = rf"{_TERM.pattern}(?:\+{_TERM.pattern})*"
+_PSUMS = "psums"
+
+
+class Operand(NamedTuple):
+    """One tensor of an Einsum, as written."""
+
+    name: str
+    ranks: tuple[Rank, ...]
+    role: str
+
+
+class Shape(NamedTuple):
+    """Bounds of the dimensions, and the operands."""
+
+    dims: dict[str, int]
+    operands: tuple[Operand, ...]
+
+
+def _plain(name: str, dims: Iterable[str], role: str) -> Operand:
+    """Operand with one dimension for each rank."""
+    return Operand(name, tuple(((dim, 1),) for dim in dims), role)
+
+
+def _pair(least: int) -> Formed[tuple[int, int]]:
+    """Reader of one integer for both axes, or of `[h, w]`."""
+    one = fields.at_least(least)
+
+    @formed(forms.either(one.form, forms.sequence(one.form, least=2, most=2)))
+    def read(node: Node, problems: Problems) -> tuple[int, int] | None:
+        if not isinstance(node, ListNode):
+            both = one(node, problems)
+            return None if both is None else (both, both)
+        if len(node.items) != 2:
+            problems.add(node, f"expected one whole number or [h, w], got a list of {len(node.items)}")
+            return None
+        values = fields.list_of(one)(node, problems) or []
+        return (values[0], values[1]) if len(values) == 2 else None
+
+    return read
+
+
+_ONE = Key(fields.positive_int)
+_NEEDED = Key(fields.positive_int, required=True)
+_CONV: Keys = {
+    **{"N": _ONE, "K": _NEEDED, "C": _NEEDED, "P": _ONE, "Q": _ONE, "H": _ONE, "W": _ONE, "R": _NEEDED, "S": _NEEDED},
+    **{"stride": Key(_pair(1)), "dilation": Key(_pair(1)), "padding": Key(_pair(0)), "groups": _ONE},
+}
+_GEMM: Keys = {
+    **{"B": _ONE, "H": _ONE, "M": _NEEDED, "N": _NEEDED, "K": _NEEDED},
+    "pass": Key(fields.one_of(_PASSES)),
+}
+
+
+def einsum_forms(roles: Sequence[str]) -> dict[str, Form]:
+    """Form of each way to write an Einsum."""
+    sizes = [{"required": list(pair)} for pair in _SIZES]
+    return {
+        "conv": {**keys_form(_CONV), "oneOf": sizes},
+        "gemm": keys_form(_GEMM),
+        "einsum": keys_form(_einsum_keys(roles)),
+    }
+
+
+def read_conv(node: Node, problems: Problems) -> Shape | None:
+    """Read a convolution, or return None with every mistake reported."""
+    before = len(problems)
+    conv = Fields(node, problems, _CONV)
+    size = {dim: conv.value(dim, int(dim == "N")) for dim in "NKCRS"}
+    stride = conv.value("stride", (1, 1))
+    dilation = conv.value("dilation", (1, 1))
+    padding = conv.value("padding", (0, 0))
+    groups = conv.value("groups", 1)
+    for dim in "KC":
+        if size[dim] % groups:
+            problems.add(conv.entries["groups"], f"{groups} groups do not divide {dim} = {size[dim]}")
+    given = [key for key in "PQHW" if key in conv]
+    extents = [conv.value(key, 1) for key in given]
+    if conv.readable and tuple(given) not in _SIZES:
+        forms = "either P and Q (output size) or H and W (input size without padding)"
+        problems.add(node, f"expected {forms}, got {listed(given) or 'none'}")
+    if len(problems) > before or len(extents) != 2:
+        return None
+    if given == ["H", "W"]:
+        for axis, (key, kernel) in enumerate((("H", "R"), ("W", "S"))):
+            padded = extents[axis] + 2 * padding[axis]
+            span = 1 + dilation[axis] * (size[kernel] - 1)
+            if span > padded:
+                what = f"the output would be empty: the kernel spans {span} points and the padded input has {padded}"
+                problems.add(conv.entries[key], what)
+            extents[axis] = (padded - span) // stride[axis] + 1
+    if len(problems) > before:
+        return None
+    group = {"G": groups} if groups > 1 else {}
+    channels = {"K": size["K"] // groups, "C": size["C"] // groups}
+    dims = {"N": size["N"], **group, **channels, "P": extents[0], "Q": extents[1], "R": size["R"], "S": size["S"]}
+    outer = tuple(((dim, 1),) for dim in ("N", *group, "C"))
+    rows = (("P", stride[0]), ("R", dilation[0]))
+    columns = (("Q", stride[1]), ("S", dilation[1]))
+    weights = _plain("Weights", (*group, "K", "C", "R", "S"), "Weights")
+    inputs = Operand("Inputs", (*outer, rows, columns), "Inputs")
+    return Shape(dims, (weights, inputs, _plain("Outputs", ("N", *group, "K", "P", "Q"), "Outputs")))
+
+
+def read_gemm(node: Node, problems: Problems) -> Shape | None:
+    """Read a matrix product, or one of the two backward passes of a linear layer."""
+    before = len(problems)
+    gemm = Fields(node, problems, _GEMM)
+    batch = [dim for dim in "BH" if dim in gemm]
+    dims = {dim: gemm.value(dim, 1) for dim in (*batch, *"MNK")}
+    training_pass = gemm.value("pass", "forward")
+    if len(problems) > before or not gemm.readable:
+        return None
+    mk, kn, mn = ((*batch, *dims_of) for dims_of in ("MK", "KN", "MN"))
+    if training_pass == "input_gradient":
+        reads = (_plain("OutputGradients", mn, "Inputs"), _plain("Weights", kn, "Weights"))
+        return Shape(dims, (*reads, _plain("InputGradients", mk, "Outputs")))
+    if training_pass == "weight_gradient":
+        reads = (_plain("Inputs", mk, "Inputs"), _plain("OutputGradients", mn, "Weights"))
+        return Shape(dims, (*reads, _plain("WeightGradients", kn, "Outputs")))
+    reads = (_plain("Inputs", mk, "Inputs"), _plain("Weights", kn, "Weights"))
+    return Shape(dims, (*reads, _plain("Outputs", mn, "Outputs")))
+
+
+def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape | None:
+    """Read an Einsum that is written out, or return None with every mistake reported."""
+    before = len(problems)
+    einsum = Fields(node, problems, _einsum_keys(roles))
+    dims: dict[str, int] = einsum.value("dims", {})
+    ranks: dict[str, Node] = einsum.value("tensors", {})
+    output = einsum.value("output", "")
+    given: dict[str, str] = einsum.value("roles", {})
+    tensors = einsum.get("tensors")
+    written = tensors.entries if isinstance(tensors, MapNode) else ranks
+    if output and written and output not in written:
+        hint = near_miss(output, written) or f"tensors: {listed(written)}"
+        problems.add(einsum.entries["output"], f"{quoted(output)} is not one of the tensors", hint)
+    if len(problems) > before or not einsum.readable:
+        bounds = einsum.get("dims")
+        named = dict.fromkeys(bounds.entries, 1) if isinstance(bounds, MapNode) else {}
+        for rank_node in ranks.values() if named else ():
+            _ranks(rank_node, named, problems)
+        return None
+    if len(ranks) == 1:
+        problems.add(einsum.entries["tensors"], "expected the output and at least one input")
+    _check_roles(einsum, output, ranks, given)
+    read = {tensor: _ranks(rank_node, dims, problems) for tensor, rank_node in ranks.items()}
+    if len(problems) > before:
+        return None
+    used = {dim for tensor in read.values() for rank in tensor for dim, _ in rank}
+    for dim in dims:
+        if dim not in used:
+            problems.add(_key(einsum.entries["dims"], dim), "no tensor uses this dimension", "leave it out")
+    if len(problems) > before:
+        return None
+    role = {tensor: given.get(tensor, tensor if tensor in roles else "Inputs") for tensor in read} | {output: "Outputs"}
+    return Shape(dims, tuple(Operand(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items()))
+
+
+def _einsum_keys(roles: Sequence[str]) -> Keys:
+    """Keys of an Einsum that is written out."""
+    ranks = forms.sequence(forms.scalar({"type": "string", "pattern": forms.whole(_SUM)}))
+    return {
+        "dims": Key(_named(fields.mapping_of(fields.positive_int)), required=True),
+        "tensors": Key(_named(fields.mapping_of(node_of(ranks))), required=True),
+        "output": Key(fields.identifier, required=True),
+        "roles": Key(fields.mapping_of(fields.one_of(roles, "a role"))),
+    }
+
+
+def _named(read: Formed[dict[str, fields.T]]) -> Formed[dict[str, fields.T]]:
+    """Reader of a mapping whose keys name dimensions or tensors."""
+    names = {"pattern": forms.whole(fields.IDENTIFIER.pattern), "not": {"enum": [_PSUMS]}}
+
+    @formed({**read.form, "propertyNames": names})
+    def read_named(node: Node, problems: Problems) -> dict[str, fields.T] | None:
+        for key, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
+            if not fields.IDENTIFIER.fullmatch(key):
+                problems.add(BadNode(mark, node.path), f"{quoted(key)} cannot be a name", "use letters, digits and _")
+            elif key == _PSUMS:
+                problems.add(BadNode(mark, node.path), "'psums' stands for partial sums", "choose another name")
+        return read(node, problems)
+
+    return read_named
+
+
+def _key(node: Node, key: str) -> BadNode:
+    """Place of a key of a mapping."""
+    mark = node.key_marks[key] if isinstance(node, MapNode) else node.mark
+    return BadNode(mark, f"{node.path}.{key}")
+
+
+def _check_roles(einsum: Fields, output: str, ranks: Mapping[str, Node], given: Mapping[str, str]) -> None:
+    """Report roles of tensors that do not exist, and the role Outputs anywhere but at the output."""
+    for tensor, role in given.items():
+        where = _key(einsum.entries["roles"], tensor)
+        if tensor not in ranks:
+            hint = near_miss(tensor, ranks) or f"tensors: {listed(ranks)}"
+            einsum.problems.add(where, "is not one of the tensors", hint)
+        elif tensor == output and role != "Outputs":
+            einsum.problems.add(where, f"is the output, which has the role Outputs, not {role}", "leave it out")
+        elif tensor != output and role == "Outputs":
+            einsum.problems.add(where, f"is not the output, which is {quoted(output)}", "give it Weights or Inputs")
+    if "Outputs" in ranks and output != "Outputs" and "Outputs" not in given:
+        where = _key(einsum.entries["tensors"], "Outputs")
+        einsum.problems.add(
+            where, f"is not the output, which is {quoted(output)}", "name it otherwise or give its role"
+        )
+
+
+def _ranks(node: Node, dims: Mapping[str, int], problems: Problems) -> tuple[Rank, ...]:
+    """Read the ranks of a tensor: a list of sums such as `2*P + R`."""
+    if not isinstance(node, ListNode):
+        problems.add(node, f"expected a list of ranks like [C, 2*P+R], got {describe(node)}")
+        return ()
+    seen: set[str] = set()
+    ranks = []
+    for item in node.items:
+        rank = _rank(item, problems)
+        ranks.append(rank)
+        for dim, _ in rank:
+            if dim not in dims:
+                hint = near_miss(dim, dims) or f"dimensions: {listed(dims)}"
+                problems.add(item, f"dimension {quoted(dim)} is not defined", hint)
+            elif dim in seen:
+                problems.add(
+                    item, f"dimension {quoted(dim)} stands twice in this tensor", "it may stand in one rank only"
+                )
+            seen.add(dim)
+    return tuple(ranks)
+
+
+def _rank(node: Node, problems: Problems) -> Rank:
+    """Read one rank: a sum of dimensions with positive integer factors."""
+    if problems.unreadable(node):
+        return ()
+    if not isinstance(node, ScalarNode):
+        problems.add(node, f"expected a rank like P or 2*P+R, got {describe(node)}")
+        return ()
+    terms = [_TERM.fullmatch(part) for part in node.text.split("+")]
+    read = [(match[2], int(match[1] or 1)) for match in terms if match]
+    if len(read) < len(terms) or any(factor < 1 for _, factor in read):
+        hint = "write a sum like 2*P + R, with whole factors from 1"
+        problems.add(node, f"cannot read the rank {describe(node)}", hint)
+        return ()
+    return tuple(read)

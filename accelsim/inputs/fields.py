@@ -1,0 +1,347 @@
+"""Readers of fields: each reports its mistake and goes on, so that one run shows every one.
+
+A reader takes a node and the problems found so far, and returns the value or, with the reason reported, None. It
+carries the form of what it reads, of which the JSON Schemas are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from os import PathLike
+from typing import Any, Generic, TypeVar
+
+from accelsim.inputs import forms, units
+from accelsim.inputs.forms import Form
+from accelsim.inputs.params import substitute
+from accelsim.inputs.source import (
+    BadNode,
+    ListNode,
+    MapNode,
+    Node,
+    Problems,
+    ScalarNode,
+    compose_file,
+    compose_text,
+    describe,
+)
+from accelsim.inputs.units import LARGEST, QuantityError, listed, near_miss, printable, quoted
+
+T = TypeVar("T")
+Reader = Callable[[Node, Problems], T | None]
+KINDS = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep")
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_TRUTH = ("true", "True", "TRUE", "false", "False", "FALSE")
+
+
+@dataclass(frozen=True, slots=True)
+class Formed(Generic[T]):
+    """A reader with the form of what it reads."""
+
+    read: Reader[T]
+    form: Form
+
+    def __call__(self, node: Node, problems: Problems) -> T | None:
+        """Read a node."""
+        return self.read(node, problems)
+
+
+def formed(form: Form) -> Callable[[Reader[T]], Formed[T]]:
+    """Give a reader the form of what it reads."""
+    return lambda read: Formed(read, form)
+
+
+def form_of(read: Reader[Any]) -> Form:
+    """Form of what a reader reads; empty, which is anything, where it says none."""
+    return read.form if isinstance(read, Formed) else {}
+
+
+def node_of(form: Form) -> Formed[Node]:
+    """Reader of a node as it is, which is looked into later."""
+    return Formed(lambda node, _: node, form)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key that may stand in a mapping: how its value is read, and whether it must be there."""
+
+    read: Reader[Any]
+    required: bool = False
+
+
+Keys = Mapping[str, Key]
+
+
+def keys_form(keys: Keys) -> Form:
+    """Form of a mapping with these keys."""
+    required = [name for name, key in keys.items() if key.required]
+    return forms.mapping({name: form_of(key.read) for name, key in keys.items()}, required)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file: its path, its kind (the top-level key) and what stands under that key."""
+
+    path: str
+    kind: str
+    body: Node
+
+
+def open_document(
+    path: str | PathLike[str],
+    kind: str | None,
+    overrides: Mapping[str, str] | None,
+    problems: Problems,
+    text: str | None = None,
+) -> Document | None:
+    """Read a file of a kind (None: of any kind), with its parameters replaced; `text` stands in for what it holds."""
+    root = compose_file(path, problems) if text is None else compose_text(text, str(path), problems)
+    if root is None or isinstance(root, BadNode):
+        return None
+    if not isinstance(root, MapNode):
+        problems.add(root, f"expected one of the keys {listed(KINDS)}, got {describe(root)}")
+        return None
+    before = len(problems)
+    for key, mark in root.key_marks.items():
+        if key not in (*KINDS, "params"):
+            hint = near_miss(key, (*KINDS, "params")) or f"keys: params, {listed(KINDS)}"
+            problems.add(mark, f"unknown key {quoted(key)}", hint)
+    kinds = [key for key in KINDS if key in root.entries]
+    if not kinds and len(problems) == before:
+        expected = f"one of {listed(KINDS)}" if kind is None else kind
+        problems.add(root, f"no key says what the file is; expected {expected}")
+    if not kinds:
+        return None
+    if len(kinds) > 1:
+        what = f"one file holds one of {listed(KINDS)}; this one has {' and '.join(kinds)}"
+        problems.add(root.key_marks[kinds[1]], what)
+        return None
+    if kind is not None and kinds[0] != kind:
+        problems.add(root.key_marks[kinds[0]], f"this file holds: {kinds[0]}; expected: {kind}")
+        return None
+    return Document(str(path), kinds[0], substitute(root, overrides or {}, problems).entries[kinds[0]])
+
+
+class Fields:
+    """Keys of one mapping; a key that is not known is reported at once.
+
+    Parameters
+    ----------
+    node : Node
+        The mapping.
+    problems : Problems
+        Where mistakes go.
+    known : iterable of str, or mapping of str to Key
+        Every key that may stand here; with their readers, `value` reads them.
+    """
+
+    def __init__(self, node: Node, problems: Problems, known: Iterable[str] | Keys) -> None:
+        self.node = node
+        self.problems = problems
+        self.keys: Keys = known if isinstance(known, Mapping) else {}
+        self.known = tuple(known)
+        self.entries: Mapping[str, Node] = {}
+        self.readable = isinstance(node, MapNode)
+        if isinstance(node, MapNode):
+            self.entries = node.entries
+            self._report_unknown(node)
+        elif not problems.unreadable(node):
+            problems.add(node, f"expected a mapping with the keys {listed(self.known)}, got {describe(node)}")
+
+    def _report_unknown(self, node: MapNode) -> None:
+        for key, mark in node.key_marks.items():
+            if key not in self.known:
+                hint = near_miss(key, [name for name in self.known if name not in node.entries] or self.known)
+                path = f"{node.path}.{printable(key[:60])}".lstrip(".")
+                self.problems.add(BadNode(mark, path), "unknown key", hint or f"keys: {listed(self.known)}")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.entries
+
+    def get(self, key: str) -> Node | None:
+        """Node of a key, or None where it is left out."""
+        return self.entries.get(key)
+
+    def value(self, key: str, default: T) -> T:
+        """Value of a key as it is declared; the default stands in where it is left out, or wrong."""
+        declared = self.keys[key]
+        read: Reader[T] = declared.read
+        return self.required(key, read, default) if declared.required else self.optional(key, read, default)
+
+    def required(self, key: str, read: Reader[T], fallback: T) -> T:
+        """Value of a key that must be there; the fallback stands in after a report."""
+        if key not in self.entries and self.readable:
+            self.problems.add(self.node, f"'{key}' is missing")
+        return self.optional(key, read, fallback)
+
+    def optional(self, key: str, read: Reader[T], default: T) -> T:
+        """Value of a key, or the default where it is left out."""
+        node = self.entries.get(key)
+        value = None if node is None or self.problems.unreadable(node) else read(node, self.problems)
+        return default if value is None else value
+
+
+@formed(forms.text())
+def text(node: Node, problems: Problems) -> str | None:
+    """Read any text, as one line."""
+    if not isinstance(node, ScalarNode) or not node.text.strip():
+        problems.add(node, f"expected text, got {describe(node)}")
+        return None
+    return printable(" ".join(node.text.split()))
+
+
+@formed(forms.text(forms.whole(_NAME.pattern)))
+def name(node: Node, problems: Problems) -> str | None:
+    """Read a name: letters, digits and `_ . / + -`."""
+    if not isinstance(node, ScalarNode) or not _NAME.fullmatch(node.text):
+        problems.add(node, f"expected a name, got {describe(node)}", "use letters, digits and _ . / + -")
+        return None
+    return node.text
+
+
+@formed(forms.text(forms.whole(IDENTIFIER.pattern)))
+def identifier(node: Node, problems: Problems) -> str | None:
+    """Read the name of a dimension or tensor: letters, digits and `_`."""
+    if not isinstance(node, ScalarNode) or not IDENTIFIER.fullmatch(node.text):
+        problems.add(node, f"expected a name, got {describe(node)}", "use letters, digits and _")
+        return None
+    return node.text
+
+
+def at_least(least: int) -> Formed[int]:
+    """Reader of whole numbers from `least` on."""
+
+    @formed(forms.integer(least))
+    def read(node: Node, problems: Problems) -> int | None:
+        if not isinstance(node, ScalarNode) or not _INTEGER.fullmatch(node.text):
+            problems.add(node, f"expected a whole number, got {describe(node)}", _plain_integer(node))
+            return None
+        value = int(node.text) if len(node.text) < 30 else LARGEST
+        if value >= LARGEST:
+            problems.add(node, f"{describe(node)} is too large")
+            return None
+        if value < least:
+            problems.add(node, f"must be at least {least}, got {value}")
+            return None
+        return value
+
+    return read
+
+
+def _plain_integer(node: Node) -> str:
+    """Hint for a whole number written in another way (`1e5`, `16.0`, `8 bit`)."""
+    if not isinstance(node, ScalarNode):
+        return ""
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.0*)?(?:[eE]\+?[0-9])?)(\s+bits?)?", node.text.strip())
+    return f"write {int(float(match[1]))}" if match and float(match[1]).is_integer() and float(match[1]) < 2**53 else ""
+
+
+positive_int = at_least(1)
+count = at_least(0)
+
+
+@formed(forms.boolean(_TRUTH))
+def boolean(node: Node, problems: Problems) -> bool | None:
+    """Read `true` or `false`, as in YAML 1.2."""
+    if isinstance(node, ScalarNode) and node.text in _TRUTH:
+        return node.text.lower() == "true"
+    problems.add(node, f"expected true or false, got {describe(node)}")
+    return None
+
+
+@formed(forms.fraction(0, 1))
+def share(node: Node, problems: Problems) -> Fraction | None:
+    """Read a share above 0, at most 1, exactly."""
+    text = node.text if isinstance(node, ScalarNode) else ""
+    value = Fraction(text) if re.fullmatch(r"[0-9]{0,3}\.?[0-9]{1,12}", text) else Fraction(0)
+    if not 0 < value <= 1:
+        problems.add(node, f"expected a share above 0, at most 1, got {describe(node)}", "such as 0.8")
+        return None
+    return value
+
+
+def one_of(choices: Iterable[str], noun: str = "") -> Formed[str]:
+    """Reader of one of a few words; `noun` says in the message what they are."""
+    words = tuple(choices)
+    expected = f"{noun} ({listed(words)})" if noun else f"one of {listed(words)}"
+
+    @formed(forms.choice(words))
+    def read(node: Node, problems: Problems) -> str | None:
+        if isinstance(node, ScalarNode) and node.text in words:
+            return node.text
+        hint = near_miss(node.text, words) if isinstance(node, ScalarNode) else ""
+        problems.add(node, f"expected {expected}, got {describe(node)}", hint)
+        return None
+
+    return read
+
+
+def quantity(parse: Callable[[str], T], known: Iterable[str]) -> Formed[T]:
+    """Reader of a number with a unit; `parse` is one of the parsers of `units`, and `known` are the units it reads."""
+
+    @formed(forms.quantity(known))
+    def read(node: Node, problems: Problems) -> T | None:
+        if not isinstance(node, ScalarNode) or node.empty:
+            problems.add(node, f"expected a number with a unit, got {describe(node)}")
+            return None
+        try:
+            return parse(node.text)
+        except QuantityError as error:
+            problems.add(node, error.what, error.hint)
+            return None
+
+    return read
+
+
+size_bits = quantity(units.parse_size_bits, units.SIZE_UNITS)
+positive_size_bits = quantity(units.parse_positive_size_bits, units.SIZE_UNITS)
+rate = quantity(units.parse_rate, units.RATE_UNITS)
+frequency_hz = quantity(units.parse_frequency_hz, units.FREQUENCY_UNITS)
+technology = quantity(units.parse_technology, units.TECHNOLOGY_UNITS)
+area_um2 = quantity(units.parse_area_um2, units.AREA_UNITS)
+energy = quantity(units.parse_energy, units.ENERGY_RATE_UNITS)
+
+
+def list_of(read: Reader[T]) -> Formed[list[T]]:
+    """Reader of a list; items that cannot be read are reported and left out."""
+
+    @formed(forms.sequence(form_of(read)))
+    def read_list(node: Node, problems: Problems) -> list[T] | None:
+        if not isinstance(node, ListNode):
+            problems.add(node, f"expected a list, got {describe(node)}")
+            return None
+        values = (read(item, problems) for item in node.items if not problems.unreadable(item))
+        return [value for value in values if value is not None]
+
+    return read_list
+
+
+def set_of(read: Reader[str]) -> Formed[frozenset[str]]:
+    """Reader of a list of different words, whose order does not matter."""
+
+    @formed(forms.sequence(form_of(read), different=True))
+    def read_set(node: Node, problems: Problems) -> frozenset[str] | None:
+        words = list_of(read)(node, problems) or []
+        for word in dict.fromkeys(word for i, word in enumerate(words) if word in words[:i]):
+            problems.add(node, f"{quoted(word)} is listed twice")
+        return frozenset(words)
+
+    return read_set
+
+
+def mapping_of(read: Reader[T]) -> Formed[dict[str, T]]:
+    """Reader of a mapping from free names to values; values that cannot be read are reported and left out."""
+
+    @formed(forms.named(form_of(read)))
+    def read_mapping(node: Node, problems: Problems) -> dict[str, T] | None:
+        if not isinstance(node, MapNode):
+            problems.add(node, f"expected a mapping, got {describe(node)}")
+            return None
+        values = {k: read(v, problems) for k, v in node.entries.items() if not problems.unreadable(v)}
+        return {key: value for key, value in values.items() if value is not None}
+
+    return read_mapping

@@ -1,0 +1,100 @@
+"""Architectures, workloads, mappings and energy tables that come with accelsim, found by name from any folder."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import near_miss
+
+KINDS = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def root(kind: str) -> Path:
+    """Folder of the shipped files of a kind: inside the installed package, or at the top of a checkout."""
+    if kind == "gpus":
+        return root("arch") / "gpu"
+    if kind == "energy_tables":
+        return _PACKAGE / "inputs" / "energy" / "tables"
+    inside = _PACKAGE / kind
+    return inside if inside.is_dir() else _PACKAGE.parent / kind
+
+
+def shipped(kind: str) -> list[Path]:
+    """Shipped files of a kind, by name; GPUs stand below the other architectures and are a kind of their own."""
+    found = sorted(root(kind).rglob("*.yaml"))
+    return [path for path in found if root("gpus") not in path.parents] if kind == "arch" else found
+
+
+def resolve(name_or_path: str | Path, kind: str) -> Path:
+    """Find a file by its path or, failing that, by the name of a shipped one.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+        A path, or a name such as `systolic`, `systolic.yaml` or `arch/systolic`.
+    kind : str
+        One of `KINDS`.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    AccelsimError
+        If there is no such file; names the shipped file with the closest name.
+    """
+    found = find(name_or_path, kind)
+    if found is not None:
+        return found
+    if str(name_or_path) and _is_folder(Path(name_or_path)):
+        raise AccelsimError(f"{name_or_path}: is a directory, not a file")
+    names = [_name(path, kind) for path in shipped(kind)]
+    if kind == "arch":
+        from accelsim.gpu.catalogue import catalogue, find_gpu
+
+        if find_gpu(str(name_or_path)) is not None:
+            what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
+            raise AccelsimError(f"{name_or_path} is a GPU of the catalogue: {what}")
+        names += [gpu.name for gpu in catalogue()]
+    hint = near_miss(_stem(name_or_path, kind), names)
+    hint = hint or "`accelsim list` shows them"
+    raise AccelsimError(f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}")
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long for a path, or with a NUL in it
+        return False
+
+
+def find(name_or_path: str | PathLike[str], kind: str) -> Path | None:
+    """Return what `resolve` returns, or None if there is no such file."""
+    path = Path(name_or_path)
+    try:
+        exists = path.exists() and not path.is_dir()
+    except (OSError, ValueError):  # a name too long for a path, or with a NUL in it
+        return None
+    if exists:
+        return path
+    wanted = _stem(name_or_path, kind)
+    by_name = {_name(shipped_path, kind): shipped_path for shipped_path in shipped(kind)}
+    if wanted in by_name:
+        return by_name[wanted]
+    same_stem = [shipped_path for shipped_path in by_name.values() if shipped_path.stem == wanted]
+    return same_stem[0] if len(same_stem) == 1 else None
+
+
+def _name(path: Path, kind: str) -> str:
+    """Name of a shipped file: its path below the folder of its kind, without the ending."""
+    return path.relative_to(root(kind)).with_suffix("").as_posix()
+
+
+def _stem(name_or_path: str | PathLike[str], kind: str) -> str:
+    text = Path(name_or_path).as_posix().removesuffix(".yaml").removesuffix(".yml")
+    return text.removeprefix("./").removeprefix(f"{kind}/")

@@ -1,0 +1,439 @@
+"""Mappings: which loops each level runs, in time and in space, and what it keeps."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping as StringMap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+
+from accelsim.inputs import fields, forms, library
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.workload import Einsum, pad, shared_rank
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of a mapping; `bound` counts its own iterations, not the tile below it."""
+
+    dim: str
+    bound: int
+
+    def __post_init__(self) -> None:
+        if self.bound < 1:
+            raise ValueError(f"loop {self.dim}: bound must be >= 1, got {self.bound}")
+
+    def __str__(self) -> str:
+        return f"{self.dim}={self.bound}"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMapping:
+    """Loops of one level, temporal (outermost first) and spatial over its fanout, and the tensors it keeps."""
+
+    level: str
+    temporal: tuple[Loop, ...] = ()
+    x: tuple[Loop, ...] = ()
+    y: tuple[Loop, ...] = ()
+    keep: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One mapping of an Einsum onto an architecture, outermost level first.
+
+    The loops over a dimension multiply to its bound, or, for those in `imperfect`, to more: then the last pass of some
+    loops is shorter (a remainder). Those in `padded` have the bound given there instead of the Einsum's.
+    """
+
+    levels: tuple[LevelMapping, ...]
+    imperfect: frozenset[str] = frozenset()
+    padded: tuple[Loop, ...] = ()
+
+    @property
+    def padding(self) -> dict[str, int]:
+        """Bounds of the dimensions that are padded."""
+        return {loop.dim: loop.bound for loop in self.padded}
+
+
+_LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")
+
+
+@formed(forms.pattern(_LOOP))
+def _loop(node: Node, problems: Problems) -> Loop | None:
+    """Read a loop such as `K=4`."""
+    match = _LOOP.fullmatch(node.text) if isinstance(node, ScalarNode) else None
+    if match is None:
+        problems.add(node, f"expected a loop like K=4, got {describe(node)}")
+        return None
+    if int(match[2]) < 1:
+        problems.add(node, f"the bound of a loop is at least 1, got {describe(node)}")
+        return None
+    return Loop(match[1], int(match[2]))
+
+
+_LOOPS = Key(fields.list_of(_loop))
+_SPATIAL: Keys = {"x": _LOOPS, "y": _LOOPS}
+_LEVEL: Keys = {
+    "level": Key(fields.name, required=True),
+    "keep": Key(fields.set_of(fields.identifier)),
+    "temporal": _LOOPS,
+    "spatial": Key(node_of(keys_form(_SPATIAL))),
+}
+_TOP: Keys = {
+    "imperfect": Key(fields.set_of(fields.identifier)),
+    "padded": _LOOPS,
+    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
+}
+MAPPING_FORM: Form = keys_form(_TOP)
+"""What may stand under `mapping`, as JSON Schema."""
+
+
+def load_mapping(
+    path: str | PathLike[str],
+    architecture: Architecture,
+    einsum: Einsum,
+    overrides: StringMap[str, str] | None = None,
+) -> Mapping:
+    """Read a mapping file and check that it is one of this Einsum onto this architecture.
+
+    A tile that exceeds its level or a spatial bound that exceeds the fanout is no mistake here: the model reports it.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `mapping`, or the name of one that ships.
+    architecture : Architecture
+        Its levels are those of the mapping.
+    einsum : Einsum
+        Its dimensions are looped over, its tensors kept.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Returns
+    -------
+    Mapping
+        The first level keeps every tensor.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    path = library.find(path, "mappings") or path
+    document = fields.open_document(path, "mapping", overrides, problems)
+    return problems.result(read_mapping(document.body, problems, architecture, einsum) if document else None)
+
+
+def read_mapping(
+    body: Node, problems: Problems, architecture: Architecture | None = None, einsum: Einsum | None = None
+) -> Mapping | None:
+    """Read what stands under `mapping`, or return None with every mistake reported.
+
+    Without architecture and Einsum only its form is checked.
+    """
+    before = len(problems)
+    top = Fields(body, problems, _TOP)
+    node = top.get("levels")
+    if node is None and top.readable:
+        problems.add(body, "'levels' is missing")
+    if not isinstance(node, ListNode) or not node.items:
+        if node is not None and not isinstance(node, BadNode):
+            problems.add(node, f"expected a list of levels, outermost first, got {describe(node)}")
+        return None
+    imperfect: frozenset[str] = top.value("imperfect", frozenset())
+    padded = _loops(top, "padded")
+    read = [_level(Fields(item, problems, _LEVEL)) for item in node.items]
+    if len(problems) == before and architecture is not None and einsum is not None:
+        einsum = _pad(einsum, padded, top, problems)
+        _check_levels(node, read, architecture, problems)
+        if imperfect:
+            _check_imperfect(top.entries["imperfect"], imperfect, einsum, problems)
+        _check_loops(node, read, imperfect, einsum, problems)
+        read = _check_keep(node, read, architecture, einsum, problems)
+    return Mapping(tuple(read), imperfect, padded) if len(problems) == before else None
+
+
+def _pad(einsum: Einsum, padded: Sequence[Loop], top: Fields, problems: Problems) -> Einsum:
+    """The Einsum with padded bounds; report those that it has not, or that are smaller than its own."""
+    good: dict[str, int] = {}
+    for number, loop in enumerate(padded):
+        where = top.entries["padded"]
+        where = where.items[number] if isinstance(where, ListNode) else where
+        if loop.dim not in einsum.dims:
+            hint = near_miss(loop.dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
+            problems.add(where, f"'{loop.dim}' is no dimension of {einsum.name}", hint)
+        elif loop.bound < einsum.dims[loop.dim]:
+            what = f"{loop.dim} is {einsum.dims[loop.dim]} in {einsum.name} and cannot be padded to {loop.bound}"
+            problems.add(where, what, "write a larger bound, or leave it out")
+        else:
+            good[loop.dim] = loop.bound
+    return pad(einsum, good)
+
+
+def _level(level: Fields) -> LevelMapping:
+    """Read the loops and the kept tensors of one level."""
+    spatial_node = level.get("spatial")
+    spatial = Fields(spatial_node, level.problems, _SPATIAL) if spatial_node else None
+    return LevelMapping(
+        level.value("level", ""),
+        _loops(level, "temporal"),
+        _loops(spatial, "x") if spatial else (),
+        _loops(spatial, "y") if spatial else (),
+        level.value("keep", frozenset()),
+    )
+
+
+def _loops(block: Fields, key: str) -> tuple[Loop, ...]:
+    """Read the loops of one block; a dimension has one loop in it at most."""
+    empty: list[Loop] = []
+    loops = block.value(key, empty)
+    dims = [loop.dim for loop in loops]
+    for dim in dict.fromkeys(dim for i, dim in enumerate(dims) if dim in dims[:i]):
+        block.problems.add(
+            block.entries[key], f"two loops over {dim} stand in one block", "write one with their product"
+        )
+    return tuple(loops)
+
+
+def _check_levels(node: ListNode, read: Sequence[LevelMapping], architecture: Architecture, problems: Problems) -> None:
+    """Report levels that the architecture has not, and levels that are missing or out of order.
+
+    A level may stand there several times, one after the other, where it keeps its tensors at different loops.
+    """
+    before = len(problems)
+    names = [level.name for level in architecture.levels]
+    given = [level.level for level in read]
+    for i, name in enumerate(given):
+        if name not in names:
+            hint = near_miss(name, names) or f"levels: {listed(names)}"
+            problems.add(_at(node, i, "level"), f"'{name}' is no level of {architecture.name}", hint)
+        elif name in given[:i] and name != given[i - 1]:
+            what = f"level '{name}' is given twice, with other levels in between"
+            problems.add(_at(node, i, "level"), what, "the places where it keeps tensors stand next to each other")
+        elif name in given[:i] and name == names[0]:
+            what = f"level '{name}' is given twice, but the first level keeps everything at one place"
+            problems.add(_at(node, i, "level"), what, "write all its loops there")
+    for name in names:
+        if name not in given:
+            problems.add(node, f"level '{name}' is missing", "a level without loops is `- level: NAME` alone")
+    if len(problems) == before and list(dict.fromkeys(given)) != names:
+        what = f"the levels are out of order: {listed(given)}"
+        problems.add(node, what, f"write them outermost first: {listed(names)}")
+
+
+def _at(node: ListNode, index: int, *keys: str) -> Node:
+    """Node below one item of a list, or the closest one that is written."""
+    at: Node = node.items[index]
+    for key in keys:
+        at = at.entries.get(key, at) if isinstance(at, MapNode) else at
+    return at
+
+
+def overlong_loops(loops: Sequence[Loop], bound: int) -> list[tuple[int, int]]:
+    """Loops over one dimension that are longer than they can ever get, and how far they get.
+
+    Parameters
+    ----------
+    loops : sequence of Loop
+        All loops over the dimension, outermost first.
+    bound : int
+        Bound of the dimension.
+
+    Returns
+    -------
+    list of (int, int)
+        Index of the loop and the most iterations that it makes: those that begin inside the bound.
+
+    Examples
+    --------
+    >>> overlong_loops([Loop("K", 3), Loop("K", 4)], 7)  # the third pass over 4 would begin at 8
+    [(0, 2)]
+    """
+    found, span = [], 1
+    for index in range(len(loops) - 1, -1, -1):
+        most = -(-bound // span)
+        if loops[index].bound > most:
+            found.append((index, most))
+        span *= loops[index].bound
+    return found[::-1]
+
+
+def leaves_remainder(mapping: Mapping, bounds: StringMap[str, int]) -> bool:
+    """Whether the loops over some dimension cover more than its bound."""
+    covered = dict.fromkeys(bounds, 1)
+    for level in mapping.levels:
+        for loop in (*level.temporal, *level.x, *level.y):
+            covered[loop.dim] *= loop.bound
+    return any(covered[dim] > bound for dim, bound in bounds.items())
+
+
+def last_passes(mapping: Mapping, bounds: StringMap[str, int]) -> list[tuple[tuple[int, ...], ...]]:
+    """Iterations of each loop in its last pass: fewer than its bound where it leaves a remainder.
+
+    Parameters
+    ----------
+    mapping : Mapping
+    bounds : mapping of str to int
+        Bound of each dimension.
+
+    Returns
+    -------
+    list of (tuple of int, tuple of int, tuple of int)
+        For each level those of its temporal loops, and of its loops over x and over y.
+
+    Examples
+    --------
+    >>> last_passes(Mapping((LevelMapping("DRAM", (Loop("K", 2),)), LevelMapping("RF", (Loop("K", 4),)))), {"K": 7})
+    [((2,), (), ()), ((3,), (), ())]
+    """
+    spans = dict.fromkeys(bounds, 1)
+    found = []
+    for level in reversed(mapping.levels):
+        passes = []
+        for loops in (level.y, level.x, level.temporal):
+            last = []
+            for loop in reversed(loops):
+                last.append((bounds[loop.dim] - 1) // spans[loop.dim] % loop.bound + 1)
+                spans[loop.dim] *= loop.bound
+            passes.append(tuple(reversed(last)))
+        found.append(tuple(reversed(passes)))
+    return found[::-1]
+
+
+def _check_imperfect(node: Node, imperfect: frozenset[str], einsum: Einsum, problems: Problems) -> None:
+    """Report imperfect dimensions that the Einsum has not, or that can leave no remainder in it."""
+    for dim in sorted(imperfect):
+        if dim not in einsum.dims:
+            hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
+            problems.add(node, f"'{dim}' is no dimension of {einsum.name}", hint)
+            continue
+        rank = shared_rank(einsum, dim)
+        if rank is not None:
+            what = f"{dim} cannot be imperfect: it shares the rank {rank}"
+            problems.add(node, what, f"leave {dim} out here; `padded: [{dim}=…]` rounds its bound up")
+
+
+def _check_loops(
+    node: ListNode, read: Sequence[LevelMapping], imperfect: frozenset[str], einsum: Einsum, problems: Problems
+) -> None:
+    """Report loops over unknown dimensions, and dimensions whose loops do not multiply to their bound or cover it."""
+    found: dict[str, list[tuple[Loop, Node]]] = {dim: [] for dim in einsum.dims}
+    for i, level in enumerate(read):
+        blocks = ((level.temporal, ("temporal",)), (level.x, ("spatial", "x")), (level.y, ("spatial", "y")))
+        for loops, keys in blocks:
+            block = _at(node, i, *keys)
+            for j, loop in enumerate(loops):
+                where = block.items[j] if isinstance(block, ListNode) else block
+                if loop.dim in found:
+                    found[loop.dim].append((loop, where))
+                    continue
+                hint = near_miss(loop.dim, found) or f"dimensions: {listed(found)}"
+                problems.add(where, f"'{loop.dim}' is no dimension of {einsum.name}", hint)
+    for dim, bound in einsum.dims.items():
+        product = math.prod(loop.bound for loop, _ in found[dim])
+        if dim in imperfect and product >= bound:
+            for index, most in overlong_loops([loop for loop, _ in found[dim]], bound):
+                loop, where = found[dim][index]
+                times = "time" if most == 1 else "times"
+                what = f"the loop {loop} runs {most} {times} at most: {dim} is {bound} in {einsum.name}"
+                problems.add(where, what, f"write {dim}={most}" if most > 1 else "leave it out")
+        elif product != bound:
+            shown = product if product < 10**18 else "more than 10^18"
+            what = f"the loops over {dim} multiply to {shown}, but {dim} is {bound} in {einsum.name}"
+            place = found[dim][0][1].mark if found[dim] else node.mark
+            problems.add(BadNode(place, node.path), what, _remainder_hint(einsum, dim) if product > bound else "")
+
+
+def _remainder_hint(einsum: Einsum, dim: str) -> str:
+    """Say what lets loops cover more than the bound of a dimension."""
+    rank = shared_rank(einsum, dim)
+    if rank is None:
+        return f"`imperfect: [{dim}]` allows a remainder"
+    return f"`padded: [{dim}=…]` rounds the bound up; it shares the rank {rank}, which allows no remainder"
+
+
+def _places(read: Sequence[LevelMapping], index: int) -> tuple[list[LevelMapping], frozenset[str]]:
+    """The places of one level, which are neighbours of one name, and what those further out than this one keep."""
+    first = last = index
+    while first > 0 and read[first - 1].level == read[index].level:
+        first -= 1
+    while last + 1 < len(read) and read[last + 1].level == read[index].level:
+        last += 1
+    return list(read[first : last + 1]), frozenset().union(*(level.keep for level in read[first:index]))
+
+
+def _check_keep(
+    node: ListNode, read: Sequence[LevelMapping], architecture: Architecture, einsum: Einsum, problems: Problems
+) -> list[LevelMapping]:
+    """Report kept tensors that the architecture does not allow, and fill in `keep` where it leaves no choice."""
+    by_name = {level.name: level for level in architecture.levels}
+    names = [tensor.name for tensor in einsum.tensors]
+    checked = []
+    for i, level in enumerate(read):
+        if level.level not in by_name:
+            continue
+        where = _at(node, i, "keep")
+        given = isinstance(node.items[i], MapNode) and where is not node.items[i]
+        nodes, before = _places(read, i)
+        for name in sorted(level.keep.difference(names)):
+            hint = near_miss(name, names) or f"tensors: {listed(names)}"
+            problems.add(where, f"'{name}' is no tensor of {einsum.name}", hint)
+        first = by_name[level.level] is architecture.levels[0]
+        must = {t.name for t in einsum.tensors if first or t.role in by_name[level.level].keep}
+        may = {t.name for t in einsum.tensors if first or t.role not in by_name[level.level].bypass}
+        free = [name for name in names if name in may and (name not in must or len(nodes) > 1)]
+        if not given and free:
+            why = f"{level.level} stands here more than once" if len(nodes) > 1 else "the architecture leaves a choice"
+            problems.add(where, f"'keep' is missing: {why} for {listed(free)}", "list what is kept")
+        if given:
+            why = "the first level keeps everything" if first else f"{level.level} always keeps it"
+            kept = level.keep if first or level is not nodes[-1] else frozenset().union(*(n.keep for n in nodes))
+            for name in sorted(must - kept) if first or level is nodes[-1] else ():
+                problems.add(where, f"'{name}' is not listed, but {why}")
+            for name in sorted(level.keep.intersection(names) - may):
+                problems.add(where, f"'{name}' is listed, but {level.level} never keeps it")
+            for name in sorted(level.keep & before):
+                problems.add(where, f"'{name}' is listed, but {level.level} keeps it further out already")
+        if level is not nodes[-1] and (level.x or level.y):
+            what = f"the fanout of {level.level} lies below all that it keeps"
+            problems.add(_at(node, i, "spatial"), what, f"move these loops to the last place of {level.level}")
+        checked.append(level if given else replace(level, keep=frozenset(must)))
+    return checked
+
+
+def dump_mapping(mapping: Mapping) -> str:
+    """Write a mapping as a YAML file that `load_mapping` reads back to the same mapping.
+
+    Examples
+    --------
+    >>> print(dump_mapping(Mapping((LevelMapping("DRAM", (Loop("K", 4),), x=(Loop("C", 2),)),))), end="")
+    mapping:
+      levels:
+        - level: DRAM
+          temporal: [K=4]
+          spatial: {x: [C=2]}
+    """
+    lines = ["mapping:"]
+    if mapping.imperfect:
+        lines.append(f"  imperfect: [{', '.join(sorted(mapping.imperfect))}]")
+    if mapping.padded:
+        lines.append(f"  padded: [{', '.join(map(str, mapping.padded))}]")
+    lines.append("  levels:")
+    for i, level in enumerate(mapping.levels):
+        lines.append(f"    - level: {level.level}")
+        if i > 0:
+            lines.append(f"      keep: [{', '.join(sorted(level.keep))}]")
+        if level.temporal:
+            lines.append(f"      temporal: [{', '.join(map(str, level.temporal))}]")
+        axes = [f"{axis}: [{', '.join(map(str, loops))}]" for axis, loops in (("x", level.x), ("y", level.y)) if loops]
+        if axes:
+            lines.append(f"      spatial: {{{', '.join(axes)}}}")
+    return "\n".join(lines) + "\n"

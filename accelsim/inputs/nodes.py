@@ -1,0 +1,107 @@
+"""Storage nodes: where in the loop nest each tensor's tile at a level stands.
+
+In an even mapping a level is one node: its temporal block lies inside the tiles of all tensors that it keeps. In an
+uneven mapping (as in ZigZag and AccelForge) a level has several nodes, each with some of the tensors and a
+temporal block of its own; they stand next to each other in the nest, share size and ports, and the fanout lies below
+the innermost.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from accelsim.inputs.architecture import Architecture, Axis, Level
+from accelsim.inputs.constraints import Block, Constraints
+from accelsim.inputs.mapping import LevelMapping, Mapping
+from accelsim.inputs.workload import Einsum
+
+Arrangement = tuple[tuple[frozenset[str], ...], ...]
+"""For each level the tensors that each of its nodes may keep, outermost first; () is one node for all."""
+
+
+def arrange(architecture: Architecture, arrangement: Arrangement) -> Architecture:
+    """Turn each level into its nodes, one `Level` each, all of them with the level's name.
+
+    Examples
+    --------
+    >>> from accelsim import load_architecture
+    >>> nodes = ((), (frozenset({"Inputs"}), frozenset({"Outputs"})), ())
+    >>> [level.name for level in arrange(load_architecture("eyeriss"), nodes).levels]
+    ['DRAM', 'GLB', 'GLB', 'SPAD']
+    """
+    levels: list[Level] = []
+    for level, nodes in zip(architecture.levels, arrangement, strict=True):
+        for number, tensors in enumerate(nodes, 1):
+            last = number == len(nodes)
+            node = replace(level, tensors=tensors)
+            levels.append(node if last else replace(node, x=Axis(), y=Axis(), systolic=None))
+        levels += [] if nodes else [level]
+    return replace(architecture, levels=tuple(levels))
+
+
+def arrange_for(architecture: Architecture, mapping: Mapping) -> Architecture:
+    """Return the machine with the nodes of a mapping; it is the same machine if the mapping is even.
+
+    Raises
+    ------
+    ValueError
+        If the mapping's levels are not those of the architecture.
+    """
+    levels = [architecture.levels[end - 1] for end in first_nodes(architecture.levels)[1:]]
+    names, found = [level.name for level in levels], level_nodes(mapping)
+    if [name for name, _ in found] != names:
+        given = [level.level for level in mapping.levels]
+        raise ValueError(f"mapping has levels {given}, {architecture.name} has {names}")
+    if len(mapping.levels) == len(architecture.levels) == len(names):
+        return architecture
+    even = replace(architecture, levels=tuple(replace(level, tensors=None) for level in levels))
+    return arrange(even, tuple(tuple(node.keep for node in nodes) if len(nodes) > 1 else () for _, nodes in found))
+
+
+def level_nodes(mapping: Mapping) -> list[tuple[str, tuple[LevelMapping, ...]]]:
+    """Nodes of each level, outermost first."""
+    return [(name, tuple(nodes)) for name, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level)]
+
+
+def first_nodes(levels: Sequence[Level]) -> list[int]:
+    """Index of the outermost node of each level, and the number of all nodes."""
+    return [i for i, level in enumerate(levels) if i == 0 or level.name != levels[i - 1].name] + [len(levels)]
+
+
+def fold(mapping: Mapping) -> Mapping:
+    """Join nodes of a level that no loop stands between: the simplest form of a mapping.
+
+    Examples
+    --------
+    >>> inputs, outputs = LevelMapping("GLB", keep=frozenset({"I"})), LevelMapping("GLB", keep=frozenset({"O"}))
+    >>> [sorted(level.keep) for level in fold(Mapping((inputs, outputs))).levels]
+    [['I', 'O']]
+    """
+    folded: list[LevelMapping] = []
+    for _, nodes in level_nodes(mapping):
+        kept: frozenset[str] = frozenset()
+        for node in nodes:
+            kept |= node.keep
+            if node is nodes[-1] or any(loop.bound > 1 for loop in node.temporal):
+                folded.append(replace(node, keep=kept))
+                kept = frozenset()
+    return replace(mapping, levels=tuple(folded))
+
+
+def arrangements(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> list[Arrangement]:
+    """One node for each level, and then every order of one node for each tensor that a level may keep.
+
+    The outermost level holds everything in one node, and so does a level whose temporal block the constraints speak of.
+    """
+    choices: list[list[tuple[frozenset[str], ...]]] = []
+    for index, level in enumerate(architecture.levels):
+        asked = constraints.of(level.name)
+        may = [t.name for t in einsum.tensors if t.role not in level.bypass and t.name not in asked.bypass]
+        if index == 0 or len(may) < 2 or asked.temporal != Block():
+            choices.append([()])
+        else:
+            choices.append([tuple(frozenset({name}) for name in order) for order in itertools.permutations(may)])
+    even: Arrangement = ((),) * len(architecture.levels)
+    return [even, *(found for found in itertools.product(*choices) if found != even)]

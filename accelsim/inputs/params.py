@@ -1,0 +1,277 @@
+"""Parameters of a file: `params:` defines them, `$name` uses them, `--set` overrides them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from os import PathLike
+
+from accelsim.importers import MODELS
+from accelsim.inputs.errors import Mark, Problem, SpecError
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file
+from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
+
+KEY = r"[A-Za-z_][A-Za-z0-9_]*"
+"""Pattern of one part of a parameter's name."""
+_NAME = re.compile(rf"{KEY}(?:\.[A-Za-z0-9_]+)*")
+_USE = re.compile(r"\$[A-Za-z_]")
+_TOKEN = re.compile(
+    rf"\s*(?:(?P<number>[0-9]+)(?![0-9.A-Za-z_])|\$(?P<name>{_NAME.pattern})|(?P<sign>//|[-+*/()]))",
+)
+ARITHMETIC = rf"^(?=.*\$)(?:\s*(?:[0-9]+(?![0-9.A-Za-z_])|\${_NAME.pattern}(?![0-9A-Za-z_])|[-+*/()]))+\s*$"
+"""Pattern of a use of parameters as a whole: `$name`, or arithmetic."""
+_LONGEST_CHAIN = 100
+_DEEPEST = 50
+
+
+class _ArithmeticError(Exception):
+    """Arithmetic that cannot be done; args are what and hint."""
+
+
+class _ReportedError(Exception):
+    """A value that cannot be worked out for a reason that is reported already."""
+
+
+@dataclass(slots=True)
+class _Parameters:
+    """Definitions by dotted name, and the values worked out so far."""
+
+    definitions: Mapping[str, Node]
+    groups: Mapping[str, Node]
+    overridden: frozenset[str]
+    problems: Problems
+    values: dict[str, Node] = field(default_factory=dict)
+    active: list[str] = field(default_factory=list)
+
+    def value(self, name: str, use: ScalarNode) -> Node:
+        """Value of a parameter; a problem is reported where it is used."""
+        if name in self.values:
+            return self.values[name]
+        if name in self.groups:
+            inner = ", ".join(f"${key}" for key in self.definitions if key.startswith(f"{name}."))
+            return self._bad(use, f"${name} is a group of parameters", f"use one of them: {inner}" if inner else "")
+        if name not in self.definitions:
+            hint = near_miss(name, self.definitions)
+            return self._bad(use, f"parameter ${name} is not defined", hint or "define it under `params`")
+        if name in self.active:
+            circle = " -> ".join(f"${key}" for key in [*self.active[self.active.index(name) :], name])
+            return self._bad(use, f"parameters need each other: {circle}")
+        if len(self.active) > _LONGEST_CHAIN:
+            return self._bad(use, f"more than {_LONGEST_CHAIN} parameters refer to each other")
+        self.active.append(name)
+        value = self.resolve(self.definitions[name])
+        self.active.pop()
+        if isinstance(value, ListNode) and not all(isinstance(item, ScalarNode) for item in value.items):
+            if not any(isinstance(item, BadNode) for item in value.items):
+                self.problems.add(value, "a parameter is one value or a list of single values")
+            value = BadNode(value.mark, value.path)
+        self.values[name] = value
+        return value
+
+    def _bad(self, use: ScalarNode, what: str, hint: str = "") -> BadNode:
+        self.problems.add(use, what, hint)
+        return BadNode(use.mark, use.path)
+
+    def resolve(self, node: Node) -> Node:
+        """Node with every `$name` in it replaced."""
+        if isinstance(node, ScalarNode):
+            return self._scalar(node) if _USE.search(node.text) else node
+        if isinstance(node, ListNode):
+            return replace(node, items=tuple(map(self.resolve, node.items)))
+        if isinstance(node, MapNode):
+            return replace(node, entries={key: self.resolve(value) for key, value in node.entries.items()})
+        return node
+
+    def _scalar(self, use: ScalarNode) -> Node:
+        text = use.text.strip()
+        if text.startswith("$") and _NAME.fullmatch(text, 1):
+            return self._placed(self.value(text[1:], use), use, text)
+        try:
+            return ScalarNode(use.mark, use.path, str(self._integer(use)), use.text)
+        except _ArithmeticError as error:
+            return self._bad(use, *error.args)
+        except _ReportedError:
+            return BadNode(use.mark, use.path)
+
+    def _placed(self, value: Node, use: ScalarNode, text: str) -> Node:
+        """Value of a parameter at the place of its use."""
+        origin = " from --set" if text[1:] in self.overridden else ""
+        if isinstance(value, ScalarNode):
+            return ScalarNode(use.mark, use.path, value.text, f"{text}{origin}")
+        if isinstance(value, ListNode):
+            items = [replace(item, mark=use.mark, path=f"{use.path}[{i}]") for i, item in enumerate(value.items)]
+            return ListNode(use.mark, use.path, tuple(items), f"{text}{origin}")
+        return BadNode(use.mark, use.path)
+
+    def _integer(self, use: ScalarNode) -> int:
+        """Value of integer arithmetic with parameters."""
+        tokens: list[tuple[str, str]] = []
+        position, text = 0, use.text.rstrip()
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                hint = "arithmetic has whole numbers, $names, + - * / // and ( )"
+                raise _ArithmeticError(f"cannot read {quoted(text[position:].strip())} in {quoted(text)}", hint)
+            tokens.append((str(match.lastgroup), str(match[str(match.lastgroup)])))
+            position = match.end()
+        tokens.append(("end", ""))
+        value, at = self._sum(tokens, 0, use, 0)
+        if tokens[at][0] != "end":
+            raise _ArithmeticError(f"{quoted(tokens[at][1])} in {quoted(text)} is not expected there")
+        if value.denominator != 1:
+            raise _ArithmeticError(f"{quoted(text)} is {value}, not a whole number", "// divides and rounds down")
+        return int(value)
+
+    def _sum(self, tokens: list[tuple[str, str]], at: int, use: ScalarNode, depth: int) -> tuple[Fraction, int]:
+        left, at = self._product(tokens, at, use, depth)
+        while tokens[at] in (("sign", "+"), ("sign", "-")):
+            right, after = self._product(tokens, at + 1, use, depth)
+            left, at = _bounded(left + right if tokens[at][1] == "+" else left - right), after
+        return left, at
+
+    def _product(self, tokens: list[tuple[str, str]], at: int, use: ScalarNode, depth: int) -> tuple[Fraction, int]:
+        left, at = self._atom(tokens, at, use, depth)
+        while tokens[at] in (("sign", "*"), ("sign", "/"), ("sign", "//")):
+            right, after = self._atom(tokens, at + 1, use, depth)
+            if tokens[at][1] == "*":
+                left = _bounded(left * right)
+            elif right == 0:
+                raise _ArithmeticError(f"{quoted(use.text)} divides by zero")
+            else:
+                left = _bounded(left / right if tokens[at][1] == "/" else Fraction(left // right))
+            at = after
+        return left, at
+
+    def _atom(self, tokens: list[tuple[str, str]], at: int, use: ScalarNode, depth: int) -> tuple[Fraction, int]:
+        kind, text = tokens[at]
+        if depth > _DEEPEST:
+            raise _ArithmeticError("too many parentheses")
+        if kind == "number":
+            return _bounded(Fraction(text if len(text) < 30 else LARGEST)), at + 1
+        if kind == "name":
+            return self._number(text, use), at + 1
+        if (kind, text) == ("sign", "-"):
+            value, after = self._atom(tokens, at + 1, use, depth + 1)
+            return -value, after
+        if (kind, text) == ("sign", "("):
+            value, after = self._sum(tokens, at + 1, use, depth + 1)
+            if tokens[after] != ("sign", ")"):
+                raise _ArithmeticError(f"a ) is missing in {quoted(use.text)}")
+            return value, after + 1
+        if kind == "end":
+            raise _ArithmeticError(f"a number or $name is missing at the end of {quoted(use.text)}")
+        raise _ArithmeticError(f"{quoted(text)} in {quoted(use.text)} is not expected there")
+
+    def _number(self, name: str, use: ScalarNode) -> Fraction:
+        value = self.value(name, use)
+        if isinstance(value, BadNode):
+            raise _ReportedError
+        if not isinstance(value, ScalarNode):
+            raise _ArithmeticError(f"${name} is a list; arithmetic needs whole numbers")
+        if not re.fullmatch(r"-?[0-9]{1,30}", value.text):
+            raise _ArithmeticError(f"${name} is {quoted(value.text)}; arithmetic needs whole numbers")
+        return _bounded(Fraction(value.text))
+
+
+def _bounded(value: Fraction) -> Fraction:
+    if abs(value.numerator) >= LARGEST or value.denominator >= LARGEST:
+        raise _ArithmeticError("the result is too large")
+    return value
+
+
+def substitute(root: MapNode, overrides: Mapping[str, str], problems: Problems) -> MapNode:
+    """Replace every `$name` of a file by its value, after `--set` had its say; the result has no `params`."""
+    definitions, groups = _definitions(root, problems)
+    for name in overrides:
+        if name in groups:
+            inner = ", ".join(key for key in definitions if key.startswith(f"{name}."))
+            what = f"--set {name} names a group of parameters"
+            problems.add(groups[name], what, f"set one of {inner}" if inner else "")
+    used = {name: _override(definitions[name], text) for name, text in overrides.items() if name in definitions}
+    parameters = _Parameters({**definitions, **used}, groups, frozenset(used), problems)
+    for name, node in definitions.items():  # also those that nothing uses
+        parameters.value(name, ScalarNode(node.mark, node.path, f"${name}"))
+    entries = {key: parameters.resolve(value) for key, value in root.entries.items() if key != "params"}
+    return replace(root, entries=entries)
+
+
+def _definitions(root: MapNode, problems: Problems) -> tuple[dict[str, Node], dict[str, Node]]:
+    """Parameters and groups of parameters of a file, by dotted name."""
+    definitions: dict[str, Node] = {}
+    groups: dict[str, Node] = {}
+    node = root.entries.get("params")
+    if node is None or isinstance(node, BadNode) or (isinstance(node, ScalarNode) and node.empty):
+        return definitions, groups
+    if not isinstance(node, MapNode):
+        problems.add(node, "must be a mapping of names to values")
+        return definitions, groups
+    waiting: list[tuple[str, MapNode]] = [("", node)]
+    while waiting:
+        prefix, group = waiting.pop(0)
+        for key, value in group.entries.items():
+            if not re.fullmatch(KEY, key):
+                what = f"{quoted(key)} cannot name a parameter"
+                problems.add(group.key_marks[key], f"{group.path}: {what}", "use letters, digits and _")
+            elif isinstance(value, MapNode):
+                groups[f"{prefix}{key}"] = value
+                waiting.append((f"{prefix}{key}.", value))
+            else:
+                definitions[f"{prefix}{key}"] = value
+    return definitions, groups
+
+
+def _override(node: Node, text: str) -> Node:
+    """Node of a value given on the command line; `[a, b]` is a list."""
+    stripped = text.strip()
+    if stripped.startswith("[") and stripped.endswith("]"):
+        words = (word.strip() for word in stripped[1:-1].split(","))
+        items = tuple(ScalarNode(node.mark, f"{node.path}[{i}]", word, "from --set") for i, word in enumerate(words))
+        return ListNode(node.mark, node.path, items, "from --set")
+    return ScalarNode(node.mark, node.path, stripped, "from --set")
+
+
+def parameter_names(path: str | PathLike[str]) -> frozenset[str]:
+    """Names that `--set` can override in a file; none if the file cannot be read."""
+    if str(path).endswith(MODELS):
+        from accelsim.importers.onnx_shapes import parameters
+
+        return parameters(path)
+    unreported = Problems()
+    root = compose_file(path, unreported)
+    return frozenset(_definitions(root, unreported)[0]) if isinstance(root, MapNode) else frozenset()
+
+
+def parameter_values(path: str | PathLike[str]) -> dict[str, str]:
+    """Parameters of a file that have one value each, as it is written; none if the file cannot be read."""
+    unreported = Problems()
+    root = compose_file(path, unreported)
+    found = _definitions(root, unreported)[0] if isinstance(root, MapNode) else {}
+    return {
+        name: node.text for name, node in found.items() if isinstance(node, ScalarNode) and not _USE.search(node.text)
+    }
+
+
+def unknown_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLike[str]]) -> list[Problem]:
+    """Problems with overrides that no file of a command defines; line n is the n-th `--set`."""
+    if not overrides:
+        return []
+    known = sorted(frozenset[str]().union(*map(parameter_names, paths)))
+    groups = {name[:i] for name in known for i, c in enumerate(name) if c == "."}
+    return [
+        Problem(
+            Mark("--set", line, 1),
+            f"{name}: no file defines this parameter",
+            near_miss(name, known) or (f"parameters: {listed(known[:12])}" if known else "the files have no `params`"),
+        )
+        for line, name in enumerate(overrides, 1)
+        if name not in known and name not in groups
+    ]
+
+
+def check_overrides(overrides: Mapping[str, str], paths: Iterable[str | PathLike[str]]) -> None:
+    """Raise SpecError if an override names a parameter that none of the files defines."""
+    problems = unknown_overrides(overrides, paths)
+    if problems:
+        raise SpecError(problems)

@@ -1,0 +1,350 @@
+"""Quantities with units: text to exact numbers, and numbers to text for people.
+
+Sizes are in bits, rates in bits or words a second or cycle, frequencies in Hz, energies in pJ.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from accelsim.inputs.errors import AccelsimError
+
+SIZE_UNITS = {
+    "bit": 1,
+    "Kbit": 1000,
+    "Mbit": 1000**2,
+    "Gbit": 1000**3,
+    "B": 8,
+    "KB": 8 * 1000,
+    "MB": 8 * 1000**2,
+    "GB": 8 * 1000**3,
+    "TB": 8 * 1000**4,
+    "KiB": 8 * 1024,
+    "MiB": 8 * 1024**2,
+    "GiB": 8 * 1024**3,
+    "TiB": 8 * 1024**4,
+}
+RATE_UNITS = (*(f"{unit}/{time}" for time in ("s", "cycle") for unit in SIZE_UNITS), "word/cycle", "words/cycle")
+FREQUENCY_UNITS = {"Hz": 1, "kHz": 1000, "MHz": 1000**2, "GHz": 1000**3}
+ENERGY_UNITS = {
+    "fJ": Fraction(1, 1000),
+    "pJ": Fraction(1),
+    "nJ": Fraction(1000),
+    "uJ": Fraction(10**6),
+}
+ENERGY_RATE_UNITS = tuple(unit + per for per in ("", "/bit") for unit in ENERGY_UNITS)
+AREA_UNITS = {"um2": Fraction(1), "mm2": Fraction(10**6)}
+LENGTH_UNITS = {"um": Fraction(1, 1000), "mm": Fraction(1)}
+TECHNOLOGY_UNITS = ("nm",)
+LARGEST = 2**62
+_NUMBER = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
+_QUANTITY = re.compile(rf"(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9.].*)?")
+_COUNTED = ("B", "FLOP", "OP")
+_PREFIXES = tuple((10.0**power, prefix) for power, prefix in zip(range(12, -18, -3), "TGMk munpf", strict=True))
+
+
+class QuantityError(AccelsimError):
+    """A quantity that cannot be read: what is wrong with it, and what to write instead."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        self.what = what
+        self.hint = hint
+        super().__init__(f"{what}; {hint}" if hint else what)
+
+
+def decimal(number: float | Fraction) -> Fraction:
+    """A number exactly as it is written in decimals, not the binary fraction that is nearest to it.
+
+    Examples
+    --------
+    >>> decimal(0.8), Fraction(0.8) == decimal(0.8)
+    (Fraction(4, 5), False)
+    """
+    return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+
+
+def parse_decimal(text: str) -> Fraction | None:
+    """A number without a unit, exactly; None where the text is none.
+
+    Examples
+    --------
+    >>> parse_decimal("0.8"), parse_decimal("1/2")
+    (Fraction(4, 5), None)
+    """
+    return Fraction(text) if re.fullmatch(rf"[+-]?{_NUMBER}", text) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A bandwidth as written: `amount` of `unit` (`bit` or `word`) for each `time` (`s` or `cycle`)."""
+
+    amount: Fraction
+    unit: str
+    time: str
+
+    def words_per_cycle(self, word_bits: int, clock_hz: Fraction | None) -> Fraction | None:
+        """Words of `word_bits` in a cycle, exactly; None where the rate is per second and no clock is known."""
+        if self.time == "s" and clock_hz is None:
+            return None
+        per_cycle = self.amount / clock_hz if self.time == "s" and clock_hz is not None else self.amount
+        return per_cycle if self.unit == "word" else per_cycle / word_bits
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """An energy as written: `pj` [pJ] for one action, or for each bit that the action moves."""
+
+    pj: Fraction
+    per_bit: bool = False
+
+    def of_action_pj(self, bits: int) -> float:
+        """Energy [pJ] of one action that moves `bits`."""
+        return float(self.pj * bits if self.per_bit else self.pj)
+
+
+def near_miss(word: str, words: Iterable[str]) -> str:
+    """Hint that names the known word closest to a misspelt one, or nothing.
+
+    Examples
+    --------
+    >>> near_miss("bandwith", ["bandwidth", "size"])
+    "did you mean 'bandwidth'?"
+    """
+    known = list(words)
+    folded = {name.casefold(): name for name in reversed(known)}
+    close = difflib.get_close_matches(word.casefold()[:100], folded, n=1, cutoff=0.6)
+    return f"did you mean '{folded[close[0]]}'?" if close else ""
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words in a row, for a message."""
+    return ", ".join(words)
+
+
+def quoted(text: str) -> str:
+    """Text in quotes for a message, shortened and without control characters."""
+    return f"'{printable(text[:57])}...'" if len(text) > 60 else f"'{printable(text)}'"
+
+
+def printable(text: str) -> str:
+    """Text with `?` for each character that a terminal cannot show."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _split(text: str, units: Iterable[str], example: str, accepted: str = "") -> tuple[Fraction, str]:
+    """Take a quantity apart; the unit is one of `units`, which a message may sum up as `accepted`."""
+    units = list(units)
+    accepted = accepted or listed(units)
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise QuantityError(f"{quoted(text)} is not a number with a unit", f"write it like '{example}'")
+    number, unit = Fraction(match["number"]), " ".join((match["unit"] or "").split())
+    if not unit:
+        raise QuantityError(f"{quoted(text)} has no unit", f"write it like '{example}'; units: {accepted}")
+    unit = re.sub(r"\s*/\s*", "/", unit)
+    if unit not in units:
+        hint = " ".join(filter(None, [near_miss(unit, units), f"units: {accepted}"]))
+        raise QuantityError(f"unknown unit {quoted(unit)}", hint)
+    if number < 0:
+        raise QuantityError(f"{quoted(text)} is negative")
+    return number, unit
+
+
+def quantity_pattern(units: Iterable[str]) -> str:
+    """Regular expression (ECMA 262 and Python) of a quantity in one of the units.
+
+    Examples
+    --------
+    >>> bool(re.search(quantity_pattern(SIZE_UNITS), "128 KiB")), bool(re.search(quantity_pattern(SIZE_UNITS), "128"))
+    (True, False)
+    """
+    alternatives = "|".join(unit.replace("/", r"\s*/\s*") for unit in units)
+    return rf"^\s*\+?{_NUMBER}\s*(?:{alternatives})\s*$"
+
+
+def parse_size_bits(text: str) -> int:
+    """Size [bit] of a quantity.
+
+    Examples
+    --------
+    >>> parse_size_bits("128 KiB")
+    1048576
+    """
+    number, unit = _split(text, SIZE_UNITS, "128 KiB' or '16 bit")
+    bits = number * SIZE_UNITS[unit]
+    if bits.denominator != 1:
+        raise QuantityError(f"{quoted(text)} is not a whole number of bits")
+    if bits >= LARGEST:
+        raise QuantityError(f"{quoted(text)} is too large")
+    return int(bits)
+
+
+def parse_positive_size_bits(text: str) -> int:
+    """Size [bit] of a quantity that is not zero.
+
+    Examples
+    --------
+    >>> parse_positive_size_bits("16 bit")
+    16
+    """
+    bits = parse_size_bits(text)
+    if bits == 0:
+        raise QuantityError(f"'{text}' is zero")
+    return bits
+
+
+def parse_rate(text: str) -> Rate:
+    """Bandwidth of a quantity, exactly.
+
+    Examples
+    --------
+    >>> parse_rate("34 GB/s")
+    Rate(amount=Fraction(272000000000, 1), unit='bit', time='s')
+    >>> parse_rate("2 words/cycle")
+    Rate(amount=Fraction(2, 1), unit='word', time='cycle')
+    """
+    accepted = f"words/cycle, or per s or cycle one of {listed(SIZE_UNITS)}"
+    number, unit = _split(text, RATE_UNITS, "34 GB/s", accepted)
+    if number == 0:
+        raise QuantityError(f"{quoted(text)} is zero", "leave it out for an unlimited bandwidth")
+    size, time = unit.split("/")
+    if size in ("word", "words"):
+        return Rate(number, "word", time)
+    return Rate(number * SIZE_UNITS[size], "bit", time)
+
+
+def parse_frequency_hz(text: str) -> Fraction:
+    """Frequency [Hz] of a quantity, exactly.
+
+    Examples
+    --------
+    >>> parse_frequency_hz("700 MHz")
+    Fraction(700000000, 1)
+    """
+    number, unit = _split(text, FREQUENCY_UNITS, "700 MHz")
+    if number == 0:
+        raise QuantityError(f"{quoted(text)} is zero")
+    return number * FREQUENCY_UNITS[unit]
+
+
+def parse_energy(text: str) -> Energy:
+    """Energy [pJ] of a quantity, for an action or for each bit.
+
+    Examples
+    --------
+    >>> parse_energy("8 pJ/bit")
+    Energy(pj=Fraction(8, 1), per_bit=True)
+    """
+    number, unit = _split(text, ENERGY_RATE_UNITS, "0.8 pJ")
+    base, _, per = unit.partition("/")
+    return Energy(number * ENERGY_UNITS[base], per_bit=bool(per))
+
+
+def parse_area_um2(text: str) -> float:
+    """Area [um2] of a quantity.
+
+    Examples
+    --------
+    >>> parse_area_um2("0.5 mm2")
+    500000.0
+    """
+    number, unit = _split(text, AREA_UNITS, "0.5 mm2")
+    return float(number * AREA_UNITS[unit])
+
+
+def parse_length_mm(text: str) -> float:
+    """Length [mm] of a quantity.
+
+    Examples
+    --------
+    >>> parse_length_mm("300 um")
+    0.3
+    """
+    number, unit = _split(text, LENGTH_UNITS, "0.5 mm")
+    return float(number * LENGTH_UNITS[unit])
+
+
+def parse_technology(text: str) -> str:
+    """Technology node, spelt in one way.
+
+    Examples
+    --------
+    >>> parse_technology("65nm")
+    '65 nm'
+    """
+    number, unit = _split(text, TECHNOLOGY_UNITS, "65 nm")
+    if number == 0:
+        raise QuantityError(f"{quoted(text)} is zero")
+    return f"{float(number):g} {unit}"
+
+
+def format_bits(bits: int) -> str:
+    """Size for people, to four digits.
+
+    Examples
+    --------
+    >>> format_bits(1048576), format_bits(12), format_bits(8 * 1536)
+    ('128 KiB', '12 bit', '1.5 KiB')
+    """
+    if bits % 8 and bits < 8 * 1024:
+        return f"{bits} bit"
+    value = bits / 8
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{_digits(value, 4)} {unit}"
+        value /= 1024
+    return f"{_digits(value, 4)} TiB"
+
+
+def format_si(value: float, unit: str, digits: int = 3) -> str:
+    """Value with an SI prefix, for people; what is counted, such as bytes, is whole.
+
+    Examples
+    --------
+    >>> format_si(7e8, "Hz"), format_si(0.0, "J"), format_si(0.314, "B"), format_si(0.314, "B/s")
+    ('700 MHz', '0 J', '0 B', '0.314 B/s')
+    """
+    rounded = float(f"{round(value) if unit in _COUNTED else value:.{digits}g}")
+    if rounded == 0:
+        return f"0 {unit}"
+    scale, name = si_scale(rounded, unit)
+    return f"{_digits(rounded / scale, digits)} {name}"
+
+
+def si_scale(largest: float, unit: str) -> tuple[float, str]:
+    """Choose the prefix of a unit for values up to the largest one: its size, and its name with the unit.
+
+    What is counted has no parts: its prefixes, and those of its rates, begin at 1.
+
+    Examples
+    --------
+    >>> si_scale(0.042, "J"), si_scale(1.6, "s"), si_scale(0.042, "B/s")
+    ((0.001, 'mJ'), (1.0, 's'), (1.0, 'B/s'))
+    """
+    counted = unit.partition("/")[0] in _COUNTED
+    prefixes = [p for p in _PREFIXES if p[0] >= 1 or not counted]
+    scale, prefix = next((p for p in prefixes if abs(largest) >= p[0] * (1 - 1e-9)), prefixes[-1])
+    return scale, f"{prefix.strip()}{unit}"
+
+
+def format_energy(energy_pj: float) -> str:
+    """Energy [pJ] for people.
+
+    Examples
+    --------
+    >>> format_energy(1.234e6)
+    '1.23 uJ'
+    """
+    return format_si(energy_pj * 1e-12, "J")
+
+
+def _digits(value: float, digits: int) -> str:
+    """Write a number with so many significant digits and no exponent."""
+    rounded = float(f"{value:.{digits}g}")
+    whole = len(str(int(abs(rounded))))
+    text = f"{rounded:.{max(0, digits - whole)}f}" if abs(rounded) >= 1 else f"{rounded:.{digits + 2}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,408 @@
+"""Results: what one mapping costs, by level, tensor and action, as plain rows and JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Mapping, leaves_remainder
+
+
+def to_pandas(rows: list[Dict[str, Any]]) -> Any:
+    """Turn plain rows, such as `Result.count_rows()`, into a pandas DataFrame.
+
+    Raises
+    ------
+    AccelsimError
+        If pandas is not installed.
+    """
+    try:
+        import pandas
+    except ImportError:
+        raise AccelsimError(
+            "pandas is not installed; `pip install 'accelsim[pandas]'`, or use the rows as they are"
+        ) from None
+    return pandas.DataFrame(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that a mapping breaks, in words, and by what factor (infinite where no number measures it)."""
+
+    text: str
+    factor: float
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAtLevel:
+    """Counts of one tensor at one level that keeps it.
+
+    Counts are in words (elements of the tensor) of one instance: all count alike, or, where loops leave remainders, of
+    the busiest. Totals and energies are of all instances in use together.
+
+    Attributes
+    ----------
+    tile_words : int
+        Words of the tile that one instance holds.
+    reads, fills, updates : int
+        Words read for the level below (and to drain, where the machine charges it), written from above, written from
+        below.
+    drains : int
+        Output words that leave upwards.
+    total_reads, total_fills, total_updates : int
+        The same of all instances together.
+    partial : bool
+        The words are partial sums: some arrive more than once, or other instances hold parts of the same sums.
+    compression : Fraction
+        Share of the raw bits that the level stores and moves; words are counted as if they were raw.
+    read_pj, write_pj, update_pj : float
+        Energy [pJ] of all instances; fills and updates are charged as write and update.
+    """
+
+    level: str
+    tensor: str
+    tile_words: int
+    word_bits: int
+    reads: int
+    fills: int
+    updates: int
+    total_reads: int
+    total_fills: int
+    total_updates: int
+    partial: bool
+    read_pj: float
+    write_pj: float
+    update_pj: float
+    compression: Fraction = Fraction(1)
+    drains: int = 0
+
+    @property
+    def total_words(self) -> int:
+        """Words read, filled and updated in all instances."""
+        return self.total_reads + self.total_fills + self.total_updates
+
+    def storage_words(self, words: int, width: int) -> int | Fraction:
+        """Storage words of `width` bits that so many words of the tensor take here, compressed if they are."""
+        raw = words * -(-self.word_bits // width)
+        return raw if self.compression == 1 else raw * self.compression
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy [pJ] of all accesses to the tensor at this level."""
+        return self.read_pj + self.write_pj + self.update_pj
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOnNetwork:
+    """What crosses the network below one level for one tensor.
+
+    Attributes
+    ----------
+    children : int
+        Instances below one instance that are in use.
+    distinct : int
+        Children whose words differ: reads of the instance above for each word that every child takes (1 to `children`).
+    distinct_up : int
+        The same upwards: partial sums that arrive after spatial reduction; 0 for a tensor that is not written.
+    transfers : int
+        Words in or out of one child; of the busiest where loops leave remainders.
+    total_transfers : int
+        Words in or out of all children of all instances.
+    multicast : float
+        Children that share one read, on average over all words; over all steps where none comes down.
+    spatial_reduction : float
+        Children whose partial sums arrive as one, on average; 1 for a tensor that is not written.
+    """
+
+    level: str
+    tensor: str
+    children: int
+    distinct: int
+    distinct_up: int
+    transfers: int
+    total_transfers: int
+    energy_pj: float
+    multicast: float
+    spatial_reduction: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelResult:
+    """One level as a whole.
+
+    `used_words` and `capacity_words` (None: unlimited) count storage words of one instance, the former rounded up where
+    tensors are compressed; `cycles` is what its ports need.
+    """
+
+    level: str
+    instances: int
+    used_instances: int
+    used_words: int
+    capacity_words: int | None
+    word_bits: int
+    cycles: int
+    leak_pj: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFills:
+    """Cycles that a level's tiles take to fill and drain if nothing overlaps with it.
+
+    Attributes
+    ----------
+    level : str
+    double_buffered : bool
+        Its fills overlap with computing: it has room for the next tiles.
+    first_fill, fills : int
+        Before anything can be computed, and in all; output words that come back are in `fills` alone.
+    last_drain, drains : int
+        After everything is computed, and in all.
+    """
+
+    level: str
+    double_buffered: bool
+    first_fill: int
+    fills: int
+    last_drain: int
+    drains: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBursts:
+    """What the outermost level moves of a tensor, and what it moves in whole bursts.
+
+    Attributes
+    ----------
+    tensor : str
+    run_words : int
+        Words of a whole tile that lie side by side.
+    bits, burst_bits : int
+        Bits of the words read and updated, and of all bursts that these take.
+    """
+
+    tensor: str
+    run_words: int
+    bits: int
+    burst_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """Cycles in which the compute units wait for a systolic array to fill, drain or take in what it holds.
+
+    Attributes
+    ----------
+    what : str
+        Such as `skew of the array` or `preload of Weights`.
+    times : int
+        How often it is paid.
+    cycles : int
+        In all.
+    """
+
+    what: str
+    times: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one mapping of one layer costs on one machine.
+
+    Attributes
+    ----------
+    bounds : mapping of str to int
+        Bound of each dimension of the layer.
+    violations : tuple of Violation
+        What makes the mapping invalid, in words; empty if it is valid. Counts are given either way.
+    macs, padded_macs : int
+        Multiply-accumulates of the layer, and those done, padding included.
+    energy_pj : float
+        Total energy [pJ]: compute, storage, networks, leakage.
+    compute_cycles : int
+        Cycles in which compute units act.
+    ramps : tuple of Ramp
+        Cycles before, between and after these that a systolic array costs, one by one.
+    cycles : int
+        The largest of every level's cycles, and of compute cycles with ramps.
+    fills : tuple of LevelFills
+        Of each level but the outermost; `cycles` has them overlap.
+    computing_cycles : int
+        Cycles of compute units with ramps, or of the ports that they ask for operands, if these take longer.
+    bursts : tuple of TensorBursts
+        Where the outermost level has a burst and no loop leaves a remainder.
+    """
+
+    architecture: str
+    workload: str
+    bounds: Dict[str, int]
+    mapping: Mapping
+    violations: tuple[Violation, ...]
+    macs: int
+    padded_macs: int
+    compute: str
+    compute_instances: int
+    compute_used: int
+    compute_cycles: int
+    cycles_per_mac: int
+    compute_pj: float
+    energy_pj: float
+    cycles: int
+    clock_hz: float | None
+    levels: tuple[LevelResult, ...]
+    tensors: tuple[TensorAtLevel, ...]
+    networks: tuple[TensorOnNetwork, ...]
+    ramps: tuple[Ramp, ...] = ()
+    fills: tuple[LevelFills, ...] = ()
+    computing_cycles: int = 0
+    bursts: tuple[TensorBursts, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        """Whether fanouts and capacities hold."""
+        return not self.violations
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the loops over some dimension cover more than its bound, so that instances count differently."""
+        return leaves_remainder(self.mapping, self.bounds)
+
+    @property
+    def edp(self) -> float:
+        """Energy x delay [pJ x cycle]."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def pj_per_mac(self) -> float:
+        """Energy [pJ] for each multiply-accumulate."""
+        return self.energy_pj / self.macs
+
+    @property
+    def seconds(self) -> float | None:
+        """Run time [s], where the machine has a clock."""
+        return None if self.clock_hz is None else self.cycles / self.clock_hz
+
+    @property
+    def power_w(self) -> float | None:
+        """Average power [W], energy over run time, where the machine has a clock."""
+        return None if self.seconds is None else self.energy_pj * 1e-12 / self.seconds
+
+    @property
+    def spatial_utilization(self) -> float:
+        """Compute units in use / compute units."""
+        return self.compute_used / self.compute_instances
+
+    @property
+    def temporal_utilization(self) -> float:
+        """Compute cycles / cycles."""
+        return self.compute_cycles / self.cycles
+
+    @property
+    def ideal_cycles(self) -> Fraction:
+        """Cycles if all compute units did nothing but MACs."""
+        return Fraction(self.macs * self.cycles_per_mac, self.compute_instances)
+
+    @property
+    def utilization(self) -> float:
+        """Overall utilization: MACs / (MACs that all compute units could do in that time)."""
+        return self.macs * self.cycles_per_mac / (self.compute_instances * self.cycles)
+
+    @property
+    def outer_words(self) -> int:
+        """Storage words read and written at the outermost level; a part of one that compression leaves counts whole."""
+        outermost = self.levels[0]
+        at_outermost = (t for t in self.tensors if t.level == outermost.level)
+        return math.ceil(sum(t.storage_words(t.total_words, outermost.word_bits) for t in at_outermost))
+
+    @property
+    def busy_cycles(self) -> int:
+        """Cycles of the compute units with all ramps."""
+        return self.compute_cycles + sum(ramp.cycles for ramp in self.ramps)
+
+    @property
+    def cycles_without_overlap(self) -> int:
+        """Cycles if computing and the fills and drains of levels that are not double-buffered wait for each other."""
+        waiting = sum(each.fills + each.drains for each in self.fills if not each.double_buffered)
+        return max(self.cycles, self.computing_cycles + waiting)
+
+    @property
+    def bottleneck(self) -> str:
+        """The component whose cycles are the total: the compute units, or the outermost level that needs as long."""
+        if self.busy_cycles == self.cycles:
+            return self.compute
+        return next(level.level for level in self.levels if level.cycles == self.cycles)
+
+    def energy_rows(self) -> list[Dict[str, Any]]:
+        """Energy [pJ] by component, tensor and action, outermost first; the rows sum to `energy_pj`."""
+        rows: list[dict[str, Any]] = []
+        for level in self.levels:
+            for t in self.tensors:
+                if t.level == level.level:
+                    for action, energy in (("read", t.read_pj), ("write", t.write_pj), ("update", t.update_pj)):
+                        rows.append({"component": t.level, "tensor": t.tensor, "action": action, "energy_pj": energy})
+            rows += [
+                {"component": f"{n.level} network", "tensor": n.tensor, "action": "transfer", "energy_pj": n.energy_pj}
+                for n in self.networks
+                if n.level == level.level
+            ]
+            rows.append({"component": level.level, "tensor": "", "action": "leak", "energy_pj": level.leak_pj})
+        rows.append({"component": self.compute, "tensor": "", "action": "compute", "energy_pj": self.compute_pj})
+        return [row for row in rows if row["energy_pj"]]
+
+    def energy_by_tensor_rows(self) -> list[Dict[str, Any]]:
+        """Energy [pJ] by component and tensor, all actions together, outermost first; `share` is of `energy_pj`."""
+        sums: dict[tuple[str, str], float] = {}
+        for row in self.energy_rows():
+            key = row["component"], row["tensor"]
+            sums[key] = sums.get(key, 0.0) + row["energy_pj"]
+        return [
+            {
+                "component": component,
+                "tensor": tensor,
+                "energy_pj": energy,
+                "pj_per_mac": energy / self.macs,
+                "share": energy / self.energy_pj,
+            }
+            for (component, tensor), energy in sums.items()
+        ]
+
+    def cycle_rows(self) -> list[Dict[str, Any]]:
+        """Cycles that each component needs, outermost first, their share of the total, and which one is the bottleneck.
+
+        A level whose bandwidth is unlimited needs none. Those of the compute units are with ramps.
+        """
+        needed = [(level.level, level.cycles) for level in self.levels] + [(self.compute, self.busy_cycles)]
+        bottleneck = self.bottleneck
+        return [
+            {"component": name, "cycles": cycles, "share": cycles / self.cycles, "bottleneck": name == bottleneck}
+            for name, cycles in needed
+        ]
+
+    def count_rows(self) -> list[Dict[str, Any]]:
+        """Words read, filled and updated by level and tensor, with the sharing on the network below."""
+        networks = {(n.level, n.tensor): n for n in self.networks}
+        return [
+            {
+                "level": t.level,
+                "tensor": t.tensor,
+                "tile_words": t.tile_words,
+                "word_bits": t.word_bits,
+                "reads": t.reads,
+                "fills": t.fills,
+                "updates": t.updates,
+                "total_reads": t.total_reads,
+                "total_fills": t.total_fills,
+                "total_updates": t.total_updates,
+                "multicast": networks[t.level, t.tensor].multicast,
+                "spatial_reduction": networks[t.level, t.tensor].spatial_reduction,
+                "energy_pj": t.energy_pj,
+            }
+            for t in self.tensors
+        ]

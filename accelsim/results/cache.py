@@ -1,0 +1,436 @@
+"""Mapping results kept on disk, by the content of what they answer.
+
+The key of an entry is the hash of all that the answer depends on: this version and the code of model and search, the
+machine, the Einsum, the constraints, the objective and the options; names of layers, machines and sources do not
+count. Only proved results are kept. A file is written beside its place and then moved there, so that processes that
+share a folder never see half of one; an entry that does not hold what it should is named, ignored and replaced.
+
+An entry holds a hash of its key, its time and its body. That protects from damage, from an entry in the place of
+another one and, as the key counts the code, from answers of other code. Anybody can compute the hash, so each mapping
+is evaluated again as well: no entry can lie about a cost or show a mapping that is not valid. That no mapping is better
+is what the search proved; `accelsim verify` and `--no-cache` search again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim import __version__
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Loop
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.workload import Einsum
+from accelsim.model.result import Result
+from accelsim.search.result import Certificate, SearchResult
+from accelsim.search.stopping import part_file
+
+if TYPE_CHECKING:
+    from accelsim.search.strategy import Budget, OnProgress
+
+FOLDER = "ACCELSIM_CACHE"
+"""Environment variable that names the folder instead of the user's own."""
+_FORMAT = 2
+_CODE = ("inputs", "model", "mapspace", "search", "results")  # fmt: skip
+"""Parts of the package on which an answer depends; another release may have the same version while it is made."""
+_NO_MATTER = ("name", "technology", "clock_hz", "areas", "energy_notes")
+"""What of a machine changes no mapping: rates are in words a cycle, energies in pJ."""
+_SAME = 1e-12
+"""Relative difference that a value read back may have from one that is evaluated anew."""
+OnTrouble = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MapOptions:
+    """Options of `map_einsum` that change its answer; see there."""
+
+    objective: str = "energy"
+    method: str = "auto"
+    top: int = 1
+    within: float | None = None
+    uneven: bool = False
+    imperfect: str | Sequence[str] = ()
+    pad: str | Sequence[str] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCache:
+    """Entries in a folder, which need not exist yet.
+
+    Attributes
+    ----------
+    folder : Path
+    on_trouble : callable
+        Takes one line about an entry that cannot be read or written; the search goes on without it.
+    """
+
+    folder: Path
+    on_trouble: OnTrouble = lambda _: None
+
+    def path(self, key: str) -> Path:
+        """File of an entry."""
+        return self.folder / key[:2] / f"{key}.json"
+
+    def read(self, key: str) -> Mapping[str, Any] | None:
+        """Body of an entry, with the time of its making as `kept`, or None where there is none that can be read."""
+        path = self.path(key)
+        try:
+            document = json.loads(path.read_bytes())
+            kept, body = document["kept"], document["body"]
+            if document["format"] != _FORMAT or document["sha256"] != content_hash([key, kept, body]):
+                raise ValueError("its hash is another one")
+            return {**body, "kept": str(kept)}
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            self.on_trouble(f"{path}: cannot be read: {error.strerror or error}")
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            self.damaged(key, str(error))
+        return None
+
+    def damaged(self, key: str, why: str) -> None:
+        """Say that an entry is not what it should be."""
+        self.on_trouble(f"{self.path(key)}: damaged entry of the cache, ignored and made anew: {why}")
+
+    def write(self, key: str, body: Mapping[str, Any]) -> None:
+        """Keep an entry, as a whole or not at all."""
+        path, kept = self.path(key), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        entry = {"format": _FORMAT, "sha256": content_hash([key, kept, body]), "kept": kept, "body": body}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with part_file(path) as part:
+                part.write_text(json.dumps(entry), encoding="utf-8")
+                os.replace(part, path)
+        except OSError as error:
+            self.on_trouble(f"{self.folder}: the result is not kept: {error.strerror or error}")
+
+    def files(self) -> Iterator[Path]:
+        """Files of all entries."""
+        return (path for path in self.folder.glob("[0-9a-f][0-9a-f]/*.json") if path.is_file())
+
+    def clear(self) -> int:
+        """Remove all entries; returns how many there were."""
+        removed = 0
+        for path in [*self.files(), *self.folder.glob("[0-9a-f][0-9a-f]/.*.part")]:
+            with suppress(FileNotFoundError):
+                path.unlink()
+                removed += path.suffix == ".json"
+        return removed
+
+
+def default_folder() -> Path:
+    """Folder of the cache: `ACCELSIM_CACHE`, or a folder in the user's cache folder."""
+    given = os.environ.get(FOLDER)
+    if given:
+        return Path(given)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "accelsim" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "accelsim"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accelsim"
+
+
+def map_with_cache(
+    architecture: Architecture,
+    einsum: Einsum,
+    options: MapOptions,
+    cache: ResultCache | None,
+    *,
+    constraints: Constraints | None = None,
+    budget: Budget | None = None,
+    workers: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> SearchResult:
+    """Find the best mapping as `map_einsum` does, or take it from a cache and evaluate it anew.
+
+    Parameters
+    ----------
+    architecture, einsum, constraints, budget, workers, on_progress
+        As for `map_einsum`. A budget of seconds does not matter where the proved answer is known.
+    options : MapOptions
+    cache : ResultCache or None
+        None: search in any case.
+
+    Returns
+    -------
+    SearchResult
+        The same either way but for `seconds`, which are those of the search that found it, and `kept`.
+
+    Raises
+    ------
+    NoValidMapping, AccelsimError
+        As `map_einsum`.
+    """
+    counted = budget is not None and budget.mappings is not None
+    exact = options.method == "exact" or (options.method == "auto" and not counted)
+    cache = cache if exact else None
+    key = content_key(architecture, einsum, replace(options, method="exact", seed=0), constraints) if cache else ""
+    if cache is not None:
+        found = _look_up(cache, key, architecture, einsum, options, constraints)
+        if found is not None:
+            return found
+    from accelsim.search.mapper import map_einsum
+
+    search = map_einsum(
+        architecture,
+        einsum,
+        constraints=constraints,
+        objective=options.objective,
+        method=options.method,
+        top=options.top,
+        within=options.within,
+        uneven=options.uneven,
+        imperfect=options.imperfect,
+        pad=options.pad,
+        budget=budget,
+        seed=options.seed,
+        workers=workers,
+        on_progress=on_progress,
+    )
+    certificate = search.certificate
+    if cache is not None and search.stop == "exhausted" and certificate is not None and certificate.proved:
+        cache.write(key, _entry(search, certificate, einsum, architecture.name))
+    return search
+
+
+def content_key(
+    architecture: Architecture, einsum: Einsum, options: MapOptions, constraints: Constraints | None = None
+) -> str:
+    """Hash of all that an answer depends on.
+
+    Dimensions and tensors count by their place and not by their names, unless constraints or options name them.
+    """
+    named = bool(constraints or options.uneven or options.imperfect or options.pad)
+    content = {
+        "accelsim": __version__,
+        "code": hash_of_code(),
+        "machine": machine_content(architecture),
+        "einsum": einsum_content(einsum),
+        "names": [list(einsum.dims), [tensor.name for tensor in einsum.tensors]] if named else [],
+        "constraints": plain(constraints),
+        "options": plain(options),
+    }
+    return content_hash(content)
+
+
+def machine_content(architecture: Architecture) -> dict[str, Any]:
+    """What of a machine an answer depends on."""
+    machine = {each.name: plain(getattr(architecture, each.name)) for each in fields(architecture)}
+    return {key: value for key, value in machine.items() if key not in _NO_MATTER}
+
+
+def einsum_content(einsum: Einsum) -> list[Any]:
+    """An Einsum without names: bounds, those before padding, and its tensors."""
+    dims = list(einsum.dims)
+    tensors = [
+        [
+            tensor.role,
+            tensor.output,
+            tensor.bits,
+            tensor.psum_bits,
+            [[[dims.index(dim), factor] for dim, factor in rank] for rank in tensor.ranks],
+        ]
+        for tensor in einsum.tensors
+    ]
+    real = None if einsum.unpadded is None else [einsum.unpadded[dim] for dim in dims]
+    return [list(einsum.dims.values()), real, tensors]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it, equal for equal values; where an energy comes from is no part of an answer."""
+    if is_dataclass(value):
+        names = [each.name for each in fields(value) if each.name not in ("source", "formula")]
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return sorted([[plain(key), plain(entry)] for key, entry in value.items()], key=repr)
+    if isinstance(value, frozenset):
+        return sorted(map(plain, value), key=repr)
+    if isinstance(value, list | tuple):
+        return list(map(plain, value))
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def content_hash(content: Any) -> str:
+    """Hash of plain values."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+@functools.cache
+def hash_of_code(more: tuple[str, ...] = ()) -> str:
+    """Hash of the code that an answer depends on, and of `more` parts of the package."""
+    package, found = Path(__file__).resolve().parents[1], hashlib.sha256()
+    for part in (*_CODE, *more):
+        paths = sorted((package / part).rglob("*.py")) if (package / part).is_dir() else [package / part]
+        for path in paths:
+            found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def rename(mapping: LoopNest, einsum: Einsum, other: Einsum) -> LoopNest:
+    """Mapping of an Einsum as one of another that differs in the names of dimensions and tensors alone."""
+    dims = dict(zip(einsum.dims, other.dims, strict=True))
+    tensors = dict(zip((t.name for t in einsum.tensors), (t.name for t in other.tensors), strict=True))
+
+    def loops(some: Sequence[Loop]) -> tuple[Loop, ...]:
+        return tuple(Loop(dims[loop.dim], loop.bound) for loop in some)
+
+    levels = tuple(
+        replace(
+            level,
+            temporal=loops(level.temporal),
+            x=loops(level.x),
+            y=loops(level.y),
+            keep=frozenset(tensors[name] for name in level.keep),
+        )
+        for level in mapping.levels
+    )
+    return LoopNest(levels, frozenset(dims[dim] for dim in mapping.imperfect), loops(mapping.padded))
+
+
+def carry_over(search: SearchResult, architecture: Architecture, einsum: Einsum, other: Einsum) -> SearchResult:
+    """What was found for an Einsum, for another one with the same `content_key`."""
+    from accelsim.model.evaluate import evaluate
+
+    ranked = tuple(
+        evaluate(architecture, other, rename(result.mapping, einsum, other))
+        for result in (search.ranked or (search.best,))
+    )
+    return replace(search, best=ranked[0], ranked=ranked if search.ranked else ())
+
+
+def _nameless(einsum: Einsum) -> Einsum:
+    """The Einsum with places for names."""
+    dims = {dim: str(place) for place, dim in enumerate(einsum.dims)}
+    tensors = tuple(
+        replace(tensor, name=str(place), ranks=tuple(tuple((dims[d], f) for d, f in rank) for rank in tensor.ranks))
+        for place, tensor in enumerate(einsum.tensors)
+    )
+    return replace(einsum, dims={dims[d]: n for d, n in einsum.dims.items()}, tensors=tensors, unpadded=None)
+
+
+def _entry(search: SearchResult, certificate: Certificate, einsum: Einsum, machine: str) -> dict[str, Any]:
+    """What is kept of a search; `about` is for people."""
+    from accelsim.results.output import certificate_json, mapping_json
+
+    nameless = _nameless(einsum)
+    kept = [(result, rename(result.mapping, einsum, nameless)) for result in search.ranked or (search.best,)]
+    return {
+        "about": f"{einsum.name} on {machine}",
+        "objective": search.objective,
+        "method": search.method,
+        "seed": search.seed,
+        "seconds": search.seconds,
+        "space_size": search.space_size,
+        "certificate": certificate_json(certificate),
+        "within": None if search.within is None else list(search.within),
+        "uneven": search.uneven,
+        "imperfect": list(search.imperfect),
+        "padded": list(search.padded),
+        "mappings": [
+            {
+                "energy_pj": result.energy_pj,
+                "cycles": result.cycles,
+                "levels": mapping_json(mapping),
+                "imperfect": sorted(mapping.imperfect),
+                "padded": mapping.padding,
+            }
+            for result, mapping in kept
+        ],
+    }
+
+
+def _look_up(
+    cache: ResultCache,
+    key: str,
+    architecture: Architecture,
+    einsum: Einsum,
+    options: MapOptions,
+    constraints: Constraints | None,
+) -> SearchResult | None:
+    """Result of an entry with its mappings evaluated anew, or None."""
+    body = cache.read(key)
+    if body is None:
+        return None
+    try:
+        found = _from_entry(body, architecture, einsum)
+        wrong = _wrong(found, body, options, constraints)
+    except (LookupError, TypeError, ValueError, AttributeError, AccelsimError) as error:
+        found, wrong = None, f"{type(error).__name__}: {error}"
+    if wrong:
+        cache.damaged(key, wrong)
+        return None
+    return found
+
+
+def _from_entry(body: Mapping[str, Any], architecture: Architecture, einsum: Einsum) -> SearchResult:
+    from accelsim.model.evaluate import evaluate
+    from accelsim.results.output import read_mapping_json
+
+    recorded = body["certificate"]
+    nests = [read_mapping_json(each["levels"], each["imperfect"], each["padded"]) for each in body["mappings"]]
+    ranked = tuple(evaluate(architecture, einsum, rename(nest, _nameless(einsum), einsum)) for nest in nests)
+    names = ("value", "bound", "nodes", "evaluated", "table_bytes")
+    return SearchResult(
+        best=ranked[0],
+        objective=body["objective"],
+        method=body["method"],
+        stop="exhausted",
+        seed=body["seed"],
+        space_size=body["space_size"],
+        seconds=float(body["seconds"]),
+        kept=body["kept"],
+        certificate=Certificate(**{name: recorded[name] for name in names}),
+        ranked=ranked,
+        within=None if body["within"] is None else (body["within"][0], body["within"][1]),
+        uneven=body["uneven"],
+        imperfect=tuple(body["imperfect"]),
+        padded=tuple(body["padded"]),
+    )
+
+
+def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None) -> str:
+    """What keeps a result that was read back from being the answer; empty if nothing does."""
+    from accelsim.search.strategy import Objective
+
+    if found.certificate is None or not found.certificate.proved or options.objective != found.objective:
+        return "it proves nothing about what is asked"
+    proof = found.certificate
+    counts = found.seed, found.space_size, proof.nodes, proof.evaluated, proof.table_bytes
+    if not all(isinstance(number, int) for number in counts) or found.method != "exact":
+        return "what it says of the search is not of the right kind"
+    values = [Objective.parse(options.objective).value(each.energy_pj, each.cycles) for each in found.ranked]
+    value = values[0]
+    if any(later < value * (1 - 1e-9) for later in values):
+        return "its first mapping is not the best one"
+    if not math.isclose(proof.value, value, rel_tol=1e-9):
+        return f"its mapping has the value {value:.6g}, and its proof is of {proof.value:.6g}"
+    for result, kept in zip(found.ranked, body["mappings"], strict=True):
+        if result.cycles != kept["cycles"] or not math.isclose(result.energy_pj, kept["energy_pj"], rel_tol=_SAME):
+            was = f"{kept['energy_pj']:.6g} pJ and {kept['cycles']} cycles"
+            return f"its mapping costs {result.energy_pj:.6g} pJ and {result.cycles} cycles, not {was}"
+        broken = _broken(result, constraints)
+        if broken:
+            return broken
+    return ""
+
+
+def _broken(result: Result, constraints: Constraints | None) -> str:
+    broken = [str(violation) for violation in result.violations]
+    if constraints is not None:
+        broken += constraints.broken_by(result.mapping)
+        broken += constraints.broken_by_time(result.cycles, result.ideal_cycles)
+    return "; ".join(broken)

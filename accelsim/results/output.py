@@ -1,0 +1,425 @@
+"""Results as JSON, with where they came from.
+
+Equal input, overrides and seed give equal bytes unless a budget in seconds ends the search: nothing here holds a time
+of day or of the run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from accelsim import __version__
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import hash_file
+from accelsim.inputs.mapping import LevelMapping, Loop
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.model.result import Result, TensorAtLevel
+from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
+
+if TYPE_CHECKING:
+    from accelsim.census.result import Census, Interval
+    from accelsim.census.tails import StratifiedSample
+
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+WITHIN = (1.01, 1.1, 2.0)
+MOST_BINS = 500
+"""Of the histogram in the JSON: lower and upper edge [pJ] and number of valid mappings of each occupied bin."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that a result came from: the kind, the name as given, and the hash of its bytes."""
+
+    kind: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a result came from.
+
+    `mappings` and `seconds` [s] are the budget that was asked for; both None: the default of `map_einsum`.
+    """
+
+    command: str
+    inputs: tuple[InputFile, ...]
+    overrides: Mapping[str, str]
+    mappings: int | None = None
+    seconds: float | None = None
+
+
+def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
+    """Hash an input file as it stands now; `name` is what the user called it."""
+    return InputFile(kind, name, hash_file(path))
+
+
+def to_json(document: Any) -> str:
+    """Write JSON with keys in the order given, floats to the last digit, and a row of plain values on one line."""
+    return _json(document, "\n") + "\n"
+
+
+def _json(value: Any, newline: str) -> str:
+    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    if not any(isinstance(entry, dict | list) for entry in entries):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    deeper = newline + "  "
+    inner = [_json(entry, deeper) for entry in entries]
+    if isinstance(value, dict):
+        inner = [f"{json.dumps(key)}: {text}" for key, text in zip(value, inner, strict=True)]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + deeper + f",{deeper}".join(inner) + newline + closing
+
+
+def provenance_json(provenance: Provenance) -> dict[str, Any]:
+    """Version, command, input files and overrides, as plain values."""
+    return {
+        "accelsim": __version__,
+        "command": provenance.command,
+        "inputs": {file.kind: {"file": file.name, "sha256": file.sha256} for file in provenance.inputs},
+        "overrides": dict(sorted(provenance.overrides.items())),
+    }
+
+
+def _tensor_json(tensor: TensorAtLevel) -> dict[str, Any]:
+    return {**asdict(tensor), "compression": float(tensor.compression), "energy_pj": tensor.energy_pj}
+
+
+def result_json(result: Result) -> dict[str, Any]:
+    """Everything about one mapping, as plain values.
+
+    Counts are words of one instance, the busiest one; totals and energies [pJ] are of all instances.
+    """
+    return {
+        "architecture": result.architecture,
+        "layer": result.workload,
+        "bounds": dict(result.bounds),
+        "valid": result.valid,
+        "violations": [str(violation) for violation in result.violations],
+        "macs": result.macs,
+        "padded_macs": result.padded_macs,
+        "energy_pj": result.energy_pj,
+        "pj_per_mac": result.pj_per_mac,
+        "cycles": result.cycles,
+        "edp_pj_cycles": result.edp,
+        "clock_hz": result.clock_hz,
+        "run_time_s": result.seconds,
+        "power_w": result.power_w,
+        "utilization": {
+            "overall": result.utilization,
+            "spatial": result.spatial_utilization,
+            "temporal": result.temporal_utilization,
+        },
+        "bottleneck": result.bottleneck,
+        "compute": {
+            "name": result.compute,
+            "instances": result.compute_instances,
+            "used_instances": result.compute_used,
+            "cycles": result.compute_cycles,
+            "cycles_per_mac": result.cycles_per_mac,
+            "energy_pj": result.compute_pj,
+        },
+        "ramps": [asdict(ramp) for ramp in result.ramps],
+        "fills": [asdict(each) for each in result.fills],
+        "computing_cycles": result.computing_cycles,
+        "bursts": [asdict(each) for each in result.bursts],
+        "cycles_without_overlap": result.cycles_without_overlap,
+        "levels": [asdict(level) for level in result.levels],
+        "tensors": [_tensor_json(tensor) for tensor in result.tensors],
+        "networks": [asdict(network) for network in result.networks],
+        "energy": [dict(row) for row in result.energy_rows()],
+        "cycles_by_component": [dict(row) for row in result.cycle_rows()],
+        "imperfect": sorted(result.mapping.imperfect),
+        "padded": result.mapping.padding,
+        "mapping": mapping_json(result.mapping),
+    }
+
+
+def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
+    """Loops and kept tensors of each level, as plain values."""
+    return [
+        {
+            "level": level.level,
+            "keep": sorted(level.keep),
+            "temporal": [[loop.dim, loop.bound] for loop in level.temporal],
+            "x": [[loop.dim, loop.bound] for loop in level.x],
+            "y": [[loop.dim, loop.bound] for loop in level.y],
+        }
+        for level in mapping.levels
+    ]
+
+
+def read_mapping_json(levels: Any, imperfect: Any = (), padded: Any = ()) -> LoopNest:
+    """Mapping that `mapping_json` wrote, with the dimensions that may leave remainders, or are padded.
+
+    Raises
+    ------
+    AccelsimError
+        If it is none.
+    """
+    try:
+        loops = tuple(Loop(dim, bound) for dim, bound in dict(padded).items())
+        return LoopNest(tuple(_read_level(level) for level in levels), frozenset(imperfect), loops)
+    except (KeyError, TypeError, ValueError) as error:
+        raise AccelsimError(f"the mapping in the file cannot be read: {error}") from None
+
+
+def _read_level(level: Mapping[str, Any]) -> LevelMapping:
+    temporal, x, y = (tuple(Loop(dim, bound) for dim, bound in level[block]) for block in ("temporal", "x", "y"))
+    return LevelMapping(level["level"], temporal, x=x, y=y, keep=frozenset(level["keep"]))
+
+
+def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
+    """How a search went and what it proved or saw, as plain values; the best mapping itself is not in it.
+
+    What a search has not got is null, or an empty list. `ranked` is there if more than one mapping is listed.
+    """
+    from accelsim.search.strategy import Objective
+
+    goal, within = Objective.parse(search.objective), search.within
+    return {
+        "objective": search.objective,
+        "method": search.method,
+        "seed": search.seed if search.method == "random" else None,
+        "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
+        "stop": search.stop,
+        "uneven": search.uneven,
+        "imperfect": list(search.imperfect),
+        "padded": list(search.padded),
+        "space_size": search.space_size,
+        "certificate": None if search.certificate is None else certificate_json(search.certificate),
+        "within": None if within is None else {"share": within[0], "mappings": within[1]},
+        "ranked": [
+            {"value": goal.value(result.energy_pj, result.cycles), **_point_json(result)}
+            for result in (search.ranked if len(search.ranked) > 1 else ())
+        ],
+        "sample": None if search.sample is None else sample_json(search.sample),
+    }
+
+
+def certificate_json(certificate: Certificate) -> dict[str, Any]:
+    """What a search proves, as plain values; the gap is null while the bound is 0, so that none is known."""
+    gap = certificate.gap
+    return {
+        "value": certificate.value,
+        "bound": certificate.bound,
+        "gap": gap if math.isfinite(gap) else None,
+        "proved": certificate.proved,
+        "nodes": certificate.nodes,
+        "evaluated": certificate.evaluated,
+        "table_bytes": certificate.table_bytes,
+    }
+
+
+def _point_json(result: Result) -> dict[str, Any]:
+    """One mapping among several: what it costs, and its loops."""
+    return {
+        "energy_pj": result.energy_pj,
+        "cycles": result.cycles,
+        "edp_pj_cycles": result.edp,
+        "utilization": result.utilization,
+        "imperfect": sorted(result.mapping.imperfect),
+        "padded": result.mapping.padding,
+        "mapping": mapping_json(result.mapping),
+    }
+
+
+def sample_json(sample: Sample) -> dict[str, Any]:
+    """What an exhaustive or random search saw, as plain values."""
+    spread = sample.spread
+    exact = {0.0: spread.min_pj, 1.0: spread.max_pj}
+    return {
+        "seen": sample.seen,
+        "valid": sample.valid,
+        "rejections": [asdict(rejection) for rejection in sample.rejections],
+        "spread": {
+            "resolution": spread.resolution,
+            "min_pj": spread.min_pj,
+            "max_pj": spread.max_pj,
+            "max_over_min": spread.ratio,
+            "quantiles": [
+                {"share": share, "energy_pj": exact.get(share, spread.quantile_pj(share))} for share in QUANTILES
+            ],
+            "within": [
+                {"factor": factor, "count": spread.within(factor), "share": spread.within(factor) / spread.valid}
+                for factor in WITHIN
+            ],
+            "histogram": [list(part) for part in spread.histogram(MOST_BINS) if part[2]],
+        },
+        "curve": [list(point) for point in sample.curve],
+    }
+
+
+def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
+    """Numbers of a census."""
+    sample = census.sample
+    estimates = {}
+    for found in census.ranges:
+        quantiles = {
+            f"{share:g}": sample.quantile(found.column, share) for share in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+        }
+        estimates[found.column] = {
+            "mean": _interval_json(sample.mean(found.column)),
+            "quantiles": {share: _interval_json(interval) for share, interval in quantiles.items()},
+        }
+    return {
+        "provenance": provenance_json(provenance),
+        "architecture": census.architecture,
+        "workload": census.workload,
+        "macs": census.macs,
+        "space_size": census.space_size,
+        "mappings": census.mappings,
+        "exact": census.exact,
+        "fully_used": census.fully_used,
+        "only_fully_used": census.only_fully_used,
+        "stop": census.stop,
+        "ranges": {
+            found.column: {
+                "lowest": found.lowest,
+                "lowest_bound": found.lowest_bound,
+                "lowest_proved": found.lowest_proved,
+                "highest": found.highest,
+                "highest_bound": found.highest_bound,
+                "highest_proved": found.highest_proved,
+                "lowest_mapping": mapping_json(found.lowest_mapping.mapping),
+                "highest_mapping": mapping_json(found.highest_mapping.mapping),
+            }
+            for found in census.ranges
+        },
+        "near": [{"share": near.share, "mappings": near.mappings, "complete": near.complete} for near in census.near],
+        "fewest_outer_words": None
+        if census.fewest is None
+        else {
+            "words": census.fewest.words,
+            "mappings": census.fewest.mappings,
+            "complete": census.fewest.complete,
+            "lowest_pj": census.fewest.lowest_pj,
+            "highest_pj": census.fewest.highest_pj,
+            "highest_bound": census.fewest.highest_bound,
+        },
+        "near_peak": None if census.near_peak is None else asdict(census.near_peak),
+        "means": None if census.means is None else asdict(census.means),
+        "energy_deviation": None if census.deviation is None else asdict(census.deviation),
+        "by_keep": [
+            {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
+        ],
+        "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in census.front.values],
+        "front_complete": census.front.stop == "exhausted",
+        "sample": {
+            "asked": sample.asked,
+            "drawn": sample.drawn,
+            "mappings": len(sample),
+            "complete": sample.complete,
+            "seed": sample.seed,
+            "estimates": estimates,
+        },
+        "tail": None if census.tail is None else _tail_json(census, census.tail),
+    }
+
+
+def _tail_json(census: Census, tail: StratifiedSample) -> dict[str, Any]:
+    """What a stratified sample tells of the lowest energies."""
+    from accelsim.census.tails import TAILS, WITHIN
+
+    lowest = census.range_of("energy").lowest
+    return {
+        "asked": tail.asked,
+        "mappings": len(tail),
+        "strata": len(tail.many),
+        "quantiles": {f"{share:g}": _interval_json(tail.quantile(share)) for share in TAILS},
+        "within": {f"{share:g}": _interval_json(tail.share((1 + share) * lowest)) for share in WITHIN},
+    }
+
+
+def _interval_json(interval: Interval) -> dict[str, Any]:
+    """An estimate with its 95 % confidence interval; an end that the sample does not tell is null."""
+    ends = {"value": interval.value, "low": interval.low, "high": interval.high}
+    return {name: value if math.isfinite(value) else None for name, value in ends.items()}
+
+
+def front_json(front: FrontResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Document of a Pareto front: each point with its values, in the order of the columns, and its mapping."""
+    first = front.points[0]
+    return {
+        **provenance_json(provenance),
+        "front": {
+            "architecture": first.architecture,
+            "layer": first.workload,
+            "columns": list(front.columns),
+            "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
+            "stop": front.stop,
+            "space_size": front.space_size,
+            "nodes": front.nodes,
+            "evaluated": front.evaluated,
+            "table_bytes": front.table_bytes,
+            "points": [
+                {"values": list(values), **_point_json(result)}
+                for values, result in zip(front.values, front.points, strict=True)
+            ],
+        },
+        **machine,
+    }
+
+
+def evaluation_json(result: Result, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Document of one evaluated mapping; `machine` is the `machine_json` of the machine."""
+    return {**provenance_json(provenance), "result": result_json(result), **machine}
+
+
+def map_json(search: SearchResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Document of one mapped layer: its best mapping, how it was found and what is proved about it."""
+    return {
+        **provenance_json(provenance),
+        "result": result_json(search.best),
+        "search": search_json(search, provenance),
+        **machine,
+    }
+
+
+def network_json(
+    names: tuple[str, str],
+    layers: Sequence[tuple[str, int, SearchResult | None, str]],
+    totals: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    provenance: Provenance,
+    machine: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Document of a mapped network.
+
+    Parameters
+    ----------
+    names : (str, str)
+        Of the workload and the architecture.
+    layers : sequence of (name, repeat, search, why)
+        Each layer with what was found, or None and why nothing was.
+    totals : mapping
+        Of `accelsim.show.report.network_totals`.
+    rows : sequence of mapping
+        Of `accelsim.show.report.network.layer_rows`: one for each mapped layer.
+    provenance : Provenance
+    machine : mapping
+        The `machine_json` of the machine.
+    """
+    found: list[dict[str, Any]] = []
+    shares = iter(rows)
+    for name, repeat, search, why in layers:
+        layer: dict[str, Any] = {"layer": name, "repeat": repeat}
+        if search is None:
+            found.append({**layer, "no_valid_mapping": why})
+        else:
+            row = {key: value for key, value in next(shares).items() if key != "layer"}
+            mapped = {"result": result_json(search.best), "search": search_json(search, provenance)}
+            found.append({**layer, "in_network": row, **mapped})
+    return {
+        **provenance_json(provenance),
+        "workload": names[0],
+        "architecture": names[1],
+        "total": dict(totals),
+        "layers": found,
+        **machine,
+    }

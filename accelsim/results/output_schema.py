@@ -1,0 +1,277 @@
+"""Form of result.json as JSON Schema (draft 2020-12): what `results.output` writes, each key once and none optional.
+
+Energies are in pJ, counts in words of one instance (the busiest one), totals of all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Form = dict[str, Any]
+STOPS = ["exhausted", "budget", "timeout", "memory", "remainders", "interrupted"]
+
+_TEXT: Form = {"type": "string"}
+_COUNT: Form = {"type": "integer", "minimum": 0}
+_PADDED: Form = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 2}}
+_SOME: Form = {"type": "integer", "minimum": 1}
+_NUMBER: Form = {"type": "number", "minimum": 0}
+_SHARE: Form = {"type": "number", "minimum": 0, "maximum": 1}
+_TRUTH: Form = {"type": "boolean"}
+
+
+def _record(**entries: Form) -> Form:
+    return {"type": "object", "properties": entries, "required": list(entries), "additionalProperties": False}
+
+
+def _rows(items: Form) -> Form:
+    return {"type": "array", "items": items}
+
+
+def _row(*items: Form) -> Form:
+    return {"type": "array", "prefixItems": list(items), "minItems": len(items), "maxItems": len(items)}
+
+
+def _or_null(form: Form) -> Form:
+    return {"anyOf": [form, {"type": "null"}]}
+
+
+def _to(name: str) -> Form:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+_INPUT = _record(file=_TEXT, sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"})
+_PROVENANCE: Form = {
+    "accelsim": _TEXT,
+    "command": {"enum": ["map", "eval"]},
+    "inputs": {"type": "object", "additionalProperties": _INPUT},
+    "overrides": {"type": "object", "additionalProperties": _TEXT},
+}
+_LOOP = _row(_TEXT, _SOME)
+_MAPPING = _rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), x=_rows(_LOOP), y=_rows(_LOOP)))
+_RESULT = _record(
+    architecture=_TEXT,
+    layer=_TEXT,
+    bounds={"type": "object", "additionalProperties": _SOME},
+    valid=_TRUTH,
+    violations=_rows(_TEXT),
+    macs=_SOME,
+    padded_macs=_SOME,
+    energy_pj=_NUMBER,
+    pj_per_mac=_NUMBER,
+    cycles=_SOME,
+    edp_pj_cycles=_NUMBER,
+    clock_hz=_or_null(_NUMBER),
+    run_time_s=_or_null(_NUMBER),
+    power_w=_or_null(_NUMBER),
+    utilization=_record(overall=_NUMBER, spatial=_NUMBER, temporal=_SHARE),
+    bottleneck=_TEXT,
+    compute=_record(
+        name=_TEXT, instances=_SOME, used_instances=_SOME, cycles=_SOME, cycles_per_mac=_SOME, energy_pj=_NUMBER
+    ),
+    ramps=_rows(_record(what=_TEXT, times=_SOME, cycles=_SOME)),
+    fills=_rows(
+        _record(
+            level=_TEXT,
+            double_buffered=_TRUTH,
+            first_fill=_COUNT,
+            fills=_COUNT,
+            last_drain=_COUNT,
+            drains=_COUNT,
+        )
+    ),
+    computing_cycles=_SOME,
+    bursts=_rows(_record(tensor=_TEXT, run_words=_SOME, bits=_COUNT, burst_bits=_COUNT)),
+    cycles_without_overlap=_SOME,
+    levels=_rows(
+        _record(
+            level=_TEXT,
+            instances=_SOME,
+            used_instances=_SOME,
+            used_words=_COUNT,
+            capacity_words=_or_null(_COUNT),
+            word_bits=_SOME,
+            cycles=_COUNT,
+            leak_pj=_NUMBER,
+        )
+    ),
+    tensors=_rows(
+        _record(
+            level=_TEXT,
+            tensor=_TEXT,
+            tile_words=_SOME,
+            word_bits=_SOME,
+            reads=_COUNT,
+            fills=_COUNT,
+            updates=_COUNT,
+            total_reads=_COUNT,
+            total_fills=_COUNT,
+            total_updates=_COUNT,
+            partial=_TRUTH,
+            read_pj=_NUMBER,
+            write_pj=_NUMBER,
+            update_pj=_NUMBER,
+            compression=_SHARE,
+            drains=_COUNT,
+            energy_pj=_NUMBER,
+        )
+    ),
+    networks=_rows(
+        _record(
+            level=_TEXT,
+            tensor=_TEXT,
+            children=_SOME,
+            distinct=_SOME,
+            distinct_up=_COUNT,
+            transfers=_COUNT,
+            total_transfers=_COUNT,
+            energy_pj=_NUMBER,
+            multicast=_NUMBER,
+            spatial_reduction=_NUMBER,
+        )
+    ),
+    energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
+    cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
+    imperfect=_rows(_TEXT),
+    padded=_PADDED,
+    mapping=_MAPPING,
+)
+_BUDGET = _record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER))
+_POINT: Form = {
+    "energy_pj": _NUMBER,
+    "cycles": _SOME,
+    "edp_pj_cycles": _NUMBER,
+    "utilization": _NUMBER,
+    "imperfect": _rows(_TEXT),
+    "padded": _PADDED,
+    "mapping": _MAPPING,
+}
+_CERTIFICATE = _record(
+    value=_NUMBER,
+    bound=_NUMBER,
+    gap=_or_null(_NUMBER),
+    proved=_TRUTH,
+    nodes=_COUNT,
+    evaluated=_COUNT,
+    table_bytes=_COUNT,
+)
+_SAMPLE = _record(
+    seen=_SOME,
+    valid=_SOME,
+    rejections=_rows(_record(rule=_TEXT, level=_TEXT, count=_COUNT)),
+    spread=_record(
+        resolution=_NUMBER,
+        min_pj=_NUMBER,
+        max_pj=_NUMBER,
+        max_over_min=_NUMBER,
+        quantiles=_rows(_record(share=_SHARE, energy_pj=_NUMBER)),
+        within=_rows(_record(factor=_NUMBER, count=_COUNT, share=_SHARE)),
+        histogram=_rows(_row(_NUMBER, _NUMBER, _SOME)),
+    ),
+    curve=_rows(_row(_SOME, _NUMBER)),
+)
+_SEARCH = _record(
+    objective=_TEXT,
+    method={"enum": ["exact", "exhaustive", "random"]},
+    seed=_or_null(_COUNT),
+    budget=_BUDGET,
+    stop={"enum": STOPS},
+    uneven=_TRUTH,
+    imperfect=_rows(_TEXT),
+    padded=_rows(_TEXT),
+    space_size=_SOME,
+    certificate=_or_null(_CERTIFICATE),
+    within=_or_null(_record(share=_NUMBER, mappings=_COUNT)),
+    ranked=_rows(_record(value=_NUMBER, **_POINT)),
+    sample=_or_null(_SAMPLE),
+)
+_FRONT = _record(
+    architecture=_TEXT,
+    layer=_TEXT,
+    columns=_rows(_TEXT),
+    budget=_BUDGET,
+    stop={"enum": STOPS},
+    space_size=_SOME,
+    nodes=_COUNT,
+    evaluated=_COUNT,
+    table_bytes=_COUNT,
+    points=_rows(_record(values=_rows(_NUMBER), **_POINT)),
+)
+_ENERGY_TABLE = _rows(
+    _record(
+        component=_TEXT,
+        role=_TEXT,
+        action=_TEXT,
+        energy_pj=_or_null(_NUMBER),
+        pj_per_word=_or_null(_NUMBER),
+        pj_per_bit=_or_null(_NUMBER),
+        formula=_or_null({"type": "string"}),
+        source=_or_null(_TEXT),
+    )
+)
+_AREA = _rows(
+    _record(
+        component=_TEXT,
+        instances=_SOME,
+        area_um2=_or_null(_NUMBER),
+        total_um2=_or_null(_NUMBER),
+        formula=_or_null({"type": "string"}),
+        source=_or_null(_TEXT),
+    )
+)
+_MACHINE = {"energy_table": _to("energy_table"), "area": _to("area"), "area_um2": _or_null(_NUMBER)}
+_TOTAL = _record(
+    layers=_COUNT,
+    distinct_layers=_COUNT,
+    unmapped=_rows(_TEXT),
+    macs=_COUNT,
+    energy_pj=_NUMBER,
+    pj_per_mac=_or_null(_NUMBER),
+    cycles=_COUNT,
+    run_time_s=_or_null(_NUMBER),
+    utilization=_or_null(_NUMBER),
+    outermost=_or_null(_TEXT),
+    outer_words=_COUNT,
+    outer_bytes=_COUNT,
+    yields=_or_null(_TEXT),
+    yields_per_run=_or_null(_SOME),
+    yields_per_s=_or_null(_NUMBER),
+    energy_pj_per_yield=_or_null(_NUMBER),
+    certificate=_or_null(_record(value=_NUMBER, bound=_NUMBER, gap=_or_null(_NUMBER), proved=_TRUTH)),
+)
+_IN_NETWORK = _record(
+    energy_share=_SHARE,
+    cycles_share=_SHARE,
+    energy_limit_pj=_or_null(_NUMBER),
+    cycles_limit=_or_null(_COUNT),
+    energy_above_limit=_or_null(_SHARE),
+    cycles_above_limit=_or_null(_SHARE),
+)
+_MAPPED = _record(layer=_TEXT, repeat=_SOME, in_network=_IN_NETWORK, result=_to("result"), search=_to("search"))
+_UNMAPPED = _record(layer=_TEXT, repeat=_SOME, no_valid_mapping=_TEXT)
+_NETWORK = _record(
+    **_PROVENANCE,
+    workload=_TEXT,
+    architecture=_TEXT,
+    total=_TOTAL,
+    layers=_rows({"oneOf": [_MAPPED, _UNMAPPED]}),
+    **_MACHINE,
+)
+
+RESULT_FORM: Form = {
+    "oneOf": [
+        {
+            "title": "an evaluated mapping",
+            **_record(**_PROVENANCE, result=_to("result"), **_MACHINE),
+        },
+        {
+            "title": "a mapped layer",
+            **_record(**_PROVENANCE, result=_to("result"), search=_to("search"), **_MACHINE),
+        },
+        {"title": "a mapped network", **_NETWORK},
+        {
+            "title": "a Pareto front of one layer",
+            **_record(**_PROVENANCE, front=_FRONT, **_MACHINE),
+        },
+    ],
+    "$defs": {"result": _RESULT, "search": _SEARCH, "energy_table": _ENERGY_TABLE, "area": _AREA},
+}

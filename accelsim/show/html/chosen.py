@@ -1,0 +1,111 @@
+"""Which mappings of a census a page shows: named ones, some of every region, and a uniform sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.census.result import Census
+from accelsim.inputs.mapping import Mapping
+from accelsim.model.encode import Floats, Ints
+from accelsim.model.result import Result
+
+BINS = 60
+"""Bins of the histogram of energy, equally wide on a logarithmic axis."""
+REGIONS = 5
+"""Parts of the range of cycles, and of outer words, from which each bin shows a mapping."""
+MOST_FRONT = 100
+QUANTILES = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A mapping that a page shows.
+
+    Attributes
+    ----------
+    label : str
+        What it is, for a reader.
+    kind : str
+        `best`, `front`, `named`, `region` (one of those that stand for a region of the distribution) or `drawn`.
+    result : Result
+    """
+
+    label: str
+    kind: str
+    result: Result
+
+
+def energy_edges(census: Census) -> Floats:
+    """Edges of the bins, log10 of energy [pJ], float64[BINS + 1]; every mapping known lies between them."""
+    found = census.range_of("energy")
+    low, high = np.log10([found.lowest, found.highest])
+    room = max(1e-9, 0.02 - (high - low))
+    return np.linspace(low - room / 2, high + room / 2, BINS + 1)
+
+
+def bin_of(energy_pj: Floats, edges: Floats) -> Ints:
+    """Bin of each energy."""
+    return np.clip(np.searchsorted(edges, np.log10(energy_pj), side="right") - 1, 0, len(edges) - 2)
+
+
+def chosen(census: Census, drawn: int) -> list[Chosen]:
+    """Mappings to show: the named ones first, then those for each region, then the first `drawn` of the sample."""
+    named: dict[Mapping, Chosen] = {}
+    for more in _named(census):
+        known = named.get(more.result.mapping)
+        label = more.label if known is None else f"{known.label}, {more.label}"
+        first = known or more
+        named[more.result.mapping] = Chosen(label, first.kind, first.result)
+    first_drawn = _drawn_indices(census, drawn)
+    regions = (_drawn(census, index, "region") for index in _regions(census) if index not in first_drawn)
+    return [
+        *named.values(),
+        *(region for region in regions if region.result.mapping not in named),
+        *(_drawn(census, index, "drawn") for index in first_drawn),
+    ]
+
+
+def _drawn_indices(census: Census, drawn: int) -> list[int]:
+    """Of the sample the first ones, of all mappings some at random."""
+    many = len(census.sample)
+    if census.sample.complete:
+        return [int(index) for index in np.random.default_rng(0).permutation(many)[:drawn]]
+    return list(range(min(drawn, many)))
+
+
+def _drawn(census: Census, index: int, kind: str) -> Chosen:
+    return Chosen(f"{'' if census.sample.complete else 'drawn '}no. {index + 1:,}", kind, census.sample.result(index))
+
+
+def _named(census: Census) -> Iterator[Chosen]:
+    """Mappings with a name; one mapping may come more than once."""
+    outermost = census.best.levels[0].level
+    energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "outer_words"))
+    known = {found.column: "" if found.lowest_proved else " known" for found in census.ranges}
+    yield Chosen(f"lowest energy{known['energy']}", "best", census.best)
+    front = census.front.points
+    for number in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_FRONT)).astype(int)).tolist():
+        yield Chosen(f"front {number + 1}", "front", front[number])
+    yield Chosen(f"fewest cycles{known['cycles']}", "named", cycles.lowest_mapping)
+    yield Chosen(f"fewest {outermost} words{known['outer_words']}", "named", words.lowest_mapping)
+    for share in QUANTILES:
+        name = "median energy" if share == 0.5 else f"{100 * share:g} % quantile of energy"
+        index = census.sample.nearest("energy", census.sample.quantile("energy", share).value)
+        yield Chosen(name, "named", census.sample.result(index))
+    yield Chosen(f"highest energy{'' if energy.highest_proved else ' known'}", "named", energy.highest_mapping)
+
+
+def _regions(census: Census) -> list[int]:
+    """The first drawn mapping of each region: a bin of energy with a part of the range of cycles or outer words."""
+    sample = census.sample
+    bins = bin_of(sample.energy_pj, energy_edges(census))
+    found: set[int] = set()
+    for column in (sample.cycles, sample.outer_words):
+        logs = np.log10(np.maximum(column, 1.0))
+        edges = np.linspace(logs.min(), logs.max(), REGIONS + 1)[1:-1]
+        _, first = np.unique(bins * REGIONS + np.searchsorted(edges, logs), return_index=True)
+        found.update(first.tolist())
+    return sorted(found)

@@ -1,0 +1,128 @@
+"""The file around a report: its text, style, script and data, with nothing that has to be fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from accelsim.inputs.errors import AccelsimError
+from accelsim.results.folder import NO_PLOTLY
+
+_WIDE = 17
+"""Longer values take two columns."""
+_LONG_NAME = 16
+"""Letters of a name that may not fit into a line or a card on a phone."""
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])")
+
+
+def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str = "report.js") -> str:
+    """Make the whole file.
+
+    Parameters
+    ----------
+    title : str
+        Plain text.
+    lead : str
+        The main sentences, plain text.
+    sections : str
+        HTML of what follows.
+    data : dict
+        What the script draws.
+    script : str
+        Name of the script.
+
+    Raises
+    ------
+    AccelsimError
+        If plotly is not installed.
+    """
+    return Template(_file("report.html")).substitute(
+        title=escape(title),
+        heading=said(title),
+        lead=said(lead),
+        sections=sections,
+        style=_file("report.css"),
+        plotly=_plotly(),
+        script=_file(script),
+        data=embedded(data),
+    )
+
+
+def said(text: str) -> str:
+    r"""Text as HTML, in which numbers stay beside their units, and long names break between their words.
+
+    Examples
+    --------
+    >>> said("2.5 mJ & 3 % more")
+    '2.5\xa0mJ &amp; 3\xa0% more'
+    >>> said("WeightInputBuffer")
+    'Weight<wbr>Input<wbr>Buffer'
+    """
+    together = re.sub(r"(?<=\d) (?=%|[TGMkmunpf]?[JsW]\b|[KMGT]?i?B\b)", "\u00a0", text)
+    return re.sub(rf"\w{{{_LONG_NAME},}}", lambda name: _BETWEEN_WORDS.sub("<wbr>", name[0]), escape(together))
+
+
+def _file(name: str) -> str:
+    return (files("accelsim.show.html") / name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise AccelsimError(NO_PLOTLY) from None
+    return str(get_plotlyjs())
+
+
+def embedded(data: Any) -> str:
+    r"""JSON that may stand inside a script element: no name in it can end the element.
+
+    Examples
+    --------
+    >>> print(embedded({"name": "</script>"}))
+    {"name":"\u003c/script\u003e"}
+    """
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tuple[str, float]]]) -> str:
+    """A table that a click on its heads sorts.
+
+    Parameters
+    ----------
+    caption : str
+    heads : sequence of str
+    rows : sequence of sequence of (str or (str, float))
+        Cells as text, or as text and the number that it is sorted by.
+    """
+    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in heads)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="sortable">'
+        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(cell: str | tuple[str, float]) -> str:
+    if isinstance(cell, str):
+        return f"<td>{said(cell)}</td>"
+    return f'<td class="number" data-value="{cell[1]!r}">{said(cell[0])}</td>'
+
+
+def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:
+    """A group of key figures: each a name, a value and what more there is to say."""
+    cards = "".join(_card(*row) for row in rows)
+    return f'<h3>{escape(title)}</h3><p class="note">{escape(note)}</p><dl class="figures">{cards}</dl>'
+
+
+def _card(name: str, value: str, more: str) -> str:
+    wide = ' class="wide"' if len(value) > _WIDE else ""
+    long_number = r"\d{1,3}(,\d{3}){3,}"  # breaks between its groups of digits where a line is too short
+    shown = re.sub(long_number, lambda number: number[0].replace(",", ",<wbr>"), said(value))
+    return f"<div{wide}><dt>{said(name)}</dt><dd><b>{shown}</b> <span>{said(more)}</span></dd></div>"

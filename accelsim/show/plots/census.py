@@ -1,0 +1,353 @@
+"""Figures of a census: how the energies of all valid mappings of a map space are spread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+from accelsim.census.result import Interval
+from accelsim.inputs.errors import AccelsimError
+from accelsim.show.plots.style import BEST_COLOUR, DARK, names_of, plain_log_ticks, put_title, styled
+from accelsim.show.report.census import sample_words
+from accelsim.show.report.text import OTHER_COLOUR, large, times
+
+if TYPE_CHECKING:
+    from accelsim.census.result import Census
+    from accelsim.model.encode import Floats
+    from accelsim.model.result import Result
+
+_BAND = "#CCCCCC"
+_BAND_LABEL = "95 % confidence"
+_RARE = 0.01
+"""Shares below it are taken from the stratified sample, if there is one."""
+_NEAR = 0.01
+"""How far above the lowest energy a histogram says how many mappings there are."""
+
+
+def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
+    """Rows of `plot_histogram`: bins of log energy [pJ/MAC] and the share of all valid mappings in each.
+
+    The bins go from the lowest energy to the highest one found. `share` is exact if all mappings were
+    evaluated (`UniformSample.complete`), else estimated from the uniform sample; `share_low` and `share_high` are the
+    ends of its 95 % confidence interval, `sampled` counts the mappings drawn or evaluated.
+    """
+    edges = _edges(census, bins)
+    bins = len(edges) - 1
+    inside = np.clip(np.searchsorted(edges, census.sample.energy_pj / census.macs, side="right") - 1, 0, bins - 1)
+    rows = []
+    for number in range(bins):
+        share = census.sample.share(inside == number)
+        rows.append({
+            "from_pj_per_mac": float(edges[number]),
+            "to_pj_per_mac": float(edges[number + 1]),
+            "sampled": int((inside == number).sum()),
+            "share": share.value,
+            "share_low": share.low,
+            "share_high": share.high,
+        })  # fmt: skip
+    return rows
+
+
+def refuse_zero_energy(census: Census) -> None:
+    """Raise AccelsimError if a mapping costs nothing: a logarithmic axis cannot show it."""
+    if census.range_of("energy").lowest <= 0:
+        raise AccelsimError(
+            f"{census.architecture} has mappings of 0 pJ; a logarithmic axis of energy cannot show them"
+        )
+
+
+def _edges(census: Census, bins: int) -> Floats:
+    """Edges [pJ/MAC] of bins of equal width in log energy; one bin where all mappings cost the same."""
+    refuse_zero_energy(census)
+    found = census.range_of("energy")
+    low, high = found.lowest / census.macs, found.highest / census.macs
+    if high <= low * (1 + 1e-9):
+        return np.array([low * 0.99, low * 1.01])
+    return np.geomspace(low, high, bins + 1)
+
+
+def marks_table(census: Census) -> list[dict[str, Any]]:
+    """Energies [pJ/MAC] that figures of a census mark, with the ends of their 95 % confidence intervals.
+
+    The optimum is exact; `lowest known` where it is not proved. The median of all valid mappings is estimated, and so
+    is the mean where `Census.means` does not tell it.
+    Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
+    """
+    found, sample = census.range_of("energy"), census.sample
+    median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
+    if census.mean_is_exact and not sample.complete:
+        slack = census.means.energy_slack_pj if census.means else 0.0
+        mean = Interval(census.mean("energy"), census.mean("energy"), census.mean("energy") + slack)
+    rows = [
+        (_lowest(census), found.lowest, found.lowest_bound, found.lowest),
+        ("median", median.value, median.low, median.high),
+        ("mean", mean.value, mean.low, mean.high),
+        (_highest(census), found.highest, found.highest, found.highest_bound),
+    ]
+    return [
+        {
+            "mark": mark,
+            **{key: value / census.macs for key, value in zip(("pj_per_mac", "low", "high"), values, strict=True)},
+        }
+        for mark, *values in rows
+    ]
+
+
+def _lowest(census: Census) -> str:
+    """What the lowest energy of a census is called."""
+    return "optimum" if census.range_of("energy").lowest_proved else "lowest known"
+
+
+def _highest(census: Census) -> str:
+    """What the highest energy of a census is called."""
+    return "highest" if census.range_of("energy").highest_proved else "highest known"
+
+
+def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
+    """Draw how many of all valid mappings have what energy [pJ/MAC], with the optimum, median, mean and highest.
+
+    Shares are exact where all mappings were evaluated. Else they are estimated from a uniform sample; the band holds
+    each with 95 % confidence (Wilson's interval), also where no mapping was drawn.
+
+    Parameters
+    ----------
+    census : Census
+    ax : matplotlib Axes, optional
+        Where to draw; by default axes of a new figure (`ax.figure`).
+
+    Returns
+    -------
+    Axes
+    """
+    return styled(lambda axes: _draw_histogram(census, axes), ax)
+
+
+def _draw_histogram(census: Census, ax: Axes) -> None:
+    rows = histogram_table(census)
+    edges = [row["from_pj_per_mac"] for row in rows] + [rows[-1]["to_pj_per_mac"]]
+    bottom = 0.3 / len(census.sample)
+    if census.sample.complete:
+        bottom = 0.3 * min(row["share"] for row in rows if row["share"] > 0)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
+    ax.stairs([max(row["share"], bottom) for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=bottom)
+    if not census.sample.complete:
+        ends = [*low, low[-1]], [*high, high[-1]]
+        ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
+    lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
+    marks = marks_table(census)
+    for row, (colour, line) in zip(marks, lines, strict=True):
+        factor = "" if row is marks[0] else f" ({times(row['pj_per_mac'] / marks[0]['pj_per_mac'])})"
+        label = f"{row['mark']} {row['pj_per_mac']:.4g}{factor}"
+        ax.axvline(row["pj_per_mac"], color=colour, linestyle=line, linewidth=1.4, label=label)
+    for near in sorted(census.near, key=lambda near: abs(near.share - _NEAR))[:1]:
+        at_least = "" if near.complete else "at least "
+        label = f"{at_least}{large(near.mappings)} within {100 * near.share:.3g} %"
+        ax.axvspan(edges[0], edges[0] * (1 + near.share), color=BEST_COLOUR, alpha=0.3, linewidth=0, label=label)
+    top = max(row["share_high"] for row in rows)
+    ax.set_ylim(bottom, 1.3 * top)
+    plain_log_ticks(ax.xaxis, edges[0], edges[-1])
+    plain_log_ticks(ax.yaxis, bottom, top)
+    ax.set_xlabel("energy [pJ/MAC]")
+    ax.set_ylabel("share of the mappings, per bin")
+    put_title(ax, *heads(census), legend=True)
+
+
+def heads(census: Census) -> tuple[str, str, str]:
+    """What a figure of one census says above: what was mapped, all mappings, and whether they are exact or sampled."""
+    names = f"{census.workload} on {census.architecture}"
+    which = "mappings with all compute units" if census.only_fully_used else "valid mappings"
+    about = "" if census.exact else "about "
+    how = "exact: all evaluated" if census.sample.complete else f"sampled: {sample_words(census.sample)}"
+    return names, f"{about}{large(census.mappings)} {which}", how
+
+
+def best_median_worst(census: Census) -> dict[str, Result]:
+    """The best and the worst mapping, or those known, and one of the median energy, for `plot_stacks`."""
+    sample, found = census.sample, census.range_of("energy")
+    median = sample.nearest("energy", sample.quantile("energy", 0.5).value)
+    return {
+        "best" if found.lowest_proved else "best known": census.best,
+        "median": sample.result(median),
+        "worst" if found.highest_proved else "worst known": found.highest_mapping,
+    }
+
+
+def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:
+    """Rows of `plot_within`: the share of all valid mappings whose energy is at most `factor` times the lowest.
+
+    If all mappings were evaluated all rows are `exact`. Else those that are counted (`Census.near`) are, and come
+    first; the others are estimated, with the ends of their 95 % confidence intervals: from the stratified sample, if
+    there is one, where it reaches, else from the uniform one.
+    """
+    refuse_zero_energy(census)
+    complete, near = census.sample.complete, [near for near in census.near if near.complete]
+    counted = [] if complete else sorted((near.share, near.mappings / census.mappings) for near in near)
+    rows = [_within(above, share, share, share, exact=True) for above, share in counted]
+    above_lowest = census.sample.energy_pj / census.range_of("energy").lowest - 1
+    for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
+        share = census.sample.share(above_lowest <= above * (1 + 1e-9))
+        if census.tail is not None and share.value < _RARE:
+            share = census.tail.share(census.range_of("energy").lowest * (1 + above * (1 + 1e-9)))
+        rows.append(_within(float(above), share.value, share.low, share.high, exact=complete))
+    return rows
+
+
+def _within(above: float, share: float, low: float, high: float, *, exact: bool) -> dict[str, Any]:
+    return {"factor": 1 + above, "share": share, "share_low": low, "share_high": high, "exact": exact}
+
+
+def plot_within(census: Census, ax: Axes | None = None) -> Axes:
+    """Draw which share of all valid mappings comes within a factor of the lowest energy.
+
+    Both axes are logarithmic; that of the factor in what it is above 1, so that a percent can be seen.
+
+    Parameters
+    ----------
+    census : Census
+    ax : matplotlib Axes, optional
+        Where to draw; by default axes of a new figure (`ax.figure`).
+
+    Returns
+    -------
+    Axes
+    """
+    return styled(lambda axes: _draw_within(census, axes), ax)
+
+
+def _draw_within(census: Census, ax: Axes) -> None:
+    rows = within_table(census)
+    complete = census.sample.complete
+    exact = [row for row in rows if row["exact"] and row["factor"] > 1 and not complete]
+    drawn = [row for row in rows if complete or not row["exact"]]
+    least = [row["share"] / 3 for row in rows if row["share"] > 0 and (row["exact"] or census.tail)]
+    bottom = min(least if complete else [0.3 / len(census.sample), *least])
+    above = [row["factor"] - 1 for row in drawn]
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    low, high = ([max(row[key], bottom) for row in drawn] for key in ("share_low", "share_high"))
+    if not complete:
+        ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
+    seen = [row for row in drawn if row["share"] > 0]
+    xs, ys = [row["factor"] - 1 for row in seen], [row["share"] for row in seen]
+    ax.plot(xs, ys, color="black", label="exact" if complete else "estimated")
+    if exact:
+        dots = [row["factor"] - 1 for row in exact], [row["share"] for row in exact]
+        ax.scatter(*dots, 26, color=BEST_COLOUR, label="counted", zorder=3)
+    left, right = min([above[0], *(row["factor"] - 1 for row in exact)]), above[-1]
+    ax.set_xlim(left / 1.2, right * 1.2)
+    ax.set_ylim(bottom, 2)
+    plain_log_ticks(ax.yaxis, bottom, 1)
+    _factor_ticks(ax, left, right)
+    ax.set_xlabel("energy / lowest energy" + ("" if census.range_of("energy").lowest_proved else " known"))
+    ax.set_ylabel("share of the mappings")
+    strata = () if census.tail is None or complete else (f"{len(census.tail):,} drawn from strata",)
+    put_title(ax, *heads(census), *strata, legend=True)
+
+
+def _factor_ticks(ax: Axes, low: float, high: float) -> None:
+    """Ticks at round factors, on an axis that shows what a factor is above 1: 1.01, 1.1, 2, 10."""
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(1 + high)) + 1)
+    factors = [10.0**power if power > 0 else 2.0 if power == 0 else 1 + 10.0**power for power in powers]
+    between = [step * 10.0**power + (power < 0) for power in powers for step in range(2, 10)]
+    ax.xaxis.set_major_locator(FixedLocator([factor - 1 for factor in factors]))
+    ax.xaxis.set_minor_locator(FixedLocator([factor - 1 for factor in between]))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1 + value:,.6g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
+    """Rows of `plot_compare`: for each map space its mappings and energies [pJ/MAC].
+
+    `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are of all
+    valid mappings, estimated unless all were evaluated.
+    """
+    names = names_of([(census.workload, census.architecture) for census in censuses])
+    rows = []
+    for name, census in zip(names, censuses, strict=True):
+        found, sample, macs = census.range_of("energy"), census.sample, census.macs
+        quantiles = {f"p{share}": sample.quantile("energy", share / 100).value / macs for share in (5, 25, 50, 75, 95)}
+        rows.append({
+            "name": name,
+            "workload": census.workload,
+            "architecture": census.architecture,
+            "mappings": census.mappings,
+            "sampled": len(sample),
+            "lowest": found.lowest / macs,
+            **quantiles,
+            "highest": found.highest / macs,
+        })  # fmt: skip
+    return rows
+
+
+def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
+    """Draw the energies [pJ/MAC] of all valid mappings of several map spaces beside each other, with each optimum.
+
+    The height of a violin is the share of the mappings in a bin of log energy, each violin on its own scale.
+
+    Parameters
+    ----------
+    censuses : sequence of Census
+        Of layers, machines, or both.
+    ax : matplotlib Axes, optional
+        Where to draw; by default axes of a new figure (`ax.figure`).
+
+    Returns
+    -------
+    Axes
+    """
+    return styled(lambda axes: _draw_compare(censuses, axes), ax, 1.3 + 0.6 * len(censuses))
+
+
+def _draw_compare(censuses: Sequence[Census], ax: Axes) -> None:
+    rows = compare_table(censuses)
+    low, high = min(row["lowest"] for row in rows), max(row["highest"] for row in rows)
+    ax.set_xscale("log")
+    decades = math.log10(high / low) if high > low else 1.0
+    for place, (row, census) in enumerate(zip(rows, censuses, strict=True)):
+        own = math.log10(row["highest"] / row["lowest"]) if row["highest"] > row["lowest"] else 0.0
+        table = histogram_table(census, max(8, round(70 * own / decades)))
+        most = max(bin_["share"] for bin_ in table)
+        edges = [bin_["from_pj_per_mac"] for bin_ in table] + [table[-1]["to_pj_per_mac"]]
+        half = [0.32 * bin_["share"] / most for bin_ in table]
+        up, down = ([place + 0.12 + sign * at for at in (*half, half[-1])] for sign in (-1, 1))
+        ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5)
+        ax.plot([row["lowest"], row["highest"]], [place + 0.12] * 2, color=OTHER_COLOUR, linewidth=0.8, zorder=1.6)
+        ax.plot([row["p25"], row["p75"]], [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2)
+        ax.annotate(
+            f"{row['name']}: {large(row['mappings'])} mappings",
+            (0, place - 0.5),
+            (3, -2),
+            ("axes fraction", "data"),
+            textcoords="offset points",
+            va="top",
+            fontsize="small",
+        )
+    lowest = " or ".join(sorted({_lowest(census) for census in censuses}, reverse=True))
+    places = [place + 0.12 for place in range(len(rows))]
+    ax.scatter([row["p50"] for row in rows], places, 22, color="white", edgecolors="black", label="median", zorder=3)
+    ax.scatter(
+        [row["lowest"] for row in rows],
+        places,
+        30,
+        color=BEST_COLOUR,
+        marker="D",
+        label=lowest,
+        zorder=3,
+    )
+    ax.plot([], [], color=DARK, linewidth=4, label="25 to 75 %")
+    ax.set_yticks([])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.spines["left"].set_visible(False)
+    plain_log_ticks(ax.xaxis, low, high)
+    ax.set_xlabel("energy [pJ/MAC]")
+    head = "Energy of all valid mappings"
+    alike = (("of", {row["workload"] for row in rows}), ("on", {row["architecture"] for row in rows}))
+    one = [f"{word} {names.pop()}" for word, names in alike if len(names) == 1]
+    put_title(ax, " ".join([head, *one]), legend=True)

@@ -1,0 +1,260 @@
+"""Diagrams: a machine as boxes, outermost level on top, and a mapping as the loop nest beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.mapping import LevelMapping, last_passes
+from accelsim.inputs.nodes import level_nodes
+from accelsim.inputs.units import format_bits
+from accelsim.model.result import Result
+from accelsim.show.plots.result import result_colours
+from accelsim.show.plots.style import AXES_SHARE, DARK, PALE, letters_over, points, put_title, styled
+from accelsim.show.report.nest import loop_range
+from accelsim.show.report.text import count, letters
+
+_LINE_IN = 0.19
+_HEAD_IN = 0.75
+_BOX = (0.01, 0.37)
+"""Left and right edge of the boxes, where the nest stands beside them."""
+_NEST = 0.42
+_DEEPEST = 0.2
+"""Indent of the innermost loop, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of a loop nest: a loop, or (`tiles`) what a storage node keeps, as (tensor, text)."""
+
+    depth: int
+    text: str = ""
+    spatial: bool = False
+    tiles: tuple[tuple[str, str], ...] = ()
+
+
+def architecture_table(architecture: Architecture) -> list[dict[str, Any]]:
+    """Rows of `plot_architecture`: levels, outermost first, and the compute units.
+
+    `size_bits` is the capacity of one instance (None: unlimited), `instances` counts those of the whole machine,
+    `fanout_x` and `fanout_y` the instances of the next row below one instance.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "component": level.name,
+            "size_bits": _size_bits(level),
+            "word_bits": level.word_bits,
+            "instances": architecture.instances(index),
+            "fanout_x": level.x.size,
+            "fanout_y": level.y.size,
+        }
+        for index, level in enumerate(architecture.levels)
+    ]
+    compute = {"component": architecture.compute.name, "size_bits": None, "word_bits": None}
+    return [*rows, {**compute, "instances": architecture.macs, "fanout_x": 1, "fanout_y": 1}]
+
+
+def _size_bits(level: Level) -> int | None:
+    if level.partition_words is not None:
+        return sum(level.partition_words.values()) * level.word_bits
+    return None if level.size_words is None else level.size_words * level.word_bits
+
+
+def mapping_table(result: Result) -> list[dict[str, Any]]:
+    """Rows of `plot_mapping`: the loops of a mapping from the outside in; those of bound 1 are left out.
+
+    `axis` is empty for a loop in time, x or y for one in space; `last` are the iterations of its last pass.
+    """
+    last = last_passes(result.mapping, result.bounds)
+    return [
+        {"level": node.level, "axis": axis, "dim": loop.dim, "bound": loop.bound, "last": final}
+        for node, passes in zip(result.mapping.levels, last, strict=True)
+        for axis, loops, finals in zip(("", "x", "y"), (node.temporal, node.x, node.y), passes, strict=True)
+        for loop, final in zip(loops, finals, strict=True)
+        if loop.bound > 1
+    ]
+
+
+def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axes:
+    """Draw a machine: a box for each level with its size and instances, and the fanout below it.
+
+    Parameters
+    ----------
+    architecture : Architecture
+    ax : matplotlib Axes, optional
+        Where to draw; by default axes of a new figure (`ax.figure`).
+
+    Returns
+    -------
+    Axes
+    """
+    lines = 3.3 * len(architecture.levels) + 2.3
+    return styled(lambda axes: _draw_architecture(architecture, axes), ax, _HEAD_IN + _LINE_IN * lines)
+
+
+def _draw_architecture(architecture: Architecture, ax: Axes) -> None:
+    rows = architecture_table(architecture)
+    size = _canvas(ax, 3.3 * len(rows) - 1.0)
+    for number, row in enumerate(rows):
+        top = 3.3 * number
+        _draw_box(ax, row, (0.2, 0.8), (top, top + 2.1), size, used=None)
+        if number < len(rows) - 1:
+            _draw_fanout(ax, row, 0.5, (top + 2.1, top + 3.3), size)
+    put_title(ax, f"{architecture.name}: {architecture.macs:,} {architecture.compute.name}s")
+
+
+def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = None) -> Axes:
+    """Draw a machine and beside it the loop nest of a mapping: loops in time at each level, `par_for` at each fanout.
+
+    The bar in a box shows how full one instance is, in the colours of the tensors; beside it stand the tiles [words].
+
+    Parameters
+    ----------
+    result : Result
+    architecture : Architecture
+        The machine that was mapped to.
+    ax : matplotlib Axes, optional
+        Where to draw; by default axes of a new figure (`ax.figure`).
+
+    Returns
+    -------
+    Axes
+    """
+    lines = sum(inside + below for inside, below in _heights(_nest(result)))
+    return styled(lambda axes: _draw_mapping(result, architecture, axes), ax, _HEAD_IN + _LINE_IN * (lines + 2.2))
+
+
+def _nest(result: Result) -> list[tuple[list[_Line], list[_Line]]]:
+    """For each level the lines that stand beside its box, and those that stand beside the fanout below it."""
+    short = letters(list(dict.fromkeys(network.tensor for network in result.networks)))
+    last, depth = iter(last_passes(result.mapping, result.bounds)), 0
+    found = []
+    for level, nodes in level_nodes(result.mapping):
+        inside: list[_Line] = []
+        below: list[_Line] = []
+        for node in nodes:
+            inside.append(_Line(depth, tiles=_tiles(result, level, node, short)))
+            for loop, axis in _loops(node, next(last)):
+                (below if axis else inside).append(_Line(depth, loop + axis, bool(axis)))
+                depth += 1
+        found.append((inside, below))
+    return found
+
+
+def _tiles(result: Result, level: str, node: LevelMapping, short: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    kept = [t for t in result.tensors if t.level == level and t.tensor in node.keep]
+    return tuple((t.tensor, f"{short[t.tensor]} {count(t.tile_words)}") for t in kept)
+
+
+def _loops(node: LevelMapping, passes: tuple[tuple[int, ...], ...]) -> list[tuple[str, str]]:
+    """Loops of one storage node above bound 1, outermost first, each with the axis that it is spread over."""
+    blocks = (("for", "", node.temporal), ("par_for", " on x", node.x), ("par_for", " on y", node.y))
+    return [
+        (f"{word} {loop.dim} in {loop_range(loop.bound, last)}", axis)
+        for (word, axis, loops), finals in zip(blocks, passes, strict=True)
+        for loop, last in zip(loops, finals, strict=True)
+        if loop.bound > 1
+    ]
+
+
+def _heights(nest: Sequence[tuple[list[_Line], list[_Line]]]) -> list[tuple[float, float]]:
+    """Lines that each level takes, and the fanout below it."""
+    return [(max(2.9, len(inside) + 0.3), max(1.3, len(below) + 0.3)) for inside, below in nest]
+
+
+def _draw_mapping(result: Result, architecture: Architecture, ax: Axes) -> None:
+    nest, rows, colours = _nest(result), architecture_table(architecture), result_colours(result)
+    heights = _heights(nest)
+    size = _canvas(ax, sum(inside + below for inside, below in heights) + 2.2)
+    middle, top = sum(_BOX) / 2, 0.0
+    loops = len(mapping_table(result))
+    indent = min(0.017, _DEEPEST / max(1, loops))
+    used = [level.used_instances for level in result.levels] + [result.compute_used]
+    for row, (inside, below), (high, gap), own in zip(rows, nest, heights, used, strict=False):
+        _draw_box(ax, row, _BOX, (top, top + high), size, used=own)
+        _draw_filling(ax, result, row["component"], (top + 2.1, top + 2.6), colours)
+        _draw_fanout(ax, row, middle, (top + high, top + high + gap), size)
+        _draw_lines(ax, inside, top + 0.15, size, indent, colours)
+        _draw_lines(ax, below, top + high + 0.15, size, indent, colours)
+        top += high + gap
+    _draw_box(ax, rows[-1], _BOX, (top, top + 2.1), size, used=used[-1])
+    ax.text(_NEST + indent * loops, top + 1.05, "multiply-accumulate", va="center", fontsize=size)
+    for (tensor, colour), short in zip(colours.items(), letters(list(colours)).values(), strict=True):
+        ax.bar([-9], [0], color=colour, label=f"{tensor} ({short})")
+    names = f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC"
+    put_title(ax, names, "tiles [words] beside their level", "bars: share of one instance", legend=True)
+
+
+def _canvas(ax: Axes, lines: float) -> float:
+    """Make axes a sheet of so many lines, 1 wide; returns the size of the letters [points]."""
+    high = ax.bbox.height / ax.figure.dpi
+    ax.set_xlim(0, 1)
+    ax.set_ylim(lines, -0.2)
+    ax.axis("off")
+    return min(points("font.size"), 72 * high / lines / 1.25)
+
+
+def _draw_box(
+    ax: Axes, row: dict[str, Any], across: tuple[float, float], down: tuple[float, float], size: float, used: int | None
+) -> None:
+    """Draw a level or the compute units, several instances as several sheets, with size and instances in words."""
+    (left, right), (top, bottom) = across, down
+    for sheet in range(min(row["instances"], 3) - 1, -1, -1):
+        x, y = left + 0.008 * sheet, top - 0.12 * sheet
+        box = Rectangle((x, y), right - left - 0.016, bottom - top, facecolor=PALE, edgecolor=DARK, linewidth=0.9)
+        ax.add_patch(box)
+    bits, compute = row["size_bits"], row["word_bits"] is None
+    room = "" if compute else " unlimited" if bits is None else f" {format_bits(bits)}"
+    instances = f"x{row['instances']:,}"
+    said = instances if used is None or row["instances"] == 1 else f"{used:,} of {instances[1:]} used"
+    said = said if row["instances"] > 1 else "1 instance"
+    said += "" if compute or used is not None else f", words of {row['word_bits']} bits"
+    at = left + 0.02
+    letters_wide = letters_over(ax, size) / AXES_SHARE * (right - left - 0.06)
+    name_size = size * min(1.0, (letters_wide - len(room)) / (1.15 * len(row["component"])))
+    ax.text(at, top + 0.7, row["component"], va="center", fontsize=name_size, fontweight="bold")
+    ax.text(right - 0.03, top + 0.7, room.strip(), va="center", ha="right", fontsize=size)
+    ax.text(at, top + 1.5, said, va="center", fontsize=0.9 * size)
+
+
+def _draw_filling(ax: Axes, result: Result, component: str, down: tuple[float, float], colours: dict[str, str]) -> None:
+    """Draw how much of one instance each tensor takes; of an unlimited one, of what is used."""
+    level = next(level for level in result.levels if level.level == component)
+    capacity = level.capacity_words or level.used_words
+    left, wide = _BOX[0] + 0.02, _BOX[1] - _BOX[0] - 0.056
+    ax.add_patch(Rectangle((left, down[0]), wide, down[1] - down[0], facecolor="white", edgecolor=DARK, linewidth=0.6))
+    for t in (t for t in result.tensors if t.level == component):
+        share = float(t.storage_words(t.tile_words, level.word_bits)) / max(1, capacity)
+        ax.add_patch(Rectangle((left, down[0]), wide * share, down[1] - down[0], facecolor=colours[t.tensor]))
+        left += wide * share
+
+
+def _draw_fanout(ax: Axes, row: dict[str, Any], middle: float, down: tuple[float, float], size: float) -> None:
+    """Draw the network below a level: one line down, or as many as show that it spreads, with x * y beside it."""
+    fanout = row["fanout_x"] * row["fanout_y"]
+    for shift in (-0.03, 0.0, 0.03) if fanout > 1 else (0.0,):
+        ax.plot([middle, middle + shift], down, color=DARK, linewidth=0.9, zorder=0.9)
+    if fanout > 1:
+        ax.text(
+            middle + 0.05, sum(down) / 2, f"{row['fanout_x']} x {row['fanout_y']}", va="center", fontsize=0.9 * size
+        )
+
+
+def _draw_lines(
+    ax: Axes, lines: Sequence[_Line], top: float, size: float, indent: float, colours: dict[str, str]
+) -> None:
+    """Draw the lines of a loop nest below each other; a coloured square stands before the tile of each tensor."""
+    letter = AXES_SHARE / letters_over(ax, size)
+    for number, line in enumerate(lines):
+        x, y = _NEST + indent * line.depth, top + number + 0.5
+        if line.text:
+            ax.text(x, y, line.text, va="center", fontsize=size, fontweight="bold" if line.spatial else "normal")
+        for tensor, text in line.tiles:
+            ax.add_patch(Rectangle((x, y - 0.3), 0.014, 0.6, facecolor=colours[tensor]))
+            ax.text(x + 0.02, y, text, va="center", fontsize=0.9 * size, color=DARK)
+            x += 0.06 + letter * len(text)

@@ -1,0 +1,330 @@
+"""Figures of sweeps: the Pareto front among all designs, parallel coordinates, and what each parameter does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from accelsim.explore.expression import quantity
+from accelsim.inputs.units import si_scale
+from accelsim.show.plots.style import (
+    BEST_COLOUR,
+    DARK,
+    letters_beside,
+    plain_log_ticks,
+    points,
+    put_title,
+    styled,
+    tick,
+)
+from accelsim.show.report.text import energy_scale
+
+Rows = Sequence[Mapping[str, Any]]
+_NAMES = {
+    "energy_pj": "energy", "cycles": "cycles", "time_s": "time", "edp_pj_cycles": "EDP", "power_w": "power",
+    "area_um2": "area",
+}  # fmt: skip
+_OTHER = "#999999"
+_LEFT_OUT = "#56B4E9"
+_MOST_LINES = 500
+
+
+def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
+    """Label of the axis of a column, and what one of its unit is in the column's: the largest value chooses the unit.
+
+    Examples
+    --------
+    >>> axis_of("energy_pj", [3.4e10, 4.2e10]), axis_of("time_s", [1.6, 0.3]), axis_of("area_um2", [2.1e6])
+    (('energy [mJ]', 1000000000.0), ('time [s]', 1.0), ('area [mm2]', 1000000.0))
+    >>> axis_of("edp_pj_cycles", [4.6e17]), axis_of("cycles", [88e6])
+    (('EDP [1e15 pJ x cycle]', 1000000000000000.0), ('cycles', 1.0))
+    """
+    name, largest = name_of(column), max(values, default=1.0) or 1.0
+    if column == "cycles":
+        return name, 1.0
+    if column == "energy_pj":
+        scale, unit = energy_scale(largest)
+    elif column == "area_um2":
+        scale, unit = 1e6, "mm2"
+    elif column == "edp_pj_cycles":
+        scale = 10.0 ** (3 * math.floor(math.log10(largest) / 3)) if largest >= 1e6 else 1.0
+        unit = "pJ x cycle" if scale == 1.0 else f"1e{math.log10(scale):.0f} pJ x cycle"
+    else:
+        scale, unit = si_scale(largest, {"time_s": "s", "power_w": "W"}[column])
+    return f"{name} [{unit}]", scale
+
+
+def name_of(column: str) -> str:
+    """What a column is called."""
+    return _NAMES.get(column, column)
+
+
+def cells(rows: Rows, column: str) -> list[float]:
+    """Values of a column, where there are any."""
+    return [float(row[column]) for row in rows if row[column] is not None]
+
+
+def designs_front_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `plot_designs_front`: each design with the first two objectives, in their columns' units, and what it is.
+
+    `kind` is `front`, `dominated`, or `pruned`; then the values are bounds. Other designs are left out.
+    """
+    columns = two_costs(about)
+    found = []
+    for row in rows:
+        kind = "front" if row["front"] else {"mapped": "dominated", "pruned": "pruned"}.get(row["status"], "")
+        names = [f"bound_{name}" if kind == "pruned" and f"bound_{name}" in row else name for name in columns]
+        values = [row.get(name) for name in names]
+        if kind and all(value is not None for value in values):
+            found.append({"design": row["design"], "kind": kind, "across": values[0], "up": values[1]})
+    return found
+
+
+def two_costs(about: Mapping[str, Any]) -> tuple[str, str]:
+    """Columns across and up: of two objectives the second and the first; beside a single one, the cycles or energy."""
+    columns = list(about["columns"])
+    if len(columns) == 1:
+        columns.append("energy_pj" if columns[0] == "cycles" else "cycles")
+    if "area_um2" in columns:  # a resource goes across, a cost up
+        return "area_um2", next(name for name in columns if name != "area_um2")
+    return columns[1], columns[0]
+
+
+def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Draw all designs in two objectives, with the front of these among the mapped ones, and bounds of pruned ones.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Of the table of designs.
+    about : mapping
+        What sweep.json holds.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    Axes
+    """
+    return styled(lambda axes: _draw_front(rows, about, axes), ax)
+
+
+def _draw_front(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
+    table = designs_front_table(rows, about)
+    for direction, column in zip(("across", "up"), two_costs(about), strict=True):
+        label, scale = axis_of(column, [row[direction] for row in table])
+        table = [{**row, direction: row[direction] / scale} for row in table]
+        _scale(ax, direction == "across", [row[direction] for row in table])
+        (ax.set_xlabel if direction == "across" else ax.set_ylabel)(label)
+    looks = {
+        "pruned": ("bound of a pruned design", _LEFT_OUT, "v", 12), "dominated": ("dominated", _OTHER, "o", 12),
+        "front": (f"front in {', '.join(about['objectives'])}", BEST_COLOUR, "o", 26),
+    }  # fmt: skip
+    for order, (kind, (label, colour, marker, size)) in enumerate(looks.items()):
+        chosen = [row for row in table if row["kind"] == kind]
+        if chosen:
+            xs, ys = [row["across"] for row in chosen], [row["up"] for row in chosen]
+            ax.scatter(xs, ys, size, color=colour, marker=marker, label=f"{label} ({len(chosen):,})", zorder=2 + order)
+    steps: list[tuple[float, float]] = []
+    for x, y in sorted((row["across"], row["up"]) for row in table if row["kind"] != "pruned"):
+        if not steps or y < steps[-1][1]:
+            steps.append((x, y))
+    if steps:
+        ax.step([x for x, _ in steps], [y for _, y in steps], where="post", color=DARK, linewidth=1.0, zorder=1.5)
+    put_title(ax, about["name"], f"{len(rows):,} designs", legend=bool(table))
+
+
+def _scale(ax: Axes, across: bool, values: Sequence[float]) -> None:
+    """Logarithmic where values differ by more than a factor of 3."""
+    if not values:
+        return
+    low, high = min(values), max(values)
+    axis = ax.xaxis if across else ax.yaxis
+    if low > 0 and high > 3 * low:
+        (ax.set_xscale if across else ax.set_yscale)("log")
+        plain_log_ticks(axis, low, high)
+    else:
+        room = 0.08 * ((high - low) or abs(high) or 1.0)
+        (ax.set_xlim if across else ax.set_ylim)(low - room, high + room)
+        axis.set_major_formatter(lambda value, _: tick(value))
+
+
+def parallel_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `plot_parallel`: of each mapped design the place (0..1) on each axis, and whether it is on the front.
+
+    The axes are the parameters with more than one value, in equal steps, and the objectives, from the least to the
+    largest; logarithmic where they differ by more than a factor of 3.
+    """
+    mapped = [row for row in rows if row["status"] == "mapped"]
+    axes = _parallel_axes(mapped, about)
+    heads = ({"design": row["design"], "front": bool(row["front"])} for row in mapped)
+    places = ({name: place(row[name]) for name, place in axes.items()} for row in mapped)
+    return [{**head, **place} for head, place in zip(heads, places, strict=True)]
+
+
+def _ordered(name: str, values: Sequence[Any]) -> list[Any]:
+    """Values of a parameter from the least to the largest, texts in the order of the sweep."""
+    numbers = [quantity(str(value)) for value in values]
+    if len({kind for _, kind in numbers}) == 1 and numbers[0][1] != "text":
+        return [value for _, value in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0][0])]
+    return list(values)
+
+
+def varied_values(about: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Parameters with more than one value, and these in order."""
+    return {name: _ordered(name, values) for name, values in about["parameters"].items() if len(values) > 1}
+
+
+def same_value(cell: Any, text: str) -> bool:
+    """Whether a cell of the table of designs holds a value as it is written in the sweep."""
+    return str(cell) == text or (not isinstance(cell, str) and quantity(text)[0] == cell)
+
+
+def _parallel_axes(rows: Rows, about: Mapping[str, Any]) -> dict[str, Callable[[Any], float]]:
+    axes: dict[str, Callable[[Any], float]] = {}
+    for name, values in varied_values(about).items():
+        steps = len(values) - 1
+
+        def at(cell: Any, values: Sequence[str] = tuple(values), steps: int = steps) -> float:
+            return next(i for i, text in enumerate(values) if same_value(cell, text)) / steps
+
+        axes[name] = at
+    for name in about["columns"]:
+        values_of = cells(rows, name) or [0.0, 1.0]
+        low, high = min(values_of), max(values_of)
+        log = low > 0 and high > 3 * low
+
+        def along(cell: Any, low: float = low, high: float = high, log: bool = log) -> float:
+            if high <= low:
+                return 0.5
+            return math.log(float(cell) / low) / math.log(high / low) if log else (float(cell) - low) / (high - low)
+
+        axes[name] = along
+    return axes
+
+
+def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Draw each mapped design as a line over the axes of its parameters and objectives, those of the front in colour.
+
+    Parameters
+    ----------
+    rows, about, ax
+        As for `plot_designs_front`.
+
+    Returns
+    -------
+    Axes
+    """
+    return styled(lambda axes: _draw_parallel(rows, about, axes), ax)
+
+
+def _draw_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
+    table = parallel_table(rows, about)
+    varied = varied_values(about)
+    names = [*varied, *about["columns"]]
+    at = list(range(len(names)))
+    others = [row for row in table if not row["front"]]
+    drawn = others[:: max(1, math.ceil(len(others) / _MOST_LINES))]
+    front = [row for row in table if row["front"]]
+    for chosen, colour, width, order in ((drawn, "#CCCCCC", 0.6, 1.0), (front, BEST_COLOUR, 1.1, 2.0)):
+        for row in chosen:
+            ax.plot(at, [row[name] for name in names], color=colour, linewidth=width, zorder=order)
+    mapped = [row for row in rows if row["status"] == "mapped"]
+    small = points("xtick.labelsize") * 0.9
+    labels = list(varied)
+    for x, name in zip(at, names, strict=True):
+        ax.axvline(x, color=DARK, linewidth=0.8, zorder=3)
+        if name in varied:
+            values = varied[name]
+            marks = {i / (len(values) - 1): text for i, text in enumerate(values)}
+            every = math.ceil(len(values) / 8)
+            marks = {place: text for i, (place, text) in enumerate(marks.items()) if i % every == 0 or place == 1.0}
+        else:
+            found = cells(mapped, name) or [0.0]
+            label, scale = axis_of(name, found)
+            labels.append(label)
+            least, most = _short(min(found) / scale), _short(max(found) / scale)
+            marks = {0.0: least, 1.0: most} if max(found) > min(found) else {0.5: least}
+        for y, text in marks.items():
+            ax.text(x + 0.03, y, text, fontsize=small, va="center", zorder=4,
+                    bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6})  # fmt: skip
+    ax.set_xlim(-0.1, len(names) - 0.6)
+    ax.set_ylim(-0.06, 1.06)
+    ax.set_xticks(at, labels)
+    ax.set_yticks([])
+    ax.grid(visible=False)
+    ax.spines["left"].set_visible(False)
+    shown = f"{len(front):,} on the front (in colour) of {len(table):,} mapped designs"
+    more = "" if len(drawn) == len(others) else f"{len(drawn):,} of the others drawn"
+    put_title(ax, about["name"], shown, *([more] if more else []))
+
+
+def _short(value: float) -> str:
+    """Number of three digits at the end of an axis."""
+    return tick(float(f"{value:.3g}"))
+
+
+def sensitivity_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `plot_sensitivity`: for each value of each parameter the first objective of the mapped designs.
+
+    `least` and `mean` (geometric), in the column's unit, and `designs` are over the mapped designs that have the
+    value; a design that has the least value of all appears once for each of its parameters.
+    """
+    column, found = about["columns"][0], []
+    for name, values in varied_values(about).items():
+        for value in values:
+            own = [float(row[column]) for row in rows if row["status"] == "mapped" and same_value(row[name], value)]
+            if own:
+                mean = math.exp(math.fsum(map(math.log, own)) / len(own)) if min(own) > 0 else 0.0
+                found.append({"parameter": name, "value": value, "least": min(own), "mean": mean, "designs": len(own)})
+    return found
+
+
+def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) -> Axes:
+    """Draw for each value of each parameter the least and the mean of the first objective over the other parameters.
+
+    Parameters
+    ----------
+    rows, about, ax
+        As for `plot_designs_front`.
+
+    Returns
+    -------
+    Axes
+    """
+    return styled(lambda axes: _draw_sensitivity(rows, about, axes), ax)
+
+
+def _draw_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
+    table, column = sensitivity_table(rows, about), about["columns"][0]
+    label, scale = axis_of(column, [row["mean"] for row in table])
+    table = [{**row, "least": row["least"] / scale, "mean": row["mean"] / scale} for row in table]
+    places: list[float] = []
+    texts: list[str] = []
+    x, names = 0.0, list(dict.fromkeys(row["parameter"] for row in table))
+    for number, name in enumerate(names):
+        own = [row for row in table if row["parameter"] == name]
+        xs = [x + i for i in range(len(own))]
+        first = number == 0
+        ax.plot(xs, [row["mean"] for row in own], color=_OTHER, marker="o", markersize=3,
+                label="mean (geometric) of the designs with the value" if first else None)  # fmt: skip
+        ax.plot(xs, [row["least"] for row in own], color=BEST_COLOUR, marker="o", markersize=4,
+                label="least of them" if first else None)  # fmt: skip
+        ax.annotate(
+            name, ((xs[0] + xs[-1]) / 2, 1.0), (0, 2), xycoords=("data", "axes fraction"),
+            textcoords="offset points", ha="center", fontweight="bold", fontsize=points("xtick.labelsize"),
+        )  # fmt: skip
+        places, texts = [*places, *xs], [*texts, *(row["value"] for row in own)]
+        x = xs[-1] + 1.5
+    if table:
+        values = [row[key] for row in table for key in ("least", "mean") if row[key] > 0]
+        _scale(ax, False, values)
+    crowded = max(map(len, texts), default=0) + 1 > letters_beside(ax, "xtick.labelsize") / max(1.0, x)
+    ax.set_xticks(places, texts, rotation=90 if crowded else 0)
+    ax.set_ylabel(label)
+    put_title(ax, about["name"], f"{name_of(column)} over each parameter", legend=bool(table), above=12)
+
+
+PLOTTED = {"front": plot_designs_front, "parallel": plot_parallel, "sensitivity": plot_sensitivity}

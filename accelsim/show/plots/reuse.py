@@ -1,0 +1,167 @@
+"""Figure of the reuse that a layer offers for each tensor, and of how a mapping gets it, level by level."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from operator import mul
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.model.result import Result, TensorAtLevel
+from accelsim.show.plots.result import result_colours
+from accelsim.show.plots.style import DARK, letters_beside, plain_log_ticks, put_title, styled
+from accelsim.show.report.text import OTHER_COLOUR, times
+
+_LEGEND = (
+    ("obtained", "in time", "in time"),
+    ("obtained", "multicast", "multicast, spatial reduction"),
+    ("repeated", "", "not obtained"),
+)
+
+
+def reuse_table(result: Result, einsum: Einsum) -> list[dict[str, Any]]:
+    """Rows of `plot_reuse`: factors of reuse of each tensor.
+
+    With MACs those that the mapping does (padding included):
+
+    `offered`
+        What the layer offers: MACs / words of the tensor. Each dimension that the tensor does not have gives its bound,
+        and a rank that several dimensions slide over gives the product of their bounds / extent of the rank.
+    `obtained`
+        What the mapping gets, from the compute units outwards. At a level that keeps the tensor, `in time`: words read
+        for the level below / words filled; for the output updates / words that leave towards the level above. On a
+        network, `multicast`: words that all children take / words read for them; for the output `spatial reduction`:
+        partial sums of all children / those that arrive.
+    `repeated`
+        How often a word of the tensor is read at the outermost level, for the output updated there, on average: what
+        the mapping leaves of the reuse on offer. Below 1 where strides leave words out.
+
+    So for each tensor the product of `obtained` is MACs / words read (updated) at the outermost level, and that of
+    `obtained` and `repeated` is the product of `offered`: MACs / words of the tensor.
+
+    Columns: `tensor`, `part` (offered, obtained, repeated), `where` (dimensions or component), `kind`, `factor`.
+    """
+    rows = []
+    for tensor in einsum.tensors:
+        factors = [("offered", where, "", factor) for where, factor in _offered(tensor, result.bounds)]
+        factors += [("obtained", *found) for found in _obtained(result, tensor)]
+        factors.append(("repeated", result.levels[0].level, "", _repeated(result, tensor)))
+        rows += [
+            {"tensor": tensor.name, "part": part, "where": where, "kind": kind, "factor": factor}
+            for part, where, kind, factor in factors
+        ]
+    return rows
+
+
+def _offered(tensor: Tensor, bounds: Mapping[str, int]) -> list[tuple[str, float]]:
+    """Reuse by the dimensions that give it; those of bound 1 give none."""
+    found = [(dim, float(bound)) for dim, bound in bounds.items() if dim not in tensor.dims]
+    for rank, extent in zip(tensor.ranks, tensor.box(bounds), strict=True):
+        found.append(("+".join(dim for dim, _ in rank), math.prod(bounds[dim] for dim, _ in rank) / extent))
+    return [(where, factor) for where, factor in found if factor != 1]
+
+
+def _obtained(result: Result, tensor: Tensor) -> list[tuple[str, str, float]]:
+    """Component, kind and factor of the reuse that a mapping gets, from the compute units outwards."""
+    kept = {t.level: t for t in result.tensors if t.tensor == tensor.name}
+    networks = {n.level: n for n in result.networks if n.tensor == tensor.name}
+    names = [level.level for level in result.levels]
+    found = []
+    for above, name in zip([None, *names], names, strict=False):
+        if above is not None and name in kept:
+            passed = networks[above].total_transfers
+            found.append((name, "in time", _in_time(kept[name], passed, output=tensor.output)))
+        network = networks[name]
+        factor, kind = (
+            (network.spatial_reduction, "spatial reduction") if tensor.output else (network.multicast, "multicast")
+        )
+        if network.children > 1:
+            found.append((f"{name} network", kind, factor))
+    return found[::-1]
+
+
+def _in_time(t: TensorAtLevel, passed: int, *, output: bool) -> float:
+    """Words towards the compute units for each word from the level above, or the same upwards.
+
+    `passed` are the words in and out of all instances: for the output its fills and the words that leave it.
+    """
+    return t.total_updates / (passed - t.total_fills) if output else t.total_reads / t.total_fills
+
+
+def _repeated(result: Result, tensor: Tensor) -> float:
+    outermost = next(t for t in result.tensors if t.tensor == tensor.name)
+    moved = outermost.total_updates if tensor.output else outermost.total_reads
+    return moved / tensor.words(result.bounds)
+
+
+def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
+    """Draw for each tensor the reuse that a layer offers, and what a mapping gets of it at each level.
+
+    Factors multiply, so they stand one after the other on a logarithmic axis: in the upper bar the dimensions that
+    offer reuse, in the lower one the levels and networks that get it (`reuse_table` says how), and dotted what is not
+    obtained: how often the outermost level moves each word.
+
+    Parameters
+    ----------
+    result : Result
+    einsum : Einsum
+        The layer that was mapped.
+    ax : matplotlib Axes, optional
+        Where to draw; by default axes of a new figure (`ax.figure`).
+
+    Returns
+    -------
+    Axes
+    """
+    return styled(lambda axes: _draw_reuse(result, einsum, axes), ax, 1.2 + 0.8 * len(einsum.tensors))
+
+
+def _draw_reuse(result: Result, einsum: Einsum, ax: Axes) -> None:
+    rows, colours = reuse_table(result, einsum), result_colours(result)
+    bars = [
+        (place + shift, tensor.name, [row for row in rows if row["tensor"] == tensor.name and row["part"] in parts])
+        for place, tensor in enumerate(einsum.tensors)
+        for shift, parts in ((-0.2, ("offered",)), (0.2, ("obtained", "repeated")))
+    ]
+    most = max(10.0, *(max(itertools.accumulate((row["factor"] for row in own), mul), default=1) for *_, own in bars))
+    ax.set_xscale("log")
+    for at, tensor_name, own in bars:
+        _draw_factors(own, at, colours[tensor_name], letters_beside(ax, "legend.fontsize") / math.log(most), ax)
+    ax.set_xlim(1, most * 1.02)
+    ax.set_ylim(len(einsum.tensors) - 0.5, -0.5)
+    words = [f"{name} offered" if number % 2 == 0 else "obtained" for number, (_, name, _) in enumerate(bars)]
+    ax.set_yticks([at for at, *_ in bars], words)
+    ax.tick_params(axis="y", length=0)
+    ax.grid(axis="y", visible=False)
+    plain_log_ticks(ax.xaxis, 1, most)
+    ax.set_xlabel("reuse [MACs/word], innermost level first")
+    for part, kind, label in _LEGEND:
+        ax.barh([-9], [0], label=label, **_look(part, kind, OTHER_COLOUR))
+    put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
+
+
+def _look(part: str, kind: str, colour: str) -> dict[str, Any]:
+    """How a factor is drawn: strong in time and where it is offered, pale across space, empty where it is not had."""
+    if part == "repeated":
+        return {"facecolor": "white", "edgecolor": DARK, "linestyle": ":", "linewidth": 0.8}
+    strength = 0.3 if kind in ("multicast", "spatial reduction") else 0.7
+    return {"facecolor": to_rgba(colour, strength), "edgecolor": "white", "linewidth": 0.8}
+
+
+def _draw_factors(rows: Sequence[Mapping[str, Any]], at: float, colour: str, letters: float, ax: Axes) -> None:
+    """Draw factors one after the other, and name those that have room: so many letters for a factor of e."""
+    begin = 1.0
+    for row in rows:
+        end = begin * row["factor"]
+        ax.barh(at, end - begin, 0.38, begin, **_look(row["part"], row["kind"], colour))
+        factor = times(row["factor"])
+        names = (f"{row['where'].removesuffix(' network')} {factor}", factor)
+        room = letters * math.log(max(row["factor"], 1))
+        name = next((name for name in names if len(name) < room), "")
+        ax.text(math.sqrt(begin * end), at, name, ha="center", va="center", fontsize="small")
+        begin = end

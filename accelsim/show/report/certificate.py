@@ -1,0 +1,89 @@
+"""What a search proves about its answer, in words."""
+
+from __future__ import annotations
+
+import math
+
+from accelsim.search.result import Certificate, SearchResult
+from accelsim.show.report.text import energy, large
+
+STOPS = {
+    "exhausted": "every mapping of the map space was seen",
+    "budget": "budget of mappings used up",
+    "timeout": "time used up",
+    "memory": "its tables would not fit the memory",
+    "remainders": "of the mappings with remainders only those with the lowest bounds were evaluated",
+    "interrupted": "interrupted",
+}
+
+
+def objective_value(objective: str, value: float, digits: int = 4) -> str:
+    """Value of an objective with its unit.
+
+    Examples
+    --------
+    >>> objective_value("energy", 4.612e9), objective_value("cycles", 123456.0), objective_value("edp", 1.5e17)
+    ('4.612 mJ', '123,456 cycles', '1.5e+17 pJ x cycle')
+    """
+    if objective == "energy":
+        return energy(value, digits)
+    if objective == "cycles":
+        return f"{math.ceil(value):,} cycles"
+    return f"{value:.{digits}g}" + (" pJ x cycle" if objective == "edp" else "")
+
+
+def gap_text(gap: float | None) -> str:
+    """Gap in percent to three digits, rounded up so that it never promises too much.
+
+    Examples
+    --------
+    >>> gap_text(0.0312), gap_text(0.03121), gap_text(1e-7), gap_text(2.5), gap_text(float("inf"))
+    ('3.12 %', '3.13 %', '<0.001 %', '250 %', 'unknown')
+    """
+    if gap is None or not math.isfinite(gap):
+        return "unknown"
+    if gap < 1e-5:
+        return "<0.001 %"
+    unit = 10.0 ** (math.floor(math.log10(gap)) - 2)
+    return f"{100 * math.ceil(round(gap / unit, 6)) * unit:.3g} %"
+
+
+def verdict(search: SearchResult) -> str:
+    """Say what is known about the best mapping, in a few words."""
+    certificate = search.certificate
+    if certificate is None:
+        seen = f" of {search.sample.seen:,} seen" if search.sample else ""
+        return f"the best{seen}, not a proved optimum"
+    return short_verdict(certificate)
+
+
+def short_verdict(certificate: Certificate) -> str:
+    """`optimal (proved)`, or how near the optimum is at worst."""
+    if certificate.proved:
+        return "optimal (proved)"
+    if not math.isfinite(certificate.gap):
+        return "not proved: no lower bound yet"
+    return f"within {gap_text(certificate.gap)} of optimal"
+
+
+def long_verdict(search: SearchResult, certificate: Certificate) -> str:
+    """What is proved, with the size of the map space or the two values that leave the gap."""
+    if certificate.proved:
+        which = [
+            "even or uneven" if search.uneven else "",
+            f"remainders in {', '.join(search.imperfect)}" if search.imperfect else "",
+            f"padding to {', '.join(search.padded)}" if search.padded else "",
+        ]
+        also = f" ({'; '.join(filter(None, which))})" if any(which) else ""
+        space = f"{large(search.space_size)} in the map space{also}"
+        return f"optimal (proved): no mapping of the {space} has {_lower(search)}"
+    digits = 6 if certificate.gap < 0.01 else 4
+    best = objective_value(search.objective, certificate.value, digits)
+    bound = objective_value(search.objective, certificate.bound, digits)
+    return f"{short_verdict(certificate)} (best {best}, lower bound {bound})"
+
+
+def _lower(search: SearchResult) -> str:
+    if search.objective == "cycles":
+        return "fewer cycles"
+    return f"a lower {'EDP' if search.objective == 'edp' else search.objective}"
