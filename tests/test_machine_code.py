@@ -5,18 +5,19 @@ from __future__ import annotations
 import importlib.util
 import os
 import pkgutil
+import subprocess
 import sys
 import time
 from pathlib import Path
 
-import numba
 import pytest
 
 import accelsim
-from accelsim.model.jit import Kernel
-from accelsim.model.machine_code import MachineCode, code_folder
+from accelsim.model import compiling, machine_code
+from accelsim.model.jit import OWN, Kernel
+from accelsim.model.machine_code import code_folder
 
-LOW = "from accelsim.model.jit import internal\nSTEP = {step}\n\n@internal\ndef low(n):\n    return n + STEP\n"
+LOW = "from accelsim.model.jit import jit\nSTEP = {step}\n\n@jit\ndef low(n):\n    return n + STEP\n"
 TOP = (
     "from typing import NamedTuple\nfrom accelsim.model.jit import jit\nfrom {low} import low\n"
     "class Pair(NamedTuple):\n    {first}: int\n    {second}: int\n\n"
@@ -27,7 +28,9 @@ TOP = (
 @pytest.fixture(autouse=True)
 def codes(tmp_path, monkeypatch):
     """The folder for machine code of a test, which `NUMBA_CACHE_DIR` would name."""
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "codes"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "codes"))
+    monkeypatch.setattr(machine_code, "_READ", {})
+    monkeypatch.setattr(machine_code, "_ADDRESSES", {})
     return tmp_path / "codes" / "accelsim"
 
 
@@ -47,44 +50,70 @@ def written(folder: Path, step: int = 1, fields: str = "ab"):
     return sys.modules.pop("top_kernel"), sys.modules.pop("low_kernel")
 
 
-def found(module) -> bool:
-    """Whether the machine code of the upper kernel came from the disk."""
-    return sum(module.top.compiled().stats.cache_hits.values()) > 0
+@pytest.fixture
+def compiled(monkeypatch):
+    """Names of the kernels that are compiled."""
+    names = []
+    keep_code = compiling.keep_code
+    monkeypatch.setattr(
+        compiling, "keep_code", lambda kernel, *rest: names.append(kernel.name) or keep_code(kernel, *rest)
+    )
+    return names
 
 
-def test_machine_code__of_a_kernel_below_that_changed_is_not_used(tmp_path):
+def forget(monkeypatch) -> None:
+    """Begin as another process would."""
+    monkeypatch.setattr(machine_code, "_READ", {})
+    monkeypatch.setattr(machine_code, "_ADDRESSES", {})
+
+
+def test_machine_code__of_a_kernel_below_that_changed_is_not_used(tmp_path, compiled):
     """Size and time of both files stay the same."""
     for step in (1, 2):
         module, _ = written(tmp_path / "m", step=step)
         assert module.top(module.Pair(a=10, b=3)) == 7 + step
-        assert not found(module)
+        assert sorted(compiled) == ["low_kernel.low", "top_kernel.top"]
+        compiled.clear()
 
 
-def test_machine_code__for_arguments_with_other_fields_is_not_used(tmp_path):
+def test_machine_code__for_arguments_with_other_fields_is_not_used(tmp_path, compiled):
     for fields, expected in (("ab", 8), ("ba", 8)):
         module, _ = written(tmp_path / "m", fields=fields)
         assert module.top(module.Pair(a=10, b=3)) == expected
-        assert not found(module)
+        assert "top_kernel.top" in compiled
+        compiled.clear()
 
 
-def test_machine_code__of_an_equal_kernel_is_used_wherever_it_stands(tmp_path):
-    hits = []
-    for folder in ("here", "there"):
+def test_machine_code__of_an_equal_kernel_is_used_wherever_it_stands(tmp_path, compiled, monkeypatch):
+    for folder, expected in (("here", ["low_kernel.low", "top_kernel.top"]), ("there", [])):
+        forget(monkeypatch)
         module, _ = written(tmp_path / folder)
         assert module.top(module.Pair(a=10, b=3)) == 8
-        hits.append(found(module))
-    assert hits == [False, True]
+        assert sorted(compiled) == expected
+        compiled.clear()
 
 
-def test_machine_code__that_is_damaged_is_made_anew(tmp_path, codes):
-    for expected in (False, False, True):
+def test_machine_code__is_loaded_without_the_compiler(tmp_path):
+    """By another process: importing Numba takes longer than loading and calling."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nimport numpy as np\nfrom accelsim.mapspace.kernel import next_number\n"
+        "print(next_number(np.uint64(1))[1] >= 0, 'numba' in sys.modules)\n"
+    )
+    said = [subprocess.run([sys.executable, script], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [each.stdout.split() for each in said] == [["True", "True"], ["True", "False"]]
+
+
+@pytest.mark.parametrize("harmed", ["top_kernel.top", "low_kernel.low"])
+def test_machine_code__that_is_damaged_is_made_anew(tmp_path, codes, compiled, monkeypatch, harmed):
+    for times in (1, 2, 2):
+        forget(monkeypatch)
         module, _ = written(tmp_path / "m")
         assert module.top(module.Pair(a=10, b=3)) == 8
-        assert found(module) is expected
-        if not (tmp_path / "harmed").exists():
-            (path,) = codes.glob("top_kernel.top-*.code")
-            path.rename(tmp_path / "harmed")
-            path.write_bytes((tmp_path / "harmed").read_bytes()[:-100])
+        assert compiled.count(harmed) == times
+        if times == 1:
+            (path,) = codes.glob(f"{harmed}-*.code")
+            path.write_bytes(path.read_bytes()[:-100])
 
 
 def test_machine_code__of_what_a_kernel_was_before_is_removed_when_it_is_not_used(codes):
@@ -94,7 +123,7 @@ def test_machine_code__of_what_a_kernel_was_before_is_removed_when_it_is_not_use
         (codes / name).touch()
     for name in (*names[:2], names[3]):
         os.utime(codes / name, (time.time() - 2 * 24 * 3600,) * 2)
-    MachineCode(codes, "k", "b" * 64)._remove_unused()
+    machine_code._remove_unused(codes, "k", "b" * 16)
     assert sorted(path.name for path in codes.iterdir()) == sorted(names[1:])
 
 
@@ -110,7 +139,7 @@ def test_machine_code__that_cannot_be_kept_does_no_harm(tmp_path, monkeypatch):
 def test_code_folder__is_the_first_that_is_writable(tmp_path, monkeypatch, codes):
     assert code_folder() == codes
     (tmp_path / "file").touch()
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert code_folder() == Path(accelsim.__file__).parent / "__pycache__"
 
 
@@ -128,4 +157,4 @@ def test_content__of_a_list_is_refused():
     names = {"some": [1]}
     exec("def function():\n    return some[0]", names)
     with pytest.raises(TypeError, match="some: a kernel names list"):
-        Kernel(names["function"], {}).content()
+        Kernel(names["function"], OWN).content()

@@ -18,7 +18,7 @@ from accelsim.mapspace.kernel import begin_stream, next_number
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.detail import INSIDE, PARTIAL, PARTS_APART, READS, SPREAD, TILE, USED, Detail
 from accelsim.model.encode import Batch, Bools, Constants, Floats, Ints
-from accelsim.model.jit import internal, jit
+from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, cost, fit
 
 ENERGY, CYCLES, WORDS, UNITS = range(4)
@@ -57,7 +57,7 @@ def make_drawn(ways: Ways, mappings: int) -> Drawn:
     )
 
 
-@internal
+@jit
 def _draw_tiles(ways: Ways, among: Ints, key: np.uint64, numbers: Ints, drawn: Drawn) -> None:
     """Draw the tiles and what is kept of the mappings of some numbers of the sequence of a key.
 
@@ -92,7 +92,7 @@ def _draw_tiles(ways: Ways, among: Ints, key: np.uint64, numbers: Ints, drawn: D
                 drawn.at[b] = drawn.inside[b]
 
 
-@internal
+@jit
 def _stay(p: int, drawn: Drawn) -> None:
     """What a level keeps changes no tile."""
     for d in range(drawn.size.shape[1]):
@@ -100,7 +100,7 @@ def _stay(p: int, drawn: Drawn) -> None:
             drawn.size[p, d, b] = drawn.size[p + 1, d, b]
 
 
-@internal
+@jit
 def _draw_keep(ways: Ways, p: int, drawn: Drawn) -> None:
     """One of the choices that fit, each as likely."""
     first = ways.choice[p]
@@ -113,7 +113,7 @@ def _draw_keep(ways: Ways, p: int, drawn: Drawn) -> None:
         drawn.chosen[p, b] = first + ways.pick[first + number, drawn.at[b]]
 
 
-@internal
+@jit
 def _draw_outermost(ways: Ways, among: Ints, p: int, drawn: Drawn) -> None:
     """The tile inside the outermost temporal block."""
     sums, first, last = ways.outer_sums, among[0], among[1]
@@ -136,7 +136,7 @@ def _draw_outermost(ways: Ways, among: Ints, p: int, drawn: Drawn) -> None:
             drawn.size[p, d, b] = ways.sizes[at, d]
 
 
-@internal
+@jit
 def _draw_room(ways: Ways, p: int, drawn: Drawn) -> None:
     """How many loops, or which product of bounds, by its share of the ways."""
     rooms = ways.rooms[p]
@@ -152,7 +152,7 @@ def _draw_room(ways: Ways, p: int, drawn: Drawn) -> None:
         drawn.room[b], drawn.ways[b] = room, ways.ways[start + room]
 
 
-@internal
+@jit
 def _draw_loop(ways: Ways, p: int, d: int, drawn: Drawn) -> None:
     """The loop of a dimension, by the ways that end in it: none, or one around each size."""
     sizes, apart, width = ways.shape[d], ways.apart[d], ways.width[p, d]
@@ -181,7 +181,7 @@ def _draw_loop(ways: Ways, p: int, d: int, drawn: Drawn) -> None:
         drawn.inside[b] += inside * apart
 
 
-@internal
+@jit
 def _place_mapping(
     ways: Ways,
     space: SpaceArrays,
@@ -239,7 +239,7 @@ def _place_mapping(
             order[lv, j] = line[ways.orders[row, j]]
 
 
-@internal
+@jit
 def _draw_order(space: SpaceArrays, stream: np.uint64, temporal: Ints, order: Ints, lv: int) -> None:
     """Order of a temporal block: loops of fixed places at its ends, the others in any order, those of bound 1 last."""
     dims = temporal.shape[0]
@@ -281,7 +281,7 @@ def draw_batch(
         )
 
 
-@internal
+@jit
 def _place_tiles(ways: Ways, c: Constants, drawn: Drawn, b: int, x: Ints, y: Ints, keep: Bools, s: Detail) -> None:
     """Write what `fit` writes of a mapping that is known to fit, with the words of tiles looked up."""
     levels, dims = x.shape
@@ -304,7 +304,7 @@ def _place_tiles(ways: Ways, c: Constants, drawn: Drawn, b: int, x: Ints, y: Int
                 s.at[lv, t, PARTIAL] = 0
 
 
-@internal
+@jit
 def charge(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, column: Floats, b: int
 ) -> None:

@@ -7,12 +7,12 @@ from accelsim.mapspace.kernel import gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.detail import USED, Detail
 from accelsim.model.encode import Batch, Constants, Floats, Ints
-from accelsim.model.jit import internal, jit
+from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, fit
 from accelsim.search.kernel import next_order
 
 
-@internal
+@jit
 def _place_tiling(space: SpaceArrays, tiling: int, m: Batch, starts: Ints, loops: Ints) -> None:
     """Write the tiling of a number, with the loops of each block in their first order."""
     temporal, x, y = m.temporal[0], m.x[0], m.y[0]

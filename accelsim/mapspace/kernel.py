@@ -11,7 +11,7 @@ import numpy as np
 
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.encode import Batch, Bools, Ints
-from accelsim.model.jit import internal, jit
+from accelsim.model.jit import jit
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -20,7 +20,7 @@ _SHIFT_1, _SHIFT_2, _SHIFT_3, _SHIFT_DOUBLE = np.uint64(30), np.uint64(27), np.u
 _DOUBLE = 1.0 / (1 << 53)
 
 
-@internal
+@jit
 def next_number(state: np.uint64) -> tuple[np.uint64, float]:
     """Next state and a double in [0, 1)."""
     state = state + _GAMMA
@@ -31,7 +31,7 @@ def next_number(state: np.uint64) -> tuple[np.uint64, float]:
     return state, float(z >> _SHIFT_DOUBLE) * _DOUBLE
 
 
-@internal
+@jit
 def begin_stream(key: np.uint64, index: int) -> np.uint64:
     """Generator of mapping number `index` of a key."""
     stream = key + np.uint64(index) * _MIX_1
@@ -39,7 +39,7 @@ def begin_stream(key: np.uint64, index: int) -> np.uint64:
     return stream
 
 
-@internal
+@jit
 def draw(
     space: SpaceArrays, key: np.uint64, index: int, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools
 ) -> None:
@@ -85,7 +85,7 @@ def draw(
         keep[space.free[f, 0], space.free[f, 1]] = u < 0.5
 
 
-@internal
+@jit
 def shuffle_orders(space: SpaceArrays, stream: np.uint64, temporal: Ints, order: Ints) -> np.uint64:
     """Draw the order of each temporal block."""
     for lv in range(temporal.shape[0]):
@@ -97,7 +97,7 @@ def shuffle_orders(space: SpaceArrays, stream: np.uint64, temporal: Ints, order:
     return stream
 
 
-@internal
+@jit
 def place_row(space: SpaceArrays, row: int, dim: int, temporal: Ints, x: Ints, y: Ints) -> None:
     """Write one factorisation of a dimension into the loop bounds."""
     for slot in range(space.rows.shape[1]):
@@ -111,7 +111,7 @@ def place_row(space: SpaceArrays, row: int, dim: int, temporal: Ints, x: Ints, y
             y[lv, dim] = bound
 
 
-@internal
+@jit
 def keep_required(space: SpaceArrays, keep: Bools) -> None:
     """Write what every mapping keeps."""
     for lv in range(keep.shape[0]):
@@ -119,7 +119,7 @@ def keep_required(space: SpaceArrays, keep: Bools) -> None:
             keep[lv, t] = space.keep[lv, t]
 
 
-@internal
+@jit
 def gather_order(space: SpaceArrays, temporal: Ints, order: Ints, lv: int) -> tuple[int, int]:
     """Put a block's loops of bound > 1 first, those of fixed places at its ends, the others by dimension between.
 

@@ -1,21 +1,18 @@
-"""How functions are compiled; Numba is imported when the first of them is called."""
+"""Kernels: functions of arrays that are compiled when they are first called; see `machine_code`."""
 
 from __future__ import annotations
 
 import hashlib
-import sys
+import os
 from collections.abc import Callable
 from functools import update_wrapper
-from threading import RLock
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "_nrt": False}
-"""No `_nrt`: arrays belong to the caller and nothing is allocated; counting references would take most of the time."""
-_NO_WAY_IN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OWN, LINKED = "own", "linked"
 _FEW = 500
-"""Calls that Python runs before Numba is loaded for them: one takes 0.2 to 0.8 ms, loading 0.5 s."""
-_LOCK = RLock()
+"""Calls that Python runs before a kernel is compiled for them: one takes 0.2 to 0.8 ms."""
+_PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0")
 
 
 class Kernel:
@@ -24,63 +21,54 @@ class Kernel:
     Parameters
     ----------
     function : callable
-    options : dict
-        For `numba.njit`.
+    form : {OWN, LINKED}
+        How it is compiled: by itself, and callers hold its name alone; or into each of its callers.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], form: str) -> None:
         update_wrapper(self, function)
-        self._function, self._options = function, options
-        self._compiled: Any = None
+        self.function, self.form = function, form
+        self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "")
         self._plain: Any = None
         self._content = ""
         self._calls = 0
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it compiled."""
-        return (self._compiled or self.compiled())(*arguments)
+        if _PLAIN:
+            return self.plain()(*arguments)
+        from accelsim.model.machine_code import call
+
+        return call(self, arguments)
 
     def once(self, *arguments: Any) -> Any:
-        """Call it for one small input: as plain Python where that takes less than loading Numba."""
+        """Call it for one small input: as plain Python where that takes less than compiling."""
         self._calls += 1
-        if "numba" in sys.modules or self._calls > _FEW:
-            return self(*arguments)
-        return (self._plain or self.plain())(*arguments)
+        if not _PLAIN and self._calls <= _FEW:
+            from accelsim.model.machine_code import is_ready
 
-    def compiled(self) -> Any:
-        """Numba's dispatcher, whose machine code is on disk or made when it is called."""
-        with _LOCK:
-            if self._compiled is None:
-                from numba import njit
-
-                from accelsim.model.machine_code import MachineCode, code_folder
-
-                compiled, folder = njit(**self._options)(self._linked(Kernel.compiled)), code_folder()
-                if folder is not None:
-                    name = f"{self._function.__module__}.{self._function.__qualname__}"
-                    compiled._cache = MachineCode(folder, name.replace("<locals>", ""), self.content())
-                self._compiled = compiled
-        return self._compiled
+            if not is_ready(self, arguments):
+                return self.plain()(*arguments)
+        return self(*arguments)
 
     def content(self) -> str:
         """Hash of all that is compiled with the function: its code, kernels that it calls, and constants it names."""
         if not self._content:
-            parts = [sorted(self._options.items()), *_content_of(self._function)]
+            parts = [self.form, *_content_of(self.function)]
             self._content = hashlib.sha256(repr(parts).encode()).hexdigest()
         return self._content
 
     def plain(self) -> Any:
         """The function with plain ones below it."""
-        with _LOCK:
-            if self._plain is None:
-                self._plain = self._linked(Kernel.plain)
+        if self._plain is None:
+            self._plain = self.linked(Kernel.plain)
         return self._plain
 
-    def _linked(self, form: Callable[[Kernel], Any]) -> FunctionType:
+    def linked(self, form: Callable[[Kernel], Any]) -> FunctionType:
         """The function with other kernels that it calls in one form."""
-        code, names = self._function.__code__, self._function.__globals__
+        code, names = self.function.__code__, self.function.__globals__
         below = {name: form(names[name]) for name in code.co_names if isinstance(names.get(name), Kernel)}
-        return FunctionType(code, {**names, **below}, code.co_name, self._function.__defaults__)
+        return FunctionType(code, {**names, **below}, code.co_name, self.function.__defaults__)
 
 
 def _content_of(function: Callable[..., Any]) -> list[Any]:
@@ -129,20 +117,10 @@ def _content(name: str, value: Any) -> Any:
 
 
 def jit(function: Callable[..., Any]) -> Kernel:
-    """Compile a function of arrays when it is first called, and keep the machine code on disk."""
-    return Kernel(function, _OPTIONS)
-
-
-def internal(function: Callable[..., Any]) -> Kernel:
-    """Compile a function that compiled ones alone call: the ways in from Python and C take longer than itself."""
-    return Kernel(function, _OPTIONS | _NO_WAY_IN)
+    """Compile a function of arrays once; Python and other kernels call it."""
+    return Kernel(function, OWN)
 
 
 def inline(function: Callable[..., Any]) -> Kernel:
-    """Compile as `internal`; the optimizer puts it into each of its callers, as passing the constants on costs more."""
-    return Kernel(function, _OPTIONS | _NO_WAY_IN | {"forceinline": True})
-
-
-def merge(function: Callable[..., Any]) -> Kernel:
-    """Merge a function into its one caller before anything is compiled, which saves compiling it by itself."""
-    return Kernel(function, _OPTIONS | {"inline": "always"})
+    """Compile a function into each of its callers: for small ones that are called often."""
+    return Kernel(function, LINKED)

@@ -33,7 +33,7 @@ from accelsim.model.detail import (
 )
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.entering import words_into
-from accelsim.model.jit import inline, internal, jit, merge
+from accelsim.model.jit import inline, jit
 from accelsim.model.systolic import held_cycles
 from accelsim.model.windows import distinct_windows, seen_windows
 
@@ -48,7 +48,7 @@ def _ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-@merge
+@inline
 def _box(c: Constants, s: Detail, level: int, t: int) -> int:
     """Words in the box of a tile."""
     words, extent = 1, 1
@@ -76,7 +76,7 @@ def distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shar
     return groups
 
 
-@merge
+@jit
 def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool) -> int:
     """Place the tiles and tell whether they fit; nothing here depends on the order of loops.
 
@@ -127,7 +127,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
     return status
 
 
-@internal
+@jit
 def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
     """Status of a level by the partitions of all its nodes, of which `lv` is the first."""
     for role in range(c.partition.shape[1]):
@@ -141,7 +141,7 @@ def _fit_partitions(c: Constants, keep: Bools, s: Detail, lv: int) -> int:
     return VALID
 
 
-@internal
+@jit
 def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
     """Status once it is known which levels hold partial sums."""
     held = 0
@@ -161,7 +161,7 @@ def _fit_partial_sums(c: Constants, keep: Bools, s: Detail) -> int:
     return VALID
 
 
-@merge
+@jit
 def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
     """Multiply up the temporal loops from the outside in: all of them, and those that move the output."""
     levels, dims = temporal.shape
@@ -185,7 +185,7 @@ def _walk_loops(c: Constants, temporal: Ints, order: Ints, s: Detail) -> None:
         s.level[lv + 1, VISITS] = visits
 
 
-@merge
+@jit
 def _account(
     c: Constants, s: Detail, lv: int, t: int, reads: int, fills: int, updates: int, partial: int, every: bool
 ) -> float:
@@ -213,7 +213,7 @@ def _account(
     return read_pj + write_pj + update_pj
 
 
-@merge
+@inline
 def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, every: bool) -> float:
     """Enter what crosses the network below a level for each child; returns its energy [pJ]."""
     s.at[lv, t, TRANSFERS] = words
@@ -225,7 +225,7 @@ def _account_transfers(c: Constants, s: Detail, lv: int, t: int, words: int, eve
     return energy
 
 
-@merge
+@jit
 def _move_input(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, t: int, every: bool
 ) -> float:
@@ -247,7 +247,7 @@ def _move_input(
     return energy
 
 
-@merge
+@jit
 def _move_output(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
 ) -> float:
@@ -292,7 +292,7 @@ def _move_output(
     return energy
 
 
-@merge
+@jit
 def port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, every: bool) -> int:
     """Cycles that the busiest port of a level needs; 0 if that is not more than `cycles` and not asked for."""
     needed = 0
@@ -305,7 +305,7 @@ def port_cycles(c: Constants, lv: int, read: int, written: int, cycles: int, eve
     return needed
 
 
-@merge
+@jit
 def cost(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, every: bool
 ) -> tuple[int, float, int]:
@@ -341,7 +341,7 @@ def cost(
     return _fit_partial_sums(c, keep, s) if c.two_widths[0] else VALID, energy, cycles
 
 
-@merge
+@jit
 def evaluate_one(
     c: Constants, temporal: Ints, order: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool
 ) -> tuple[int, float, int]:

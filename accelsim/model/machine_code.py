@@ -1,125 +1,331 @@
-"""Machine code of kernels on disk, by the content of what it was compiled from.
+"""Machine code of kernels: kept on disk by content, loaded without the compiler, called with few pointers.
 
-Numba's own cache looks at one source file and not at what its functions call, nor at the fields of what they take. Here
-the name of a file holds a hash of both: a changed kernel never finds the code of another one, and an equal kernel finds
-it from wherever and whenever its source was copied. A file is moved to its place as a whole, so that processes that
-share a folder read no half of one. Code that cannot be kept is compiled anew by each process.
+A named tuple of arrays is passed as one pointer to a table of addresses and shapes, so that neither the size of the
+code nor the time to compile it grows with the number of arrays. A kernel is compiled once by itself (`compiling`);
+kernels that call it hold the name of its machine code, which is linked when they are loaded. The name of a file holds
+a hash of all that its code was made from: a changed kernel never finds the code of another one, and an equal kernel
+finds it from wherever and whenever its source was copied. A file is moved to its place as a whole, so that processes
+that share a folder read no half of one. Code that cannot be kept is compiled anew by each process.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import json
 import logging
 import os
-import pickle
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import RLock
 from typing import Any
 
-import numba
-from numba.core.caching import NullCache
-from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
-from numba.misc.appdirs import AppDirs
+import llvmlite.binding as llvm
+import numpy as np
 
+from accelsim.model.jit import Kernel
+
+LOCK = RLock()
+"""Held while kernels are loaded or compiled."""
+PREFIX = "accelsim$"
+"""Of the name by which a caller's machine code knows that of a kernel."""
+SCALARS: dict[str, Any] = {
+    "int": ctypes.c_int64,
+    "uint": ctypes.c_uint64,
+    "float": ctypes.c_double,
+    "bool": ctypes.c_bool,
+    "none": ctypes.c_void_p,
+}
 _UNUSED_SECONDS = 24 * 3600.0
 """Code of a kernel's other content is removed after so long without use; another process may still run that content."""
 _HASH = hashlib.sha256().digest_size
 """A file begins with the hash of what follows."""
 
+Kind = tuple[Any, ...]
+"""What a compiled function must know of an argument: ("array", type of elements, axes, whether in C order), ("tuple",
+class, kinds of its fields), or the name of a scalar."""
 
-class MachineCode(NullCache):  # type: ignore[misc]  # Numba has no types
-    """Where Numba looks for the machine code of one kernel, and leaves it.
 
-    Parameters
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Machine code of one kernel for the kinds of its arguments.
+
+    Attributes
     ----------
-    folder : Path
-    name : str
-        Of the kernel, with its module.
-    content : str
-        Hash of all that is compiled.
+    symbol : str
+        Of the function in its object file.
+    needs : tuple of str
+        Names of the machine code that it calls.
+    returns : tuple of str
+        Scalars that it returns: one, or those of a tuple; none of them for None.
+    result : bytes
+        Pickled type of the result, for compiling what calls it.
+    machine : bytes
+        The object file.
     """
 
-    def __init__(self, folder: Path, name: str, content: str) -> None:
-        self._folder, self._name, self._content = folder, name, content[:16]
+    symbol: str
+    needs: tuple[str, ...]
+    returns: tuple[str, ...]
+    result: bytes
+    machine: bytes
 
-    @property
-    def cache_path(self) -> str:
-        """Folder of the machine code."""
-        return str(self._folder)
 
-    def path(self, types: Sequence[Any], machine: tuple[str, ...]) -> Path:
-        """File for the types of the arguments and a kind of processor."""
-        shown = [str(types), [list(_fields(each)) for each in types], machine, numba.__version__, sys.version]
-        key = hashlib.sha256(repr(shown).encode()).hexdigest()[:16]
-        return self._folder / f"{self._name}-{self._content}-{key}.code"
+def call(kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
+    """Call a kernel compiled for its arguments; the interpreter's lock is released meanwhile."""
+    alive: list[Any] = []
+    plain: list[Any] = []
+    kinds = tuple([_pass(value, plain, alive) for value in arguments])
+    function = _functions(kernel).get(kinds)
+    if function is None:
+        function = _functions(kernel)[kinds] = _Function(kernel, kinds)
+    return function(plain)
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Machine code for the types of the arguments, or None."""
-        target_context.refresh()
-        path = self.path(sig, target_context.codegen().magic_tuple())
+
+def is_ready(kernel: Kernel, arguments: tuple[Any, ...]) -> bool:
+    """Whether a kernel has machine code for such arguments, in this process or on disk."""
+    kinds = tuple([_pass(value, [], []) for value in arguments])
+    return kinds in _functions(kernel) or read_code(name_of(kernel, kinds)) is not None
+
+
+def name_of(kernel: Kernel, kinds: tuple[Kind, ...]) -> str:
+    """Name of a kernel's machine code: of its file, and for what calls it."""
+    shown = [_shown(kinds), _processor(), _compiler(), sys.version]
+    key = hashlib.sha256(repr(shown).encode()).hexdigest()[:16]
+    return f"{kernel.name}-{kernel.content()[:16]}-{key}"
+
+
+def load(name: str, kernel: Kernel | None = None) -> int:
+    """Link machine code into the process, after what it needs; returns its address.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    with LOCK:
+        if name in _ADDRESSES:
+            return _ADDRESSES[name]
+        code = read_code(name)
+        if code is None:
+            raise FileNotFoundError(name)
+        for need in code.needs:
+            load(need)
+        engine = _engine()
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code.machine))
+        engine.finalize_object()
+        _ADDRESSES[name] = engine.get_function_address(code.symbol)
+        llvm.add_symbol(PREFIX + name, _ADDRESSES[name])
+        return _ADDRESSES[name]
+
+
+def read_code(name: str) -> Code | None:
+    """Machine code by its name; None where there is none, or none that can be used with all that it needs."""
+    with LOCK:
+        if name not in _READ:
+            found = _read_file(name)
+            if found is not None and all(read_code(need) is not None for need in found.needs):
+                _READ[name] = found
+        return _READ.get(name)
+
+
+def keep_code(kernel: Kernel, name: str, code: Code) -> None:
+    """Keep machine code for this process and, unless the disk is full, for others."""
+    _READ[name] = code
+    folder = code_folder()
+    if folder is None:
+        return
+    head = {"symbol": code.symbol, "needs": code.needs, "returns": code.returns, "result": code.result.hex()}
+    written = json.dumps(head).encode() + b"\n" + code.machine
+    beside = folder / f".{name}.{os.getpid()}.part"
+    with suppress(OSError):
         try:
-            written = path.read_bytes()
-            os.utime(path)  # it is in use
-        except OSError:
-            _say_once()
-            return None
-        if hashlib.sha256(written[_HASH:]).digest() != written[:_HASH]:
-            return None
-        return CompileResult._rebuild(target_context, *pickle.loads(written[_HASH:]))
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep machine code, unless it holds addresses of this process or the disk is full."""
-        if data.library.has_dynamic_globals or any(not each.can_cache for each in data.lifted):
-            return
-        path = self.path(sig, data.codegen.magic_tuple())
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-        with suppress(OSError):
-            try:
-                written = dumps(data._reduce())
-                beside.write_bytes(hashlib.sha256(written).digest() + written)
-                os.replace(beside, path)
-            finally:
-                beside.unlink(missing_ok=True)
-        self._remove_unused()
-
-    def _remove_unused(self) -> None:
-        """Remove machine code of what the kernel was before."""
-        now = time.time()
-        for path in self._folder.glob(f"{self._name}-*.code"):
-            with suppress(OSError):
-                if f"-{self._content}-" not in path.name and now - path.stat().st_mtime > _UNUSED_SECONDS:
-                    path.unlink()
+            beside.write_bytes(hashlib.sha256(written).digest() + written)
+            os.replace(beside, folder / f"{name}.code")
+        finally:
+            beside.unlink(missing_ok=True)
+    _remove_unused(folder, kernel.name, kernel.content()[:16])
 
 
 @cache
-def _say_once() -> None:
+def say_once() -> None:
     """Say that something is compiled, once a process; the command line shows it where there is no progress bar."""
-    logging.getLogger("accelsim").info("compiling, once for this version: it takes up to two minutes ...")
-
-
-def _fields(kind: Any) -> Iterator[Any]:
-    """Fields of a named tuple in order, and of those in it: the name of Numba's type lacks them."""
-    yield str(getattr(kind, "instance_class", ""))
-    yield from getattr(kind, "fields", ())
-    for each in getattr(kind, "types", ()):
-        yield list(_fields(each))
+    logging.getLogger("accelsim").info("compiling, once for this version: it takes up to a minute ...")
 
 
 def code_folder() -> Path | None:
     """Folder for machine code: in `NUMBA_CACHE_DIR`, beside the package, or the user's own; None: none is writable."""
-    return _first_writable(numba.config.CACHE_DIR)
+    return _first_writable(os.environ.get("NUMBA_CACHE_DIR", ""))
+
+
+_ADDRESSES: dict[str, int] = {}
+_READ: dict[str, Code] = {}
+_FUNCTIONS: dict[int, dict[tuple[Kind, ...], _Function]] = {}
+
+
+class _Function:
+    """A kernel as a foreign function for the kinds of its arguments."""
+
+    def __init__(self, kernel: Kernel, kinds: tuple[Kind, ...]) -> None:
+        with LOCK:
+            name = name_of(kernel, kinds)
+            if read_code(name) is None:
+                from accelsim.model.compiling import compile_kernel
+
+                compile_kernel(kernel, kinds)
+            address, self._returns = load(name), _READ[name].returns
+        types = [each for kind in kinds for each in _c_types(kind)]
+        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)(address)
+        self._kernel = kernel  # its number in `_FUNCTIONS` stays its own
+
+    def __call__(self, plain: list[Any]) -> Any:
+        result, error = ctypes.create_string_buffer(64), ctypes.c_void_p()
+        status = self._call(ctypes.addressof(result), ctypes.addressof(error), *plain)
+        if status not in (0, -2):  # Numba's codes for a value and for None
+            raise RuntimeError(f"{self._kernel.name} ended with status {status}")
+        values, at = [], 0
+        for scalar in self._returns:
+            kind = SCALARS[scalar]
+            at += -at % ctypes.sizeof(kind)
+            values.append(kind.from_buffer(result, at).value)
+            at += ctypes.sizeof(kind)
+        return tuple(values) if len(values) > 1 else values[0] if values else None
+
+
+def _functions(kernel: Kernel) -> dict[tuple[Kind, ...], _Function]:
+    return _FUNCTIONS.setdefault(id(kernel), {})
+
+
+def _pass(value: Any, plain: list[Any], alive: list[Any]) -> Kind:
+    """Append what is passed for an argument, and what must live until the call ends; returns its kind."""
+    if isinstance(value, np.ndarray):
+        in_order = value.flags.c_contiguous
+        plain += (None, None, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+        alive.append(value)
+        return ("array", value.dtype.char, value.ndim, in_order)
+    if isinstance(value, tuple):
+        table, kinds = _table(value, alive)
+        plain.append(table.ctypes.data)
+        return ("tuple", type(value), kinds)
+    plain.append(value)
+    return (_scalar(value),)
+
+
+def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[Kind, ...]]:
+    """Addresses and shapes of the arrays of a named tuple, as `compiling.Table` reads them, and their kinds."""
+    words: list[int] = []
+    kinds: list[Kind] = []
+    floats = []
+    for each in value:
+        if isinstance(each, np.ndarray):
+            if not each.flags.c_contiguous:
+                raise TypeError("arrays of a named tuple are passed in C order")
+            words.append(each.__array_interface__["data"][0])
+            words.extend(each.shape)
+            kinds.append(("array", each.dtype.char, each.ndim, True))
+        elif isinstance(each, tuple):
+            inner, inner_kinds = _table(each, alive)
+            words.append(inner.ctypes.data)
+            kinds.append(("tuple", type(each), inner_kinds))
+        else:
+            kinds.append((_scalar(each),))
+            if isinstance(each, float):
+                floats.append((len(words), each))
+            words.append(0 if isinstance(each, float) or each is None else int(each))
+    table = np.array(words, np.int64)
+    for at, number in floats:
+        table.view(np.float64)[at] = number
+    alive.append(table)
+    return table, tuple(kinds)
+
+
+def _scalar(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool | np.bool_):
+        return "bool"
+    if isinstance(value, np.uint64):
+        return "uint"
+    if isinstance(value, int | np.integer):
+        return "int"
+    if isinstance(value, float | np.floating):
+        return "float"
+    raise TypeError(f"a kernel takes no {type(value).__name__}")
+
+
+def _c_types(kind: Kind) -> list[Any]:
+    """Types of what is passed for an argument."""
+    if kind[0] == "array":
+        return [ctypes.c_void_p] * 2 + [ctypes.c_int64] * 2 + [ctypes.c_void_p] + [ctypes.c_int64] * (2 * kind[2])
+    return [ctypes.c_void_p if kind[0] == "tuple" else SCALARS[kind[0]]]
+
+
+def _shown(kind: Any) -> Any:
+    """Kinds as text that is the same in each process; fields of a named tuple in order."""
+    if isinstance(kind, tuple):
+        return [_shown(each) for each in kind]
+    return [kind.__module__, kind.__qualname__, *getattr(kind, "_fields", ())] if isinstance(kind, type) else kind
+
+
+def _read_file(name: str) -> Code | None:
+    folder = code_folder()
+    if folder is None:
+        return None
+    path = folder / f"{name}.code"
+    try:
+        written = path.read_bytes()
+        os.utime(path)  # it is in use
+    except OSError:
+        return None
+    if hashlib.sha256(written[_HASH:]).digest() != written[:_HASH]:
+        return None
+    head, machine = written[_HASH:].split(b"\n", 1)
+    known = json.loads(head)
+    return Code(
+        known["symbol"], tuple(known["needs"]), tuple(known["returns"]), bytes.fromhex(known["result"]), machine
+    )
+
+
+def _remove_unused(folder: Path, name: str, content: str) -> None:
+    """Remove machine code of what a kernel was before."""
+    now = time.time()
+    for path in folder.glob(f"{name}-*.code"):
+        with suppress(OSError):
+            if f"-{content}-" not in path.name and now - path.stat().st_mtime > _UNUSED_SECONDS:
+                path.unlink()
+
+
+@cache
+def _engine() -> Any:
+    """What links and holds machine code."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault", jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+
+
+@cache
+def _processor() -> list[str]:
+    """What machine code is made for."""
+    named = os.environ.get("NUMBA_CPU_NAME", ""), os.environ.get("NUMBA_CPU_FEATURES", "")
+    return [*named, llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+
+
+@cache
+def _compiler() -> str:
+    return version("numba")
 
 
 @cache
 def _first_writable(named: str) -> Path | None:
     package = Path(__file__).resolve().parents[1]
-    user = Path(AppDirs(appname="accelsim", appauthor=False).user_cache_dir)
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accelsim"
     for folder in ([Path(named) / "accelsim"] if named else []) + [package / "__pycache__", user / "kernels"]:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

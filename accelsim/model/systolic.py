@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from accelsim.model.detail import FIRST, TILE, TILES, WORDS
 from accelsim.model.encode import BUFFERED, PE, ROWS, SKEW
 from accelsim.model.entering import tiles_into, words_into
-from accelsim.model.jit import inline, merge
+from accelsim.model.jit import inline, jit
 
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
@@ -35,7 +35,7 @@ def array_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -
     return int(steps + c.array[SKEW] * tiles + c.array[ROWS] * words)
 
 
-@merge
+@jit
 def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detail, steps: int) -> int:
     """Count what the PEs of a systolic array hold in place; returns cycles of so many steps with ramps.
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD
-from accelsim.model.jit import inline, internal
+from accelsim.model.jit import inline, jit
 
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
     from accelsim.model.encode import Bools, Constants, Ints
 
 
-@internal
+@jit
 def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
     """Mark all positions that some marked position reaches in 0 … count-1 steps; returns the new extent."""
     new = extent + step * (count - 1)
@@ -33,7 +33,7 @@ def _mark_sum(reach: Bools, extent: int, step: int, count: int) -> int:
     return new
 
 
-@internal
+@jit
 def _count_marks(reach: Bools, extent: int) -> int:
     marked = 0
     for at in range(extent):
@@ -56,7 +56,7 @@ def _axis_loop(
     return step, count
 
 
-@internal
+@jit
 def distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, on_x: bool, on_y: bool) -> int:
     """Distinct tile offsets of a windowed tensor among children on the chosen axes.
 
@@ -90,7 +90,7 @@ def distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: i
     return groups
 
 
-@internal
+@jit
 def words_into_window(
     c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int, words: int
 ) -> int:
@@ -132,7 +132,7 @@ def words_into_window(
         back += (bound - 1) * far
 
 
-@internal
+@jit
 def seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int, t: int) -> int:
     """Different words of a windowed output that ever pass through one instance of level `above` in tiles of `level`."""
     words, k = 1, 0

@@ -15,7 +15,7 @@ import numpy as np
 from accelsim.mapspace.kernel import begin_stream, next_number
 from accelsim.model.detail import PARTIAL, READ, STEPS, TILE, WRITTEN, Detail
 from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
-from accelsim.model.jit import internal, jit
+from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, cost, fit
 
 CURRENT, CHANGED, BEST = range(3)
@@ -77,7 +77,7 @@ class Walk(NamedTuple):
     column: Floats
 
 
-@internal
+@jit
 def _copy_row(w: Walk, i: int, j: int) -> None:
     for slot in range(w.at.shape[1]):
         for d in range(w.at.shape[2]):
@@ -95,7 +95,7 @@ def _copy_row(w: Walk, i: int, j: int) -> None:
         w.column[j, k] = w.column[i, k]
 
 
-@internal
+@jit
 def _place(g: Choices, w: Walk, row: int, slot: int, d: int, k: int) -> None:
     """Give a slot a factor of a dimension."""
     w.at[row, slot, d] = k
@@ -108,7 +108,7 @@ def _place(g: Choices, w: Walk, row: int, slot: int, d: int, k: int) -> None:
         w.mapping.y[row, level, d] = bound
 
 
-@internal
+@jit
 def _arrange(w: Walk, row: int, level: int) -> None:
     """Write the order of a block: loops of bound > 1 by rank, then the others."""
     dims = w.rank.shape[2]
@@ -123,14 +123,14 @@ def _arrange(w: Walk, row: int, level: int) -> None:
             w.mapping.order[row, level, rest] = d
 
 
-@internal
+@jit
 def _below(stream: np.uint64, n: int) -> tuple[np.uint64, int]:
     """Next state and an integer in 0 ... n - 1."""
     stream, u = next_number(stream)
     return stream, int(u * n)
 
 
-@internal
+@jit
 def _draw(g: Choices, w: Walk, row: int, stream: np.uint64) -> np.uint64:
     """Draw a mapping: each dimension's factorisation, each block's order and what is kept, independently."""
     slots, dims = w.at.shape[1:]
@@ -166,7 +166,7 @@ def _draw(g: Choices, w: Walk, row: int, stream: np.uint64) -> np.uint64:
     return stream
 
 
-@internal
+@jit
 def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail, cycles: int) -> float:
     """How far a mapping breaks its limits: the product of all ratios above 1."""
     x, y, keep = w.mapping.x[row], w.mapping.y[row], w.mapping.keep[row]
@@ -196,7 +196,7 @@ def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail, cycles: in
     return found * max(1.0, float(cycles) / float(g.most_cycles[0]))
 
 
-@internal
+@jit
 def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
     """Evaluate a mapping: its columns, its value, and what the walk descends on, ln(objective) with what it breaks."""
     temporal, order, x, y = w.mapping.temporal[row], w.mapping.order[row], w.mapping.x[row], w.mapping.y[row]
@@ -228,7 +228,7 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
     return goal
 
 
-@internal
+@jit
 def _pick_divisor(g: Choices, w: Walk, row: int, slot: int, d: int, stream: np.uint64) -> tuple[np.uint64, int]:
     """Choose a divisor above 1 of a slot's factor; 0 if that is 1."""
     here, many = w.at[row, slot, d], 0
@@ -245,7 +245,7 @@ def _pick_divisor(g: Choices, w: Walk, row: int, slot: int, d: int, stream: np.u
     return stream, 0
 
 
-@internal
+@jit
 def _move_rank(w: Walk, row: int, level: int, start: int, end: int) -> None:
     """Move the dimension at one rank of a block to another one."""
     step = 1 if end > start else -1
@@ -253,7 +253,7 @@ def _move_rank(w: Walk, row: int, level: int, start: int, end: int) -> None:
         w.rank[row, level, j], w.rank[row, level, j + step] = w.rank[row, level, j + step], w.rank[row, level, j]
 
 
-@internal
+@jit
 def _shift(g: Choices, w: Walk, row: int, d: int, k: int, a: int, b: int, stream: np.uint64) -> tuple[np.uint64, bool]:
     """Move a factor of a dimension from one slot to another; a new loop in time takes any free place."""
     left, more = g.quotient[d, w.at[row, a, d], k], g.product[d, w.at[row, b, d], k]
@@ -277,7 +277,7 @@ def _shift(g: Choices, w: Walk, row: int, d: int, k: int, a: int, b: int, stream
     return stream, True
 
 
-@internal
+@jit
 def _change_factors(g: Choices, w: Walk, row: int, stream: np.uint64, exchange: bool) -> tuple[np.uint64, bool]:
     """Move a factor between two slots; with `exchange`, another one the other way."""
     slots, dims = w.at.shape[1:]
@@ -306,7 +306,7 @@ def _change_factors(g: Choices, w: Walk, row: int, stream: np.uint64, exchange: 
     return _shift(g, w, row, other, k, b, a, stream)
 
 
-@internal
+@jit
 def _change_order(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> tuple[np.uint64, bool]:
     """Move a loop of a block, or put the loops that a tensor does not depend on innermost."""
     stream, level = _below(stream, w.rank.shape[1])
@@ -344,7 +344,7 @@ def _change_order(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64
     return stream, True
 
 
-@internal
+@jit
 def _change(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> tuple[np.uint64, bool]:
     """Change a mapping a little; False if nothing changed or the constraints forbid it."""
     stream, u = next_number(stream)

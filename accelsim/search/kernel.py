@@ -14,7 +14,7 @@ from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_ro
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.detail import Detail
 from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
-from accelsim.model.jit import internal, jit
+from accelsim.model.jit import jit
 from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
 
 BINS = 1 << 18
@@ -60,7 +60,7 @@ def make_books(encoded: Encoded) -> Books:
     )
 
 
-@internal
+@jit
 def _book(
     books: Books,
     number: int,
@@ -126,7 +126,7 @@ def search_draws(
     return count
 
 
-@internal
+@jit
 def _next_permutation(order: Ints, lv: int, start: int, loops: int) -> bool:
     """Advance the free loops of a block to their next order; False, and back to the first one, after the last."""
     at = start + loops - 2
@@ -146,7 +146,7 @@ def _next_permutation(order: Ints, lv: int, start: int, loops: int) -> bool:
     return True
 
 
-@internal
+@jit
 def next_order(order: Ints, starts: Ints, loops: Ints) -> bool:
     """Advance to the next order of all blocks, the innermost first; False after the last."""
     for lv in range(order.shape[0] - 1, -1, -1):

@@ -12,7 +12,7 @@ import numpy as np
 
 from accelsim.model.detail import INSIDE, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
-from accelsim.model.jit import inline, internal, jit
+from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
 from accelsim.search.exact.orders import BETWEEN, CARRY_ON, FETCH, FURTHER, NONE, SLIDE, STILL, STOP, TAIL
 
@@ -366,7 +366,7 @@ def new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints, d: in
     return min(1.0, float(c.factor[t, d] * shapes.size[d, mid[d]]) / float(extent))
 
 
-@internal
+@jit
 def _least_new_share(c: Constants, shapes: Shapes, t: int, tile: Ints, mid: Ints) -> float:
     """Half the smallest share that any step could leave: below what any sequence of loops costs."""
     least = 1.0

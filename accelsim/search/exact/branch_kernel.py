@@ -10,7 +10,7 @@ import numpy as np
 from accelsim.model.detail import DOWN, STEPS, TILE, UP, USED, Detail
 from accelsim.model.encode import UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.entering import tiles_into
-from accelsim.model.jit import inline, internal, jit
+from accelsim.model.jit import inline, jit
 from accelsim.search.exact.estimate_kernel import (
     AROUND,
     ONE,
@@ -61,7 +61,7 @@ LAST = 1 << 30
 FURTHER_IN, NOWHERE = -1, -2
 
 
-@internal
+@jit
 def next_block(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
 ) -> bool:
@@ -114,7 +114,7 @@ def next_block(
             return True
 
 
-@internal
+@jit
 def _next_affordable(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
 ) -> int:
@@ -142,7 +142,7 @@ def _next_affordable(
             return -1
 
 
-@internal
+@jit
 def _block_bound(
     c: Constants,
     shapes: Shapes,
@@ -205,7 +205,7 @@ def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
     return True
 
 
-@internal
+@jit
 def next_spread(
     c: Constants,
     shapes: Shapes,
@@ -300,7 +300,7 @@ def _shares_less(c: Constants, path: Path, s: Detail, level: int, choice: int) -
     return False
 
 
-@internal
+@jit
 def _goes_in(
     c: Constants,
     shapes: Shapes,
@@ -416,7 +416,7 @@ def _ends(goal: Goal, found: Found, stop: Ints) -> bool:
     return bool(stop[0] != 0 or found.tally[0] > stop[1] or found.tally[4] != 0 or found_any)
 
 
-@internal
+@jit
 def _look_inside(
     c: Constants,
     shapes: Shapes,

@@ -9,7 +9,7 @@ import numpy as np
 
 from accelsim.model.detail import PARTS_APART, USED, Detail
 from accelsim.model.encode import PE, Constants, Floats
-from accelsim.model.jit import inline, internal
+from accelsim.model.jit import inline, jit
 from accelsim.search.exact.found_kernel import (
     BEST,
     CAPACITY,
@@ -37,7 +37,7 @@ AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.
 """The two kinds of table, one set of statuses, of energy; functions would compile anew for each plain integer."""
 
 
-@internal
+@jit
 def bound_of(
     c: Constants,
     shapes: Shapes,
@@ -112,7 +112,7 @@ def _value_or_beaten(goal: Goal, found: Found, path: Path, energy: float, cycles
     return float(np.inf) if dominated(goal, found, path.column) else energy * cycles
 
 
-@internal
+@jit
 def _value_at_price(
     goal: Goal, found: Found, path: Path, energy: float, cycles: float, total: float, price: float, most: float
 ) -> float:
@@ -164,7 +164,7 @@ def mixed(g: Guide, path: Path, values: Floats, level: int, inside: int, first: 
     return total
 
 
-@internal
+@jit
 def mixed_by_innermost(c: Constants, g: Guide, path: Path, level: int, mask: int, first: int) -> float:
     """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
 

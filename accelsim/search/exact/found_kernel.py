@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import Batch, Bools, Floats, Ints
-from accelsim.model.jit import inline, internal
+from accelsim.model.jit import inline, jit
 
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
@@ -71,7 +71,7 @@ def value_of(goal: Goal, energy: float, cycles: float) -> float:
     return float(energy**a * cycles**b)
 
 
-@internal
+@jit
 def dominated(goal: Goal, found: Found, column: Floats) -> bool:
     """Whether a mapping found already is at least as good in every column of a front; column : float64[4]."""
     for i in range(found.many[0]):
@@ -83,7 +83,7 @@ def dominated(goal: Goal, found: Found, column: Floats) -> bool:
     return False
 
 
-@internal
+@jit
 def all_dominated(goal: Goal, found: Found, energy: float, cycles: float, total: float, price: float) -> bool:
     """Whether mappings found beat every energy and cycles of at least so much, and energy + price * cycles of `total`.
 
@@ -107,7 +107,7 @@ def all_dominated(goal: Goal, found: Found, energy: float, cycles: float, total:
         cycles = further
 
 
-@internal
+@jit
 def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -> None:
     """Enter a valid mapping if it is wanted.
 
@@ -150,7 +150,7 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -
     found.many[0] = min(room, found.many[0] + 1)
 
 
-@internal
+@jit
 def _known(found: Found, mapping: Batch, value: float) -> bool:
     """Whether a mapping stands in the list already: two orders that were looked at may be one."""
     known = False
@@ -159,7 +159,7 @@ def _known(found: Found, mapping: Batch, value: float) -> bool:
     return known
 
 
-@internal
+@jit
 def _same(best: Batch, i: int, mapping: Batch) -> bool:
     for lv in range(best.order.shape[1]):
         for d in range(best.order.shape[2]):
@@ -173,7 +173,7 @@ def _same(best: Batch, i: int, mapping: Batch) -> bool:
     return True
 
 
-@internal
+@jit
 def _drop_dominated(goal: Goal, found: Found, column: Floats) -> int:
     """Drop what a mapping is at least as good as in every column; returns how many are left."""
     left = 0
@@ -188,7 +188,7 @@ def _drop_dominated(goal: Goal, found: Found, column: Floats) -> int:
     return left
 
 
-@internal
+@jit
 def _write(source: Batch, i: int, target: Batch, j: int) -> None:
     for lv in range(source.order.shape[1]):
         for d in range(source.order.shape[2]):
@@ -198,7 +198,7 @@ def _write(source: Batch, i: int, target: Batch, j: int) -> None:
             target.keep[j, lv, t] = source.keep[i, lv, t]
 
 
-@internal
+@jit
 def _copy(found: Found, i: int, j: int) -> None:
     if i == j:
         return

@@ -13,7 +13,7 @@ import numpy as np
 from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, STEPS, UP, USED, VISITS, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.entering import tiles_into
-from accelsim.model.jit import inline, internal
+from accelsim.model.jit import inline, jit
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.shapes import Shapes
 
@@ -93,7 +93,7 @@ def _stir(notes: Notes, value: int) -> None:
         notes.hash[k] = mixed ^ (mixed >> 32)
 
 
-@internal
+@jit
 def _stir_windows(c: Constants, path: Path, s: Detail, notes: Notes, level: int, t: int) -> None:
     """Add the loops outside that a kept halo depends on: the innermost that move the tile, as far as on one rank."""
     temporal, order, rank = path.mapping.temporal[0], path.mapping.order[0], -1
@@ -113,7 +113,7 @@ def _stir_windows(c: Constants, path: Path, s: Detail, notes: Notes, level: int,
     _stir(notes, -1)
 
 
-@internal
+@jit
 def _find_state(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, notes: Notes, level: int) -> None:
     """Hash all that the energy and the room inside the tiles of a level depend on."""
     temporal, order, output = path.mapping.temporal[0], path.mapping.order[0], c.output[0]
@@ -150,7 +150,7 @@ def _find_state(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, n
             _stir_windows(c, path, s, notes, level, t)
 
 
-@internal
+@jit
 def _number_of_state(path: Path, notes: Notes, level: int) -> int:
     """Number of the state that was hashed; the first half that comes to it is kept. -1 if there is no room."""
     slots, n = notes.slot.shape[0], notes.many[STATES]
@@ -176,7 +176,7 @@ def _number_of_state(path: Path, notes: Notes, level: int) -> int:
     return int(n)
 
 
-@internal
+@jit
 def note_halves(
     c: Constants,
     shapes: Shapes,
@@ -216,7 +216,7 @@ def note_halves(
     return True
 
 
-@internal
+@jit
 def take_up(path: Path, halves: Halves, notes: Notes, state: int) -> None:
     """Put back the half of a state that is kept, as cheap as the cheapest."""
     level, cheapest = notes.level[0] - 1, halves.energy[halves.first[state]]
@@ -234,7 +234,7 @@ def take_up(path: Path, halves: Halves, notes: Notes, state: int) -> None:
     path.energy[level], path.ways[level] = cheapest, 1
 
 
-@internal
+@jit
 def ways_within(halves: Halves, notes: Notes, more: float, limit: float) -> int:
     """For how many the outer halves of the state at work stand that with so much more are within a limit [pJ]."""
     low, high = halves.first[notes.at[0]], halves.first[notes.at[0] + 1]
@@ -248,7 +248,7 @@ def ways_within(halves: Halves, notes: Notes, more: float, limit: float) -> int:
     return int(halves.sums[low] - before)
 
 
-@internal
+@jit
 def count_whole(path: Path, halves: Halves, notes: Notes, energy: float, ways: int, limit: float) -> bool:
     """Count all mappings that are whole with this inner half; False if they are too many.
 

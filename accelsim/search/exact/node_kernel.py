@@ -25,7 +25,7 @@ from accelsim.model.detail import (
 )
 from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.entering import tiles_into, words_into
-from accelsim.model.jit import inline, internal
+from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
 from accelsim.model.systolic import array_cycles
 from accelsim.model.windows import seen_windows
@@ -43,7 +43,7 @@ BY_READS, BY_WRITTEN = 1, 2
 ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE = range(8)
 
 
-@internal
+@jit
 def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int) -> int:
     """Cycles that the ports of the levels outside a boundary need at least.
 
@@ -94,7 +94,7 @@ def known_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int,
     return float(words) * rate * float(s.level[min(level, lv), USED])
 
 
-@internal
+@jit
 def least_array_cycles(
     c: Constants,
     shapes: Shapes,
@@ -125,7 +125,7 @@ def least_array_cycles(
     return float(array_cycles(c, int(steps), max(total, 1), total, held))
 
 
-@internal
+@jit
 def _least_tiles(
     c: Constants, shapes: Shapes, path: Path, s: Detail, level: int, inside: int, spread: float, t: int
 ) -> int:
@@ -157,7 +157,7 @@ def _least_tiles(
     return int(tiles)
 
 
-@internal
+@jit
 def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, within: int) -> int:
     """Statuses that the loops outside a network give the tensors, and their shares; returns how many sets there are.
 
@@ -247,7 +247,7 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
     return sets
 
 
-@internal
+@jit
 def place(c: Constants, g: Guide, path: Path, level: int) -> None:
     """Contexts at a boundary and their weights, from parents and shares of reads."""
     tensors, levels = c.whole.shape[0], c.fanout.shape[0]
@@ -271,7 +271,7 @@ def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, act
     return float(accesses * c.energy[lv, t, action])
 
 
-@internal
+@jit
 def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged: Bools | None) -> bool:
     """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit.
 
@@ -377,7 +377,7 @@ def next_mid(shapes: Shapes, g: Guide, path: Path, level: int, begin: bool) -> b
     return False
 
 
-@internal
+@jit
 def lay_block(
     c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, row: int, orders: Ints
 ) -> bool:
@@ -438,7 +438,7 @@ def _least_loops(shapes: Shapes, g: Guide, path: Path, level: int, option: int, 
     return bool(y == -(-inner // middle) and x == -(-middle // outer))
 
 
-@internal
+@jit
 def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, option: int) -> bool:
     """Spread over the network below a level; False if the shape cannot."""
     dims, levels = shapes.sizes.shape[0], c.fanout.shape[0]
@@ -476,7 +476,7 @@ def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, l
     return True
 
 
-@internal
+@jit
 def begin_root(c: Constants, g: Guide, path: Path, s: Detail) -> None:
     """Set up the outermost tile, which is everything."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]

@@ -12,7 +12,7 @@ import numpy as np
 from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, SPREAD, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, Constants
 from accelsim.model.entering import words_into
-from accelsim.model.jit import inline, internal
+from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles
 from accelsim.model.systolic import array_cycles
 from accelsim.search.exact.found_kernel import SURE
@@ -28,7 +28,7 @@ PASSING, NOT_PASSING = np.bool_(True), np.bool_(False)
 """Arguments; functions would compile anew for each plain constant."""
 
 
-@internal
+@jit
 def flow_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int) -> None:
     """As `flow`, where loops leave remainders: at least what all instances together move (docs/exact.md)."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
@@ -99,7 +99,7 @@ def _charge_at_least(
     return float(words * part / float(c.block[lv]) * c.energy[lv, t, action])
 
 
-@internal
+@jit
 def _seen(c: Constants, s: Detail, level: int, t: int) -> float:
     """Different words that all instances of a level hold in the course of time, one instance after the other."""
     seen = float(c.whole[t])
@@ -109,7 +109,7 @@ def _seen(c: Constants, s: Detail, level: int, t: int) -> float:
     return seen
 
 
-@internal
+@jit
 def _words_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, t: int) -> float:
     """Words that enter all tiles of a tensor at a level at least.
 
@@ -144,7 +144,7 @@ def _words_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: 
     return max(0.0, float(most) * used * share - float(most - words) * used)
 
 
-@internal
+@jit
 def _without_continuing(c: Constants, s: Detail, path: Path, child: int, t: int) -> int:
     """Words into a windowed tile if no outer loop carries on where an inner one ends."""
     temporal, order = path.mapping.temporal[0], path.mapping.order[0]
@@ -169,7 +169,7 @@ def _boxes(factor: int, tiles: int, covered: int) -> int:
     return factor * covered - (factor - 1) * tiles
 
 
-@internal
+@jit
 def _may_rest(shapes: Shapes, path: Path, child: int, d: int) -> bool:
     """Whether the innermost temporal loop over a dimension outside a tile makes a last pass of one step."""
     for lv in range(child - 1, -1, -1):
@@ -180,7 +180,7 @@ def _may_rest(shapes: Shapes, path: Path, child: int, d: int) -> bool:
     return False
 
 
-@internal
+@jit
 def _steps_of_all(c: Constants, path: Path) -> int:
     """Steps of the temporal loops of a whole mapping; passes that only the idle would make are not made."""
     m = path.mapping
@@ -204,7 +204,7 @@ def _steps_of_all(c: Constants, path: Path) -> int:
     return total
 
 
-@internal
+@jit
 def _tiles(
     c: Constants, path: Path, d: int, child: int, t: int, above: int, way: int, which: int, bound: int
 ) -> tuple[int, int]:
@@ -257,7 +257,7 @@ def _counted(c: Constants, lv: int, d: int, t: int, above: int, way: int, which:
     return not shares[0], not shares[1]
 
 
-@internal
+@jit
 def _words(
     c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, t: int, above: int, way: int, which: int
 ) -> int:
@@ -284,7 +284,7 @@ def _words(
     return total
 
 
-@internal
+@jit
 def _words_of_loop(
     c: Constants, path: Path, s: Detail, child: int, t: int, above: int, way: int, which: int, lv: int, j: int
 ) -> int:
@@ -333,7 +333,7 @@ def _step_through(c: Constants, path: Path, t: int) -> None:
             path.free[lv, d] = c.relevant[t, d]
 
 
-@internal
+@jit
 def _first_words(c: Constants, path: Path, child: int, above: int, t: int, way: int, which: int) -> int:
     """Different words that tiles of a level ever bring to instances of one further out, or to their own."""
     words = 1
@@ -355,7 +355,7 @@ def _book(c: Constants, path: Path, lv: int, t: int, words: int, busiest: int, a
     return float(words * part) / float(c.block[lv]) * float(c.energy[lv, t, action])
 
 
-@internal
+@jit
 def cost_remainders(c: Constants, shapes: Shapes, path: Path, s: Detail) -> tuple[float, int]:
     """Energy [pJ] and cycles of a whole mapping.
 
@@ -391,7 +391,7 @@ def cost_remainders(c: Constants, shapes: Shapes, path: Path, s: Detail) -> tupl
     return energy, cycles
 
 
-@internal
+@jit
 def _array_cycles_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, steps: int) -> int:
     """Compute cycles with the ramps of a systolic array; a tile is taken to be as large as the largest."""
     tiles, words, first = 0, 0, 0
@@ -407,7 +407,7 @@ def _array_cycles_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, 
     return int(array_cycles(c, steps, max(tiles, 1), words, first))
 
 
-@internal
+@jit
 def _cost_input(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, above: int, child: int) -> float:
     """Energy of all words of a tensor between two levels that keep it, downwards only."""
     levels = c.fanout.shape[0]
@@ -426,7 +426,7 @@ def _cost_input(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, abo
     return float(energy)
 
 
-@internal
+@jit
 def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, above: int, child: int) -> float:
     """Energy of all words of the output between two levels that keep it, upwards and back."""
     levels = c.fanout.shape[0]

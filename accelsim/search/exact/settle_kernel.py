@@ -6,7 +6,7 @@ import numpy as np
 
 from accelsim.model.detail import PARTIAL, READS, TILE, USED, Detail
 from accelsim.model.encode import Batch, Bools, Constants
-from accelsim.model.jit import internal
+from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
 from accelsim.search.exact.found_kernel import (
     CAPACITY,
@@ -28,7 +28,7 @@ from accelsim.search.exact.shapes import Shapes
 NOT_ANYWAY: np.bool_ = np.bool_(False)
 
 
-@internal
+@jit
 def settle(
     c: Constants,
     shapes: Shapes,
@@ -82,7 +82,7 @@ def settle(
     enter(goal, found, m, path.column, path.ways[levels])
 
 
-@internal
+@jit
 def words_settled(c: Constants, path: Path, level: int) -> bool:
     """Whether the words at the outermost level are settled by the tiles of a level and all around."""
     settled = True
@@ -91,7 +91,7 @@ def words_settled(c: Constants, path: Path, level: int) -> bool:
     return bool(settled)
 
 
-@internal
+@jit
 def only_open(c: Constants, g: Guide, path: Path, level: int) -> int:
     """The one tensor whose words at the outermost level are not settled yet; -1 if there are more, or it is special.
 
@@ -106,7 +106,7 @@ def only_open(c: Constants, g: Guide, path: Path, level: int) -> int:
     return found
 
 
-@internal
+@jit
 def _settle_remainders(
     c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, full: Detail
 ) -> None:
@@ -122,7 +122,7 @@ def _settle_remainders(
     enter(goal, found, m, path.column, path.ways[c.fanout.shape[0]])
 
 
-@internal
+@jit
 def _leaves_remainders(c: Constants, m: Batch) -> bool:
     for d in range(c.bounds.shape[0]):
         product = 1

@@ -1,0 +1,206 @@
+"""Compiling kernels with Numba: each once by itself, with named tuples of arrays as pointers to tables.
+
+Numba would pass each array of a named tuple as seven or more values through every call, and compile what a function
+calls again with each of its callers; both took more than nine tenths of the time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import pickle
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import AttributeTemplate, Signature, infer_getattr, signature
+from numba.extending import intrinsic, lower_getattr_generic, models, register_model
+from numba.np.numpy_support import as_dtype
+
+from accelsim.model.jit import OWN, Kernel
+from accelsim.model.machine_code import LOCK, PREFIX, Code, Kind, keep_code, load, name_of, read_code, say_once
+
+_OPTIONS: dict[str, Any] = {
+    "error_model": "numpy",
+    "nogil": True,
+    "_nrt": False,  # arrays belong to the caller: counting references would take most of the time
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+_WORD = ir.IntType(64)
+_POINTER = ir.IntType(8).as_pointer()
+
+
+class Table(types.Type):  # type: ignore[misc]  # Numba has no types
+    """A named tuple as a pointer to the addresses and shapes of its arrays; see `machine_code`.
+
+    Parameters
+    ----------
+    kind : Kind
+        ("tuple", class, kinds of its fields).
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.members: dict[str, tuple[Any, int]] = {}
+        at = 0
+        for name, each in zip(kind[1]._fields, kind[2], strict=True):
+            self.members[name] = (_type_of(each), at)
+            at += 1 + (each[2] if each[0] == "array" else 0)
+        key = hashlib.sha256(repr([(name, str(of)) for name, (of, _) in self.members.items()]).encode()).hexdigest()
+        super().__init__(name=f"{kind[1].__name__}_{key[:12]}")
+
+
+@register_model(Table)
+class _TableModel(models.OpaqueModel):  # type: ignore[misc]
+    """One pointer."""
+
+
+@infer_getattr
+class _Members(AttributeTemplate):  # type: ignore[misc]
+    key = Table
+
+    def generic_resolve(self, table: Table, name: str) -> Any:
+        return table.members[name][0] if name in table.members else None
+
+
+@lower_getattr_generic(Table)  # type: ignore[untyped-decorator]
+def _get_member(context: Any, builder: Any, table: Table, pointer: Any, name: str) -> Any:
+    """Read an array, or another table, from a table; nothing writes to tables, so reads may be moved and merged."""
+    of, at = table.members[name]
+    words = builder.bitcast(pointer, _WORD.as_pointer())
+
+    def word(number: int, kind: Any = _WORD) -> Any:
+        place = builder.gep(words, [_WORD(number)])
+        read = builder.load(place if kind is _WORD else builder.bitcast(place, kind.as_pointer()), typ=kind)
+        read.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return read
+
+    if isinstance(of, types.Array):
+        array = context.make_array(of)(context, builder)
+        item = context.get_abi_sizeof(context.get_data_type(of.dtype))
+        shape = [word(at + 1 + axis) for axis in range(of.ndim)]
+        strides = [_WORD(item)]
+        for bound in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], bound))
+        context.populate_array(
+            array,
+            data=builder.bitcast(word(at, _POINTER), array.data.type),
+            shape=cgutils.pack_array(builder, shape, ty=_WORD),
+            strides=cgutils.pack_array(builder, strides, ty=_WORD),
+            itemsize=_WORD(item),
+            meminfo=None,
+        )
+        return array._getvalue()
+    if isinstance(of, Table):
+        return word(at, _POINTER)
+    if isinstance(of, types.Float):
+        return word(at, ir.DoubleType())
+    if isinstance(of, types.Boolean):
+        return builder.trunc(word(at), ir.IntType(1))
+    return context.get_constant_null(of) if of is types.none else word(at)
+
+
+def _type_of(kind: Kind) -> Any:
+    """Numba's type of an argument."""
+    if kind[0] == "array":
+        return types.Array(numba.from_dtype(np.dtype(kind[1])), kind[2], "C" if kind[3] else "A")
+    if kind[0] == "tuple":
+        return _table_type(kind)
+    return {
+        "int": types.int64,
+        "uint": types.uint64,
+        "float": types.float64,
+        "bool": types.boolean,
+        "none": types.none,
+    }[kind[0]]
+
+
+@cache
+def _table_type(kind: Kind) -> Table:
+    return Table(kind)
+
+
+def _kind_of(of: Any) -> Kind:
+    """Kind of an argument of Numba's type: as of what Python passes, or the type itself for what it cannot pass."""
+    if isinstance(of, Table):
+        return of.kind
+    if isinstance(of, types.Array):
+        return ("array", as_dtype(of.dtype).char, of.ndim, {"C": True, "A": False}.get(of.layout, of.layout))
+    return (str(of), *(str(each) for each in getattr(of, "types", ())), str(getattr(of, "instance_class", "")))
+
+
+def compile_kernel(kernel: Kernel, kinds: tuple[Kind, ...]) -> None:
+    """Compile a kernel for what Python passes."""
+    with LOCK:
+        _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
+
+
+def _compile(kernel: Kernel, of: tuple[Any, ...], name: str) -> Any:
+    """Compile a kernel for Numba's types of its arguments, unless it is kept; returns the type of its result."""
+    code = read_code(name)
+    if code is None:
+        say_once()
+        dispatcher = numba.njit(**_OPTIONS)(kernel.linked(_callable))
+        dispatcher.compile(of)
+        (compiled,) = dispatcher.overloads.values()
+        result = compiled.signature.return_type
+        module = compiled.library._final_module
+        needs = [each.name for each in module.functions if each.is_declaration and each.name.startswith(PREFIX)]
+        code = Code(
+            symbol=compiled.fndesc.llvm_func_name,
+            needs=tuple(sorted(each.removeprefix(PREFIX) for each in needs)),
+            returns=_scalars(result),
+            result=pickle.dumps(result),
+            machine=compiled.library._get_compiled_object(),
+        )
+        keep_code(kernel, name, code)
+        return result
+    return pickle.loads(code.result)
+
+
+def _scalars(result: Any) -> tuple[str, ...]:
+    """What a result consists of, if Python can take it."""
+    names = {types.int64: "int", types.uint64: "uint", types.float64: "float", types.boolean: "bool"}
+    parts = result.types if isinstance(result, types.BaseTuple) else () if result is types.none else (result,)
+    return tuple(names.get(each, "none") for each in parts)
+
+
+@cache
+def _callable(kernel: Kernel) -> Any:
+    """A kernel as its callers name it: a reference to its machine code, or text that Numba compiles into them."""
+    if kernel.form == OWN:
+        return _reference(kernel)
+    return numba.njit(**_OPTIONS, forceinline=True)(kernel.linked(_callable))
+
+
+def _reference(kernel: Kernel) -> Any:
+    """A function that calls the machine code of a kernel by its name."""
+
+    def call(typing_context: Any, *arguments: Any) -> tuple[Signature, Callable[..., Any]]:
+        of = tuple(types.unliteral(each) for each in arguments)
+        name = name_of(kernel, tuple(_kind_of(each) for each in of))
+        result = _compile(kernel, of, name)
+        load(name)  # Numba links each function when it is compiled
+
+        def generate(context: Any, builder: Any, called: Signature, values: Sequence[Any]) -> Any:
+            kind = context.call_conv.get_function_type(called.return_type, called.args)
+            function = cgutils.get_or_insert_function(builder.module, kind, PREFIX + name)
+            _, value = context.call_conv.call_function(builder, function, called.return_type, called.args, values)
+            return value
+
+        return signature(result, *of), generate
+
+    names = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in inspect.signature(kernel.function).parameters.values()
+    ]
+    first = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    call.__signature__ = inspect.Signature([first, *names])  # type: ignore[attr-defined]
+    call.__name__ = kernel.function.__name__
+    return intrinsic(call)
