@@ -19,18 +19,18 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from accelsim import load_architecture, load_workload, map_einsum  # noqa: E402
-from accelsim.census.census import STARTS  # noqa: E402
-from accelsim.census.counting import count_mappings  # noqa: E402
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
-from accelsim.census.enumerated import words_alone  # noqa: E402
-from accelsim.census.extremes import climb_from, largest_value  # noqa: E402
-from accelsim.census.known import COLUMNS  # noqa: E402
-from accelsim.census.moments.deviations import energy_deviation  # noqa: E402
-from accelsim.census.moments.means import means  # noqa: E402
-from accelsim.census.sampling import Sampler  # noqa: E402
-from accelsim.census.steps import Nest  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
+from accelsim.population.census import STARTS  # noqa: E402
+from accelsim.population.counting import count_mappings  # noqa: E402
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
+from accelsim.population.enumerated import words_alone  # noqa: E402
+from accelsim.population.extremes import climb_from, largest_value  # noqa: E402
+from accelsim.population.known import COLUMNS  # noqa: E402
+from accelsim.population.moments.deviations import energy_deviation  # noqa: E402
+from accelsim.population.moments.means import means  # noqa: E402
+from accelsim.population.sampling import Sampler  # noqa: E402
+from accelsim.population.steps import Nest  # noqa: E402
 from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
 from accelsim.search.exact.solve import Solver  # noqa: E402
 

@@ -14,9 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.census.census import census
-from accelsim.census.enumerated import Clock, fewest
-from accelsim.census.steps import Nest
 from accelsim.inputs.architecture import Architecture, Compute, Level
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
@@ -29,6 +26,9 @@ from accelsim.model.limits import layer_limits
 from accelsim.model.oracle import execute
 from accelsim.model.ragged import evaluate_ragged, ragged_parts
 from accelsim.model.roofline import stand
+from accelsim.population.census import census
+from accelsim.population.enumerated import Clock, fewest
+from accelsim.population.steps import Nest
 from accelsim.results.output import Provenance, front_json
 from accelsim.results.verifying import verify_layer
 from accelsim.search.exact.front import map_front

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
-from accelsim.census import enumerated
-from accelsim.census.enumerated import Clock, completed, fewest, words_alone
-from accelsim.census.steps import Nest
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.population import enumerated
+from accelsim.population.enumerated import Clock, completed, fewest, words_alone
+from accelsim.population.steps import Nest
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.halves import outermost, put_together

@@ -15,14 +15,14 @@ import pytest
 from browser import Page, find_browser
 from reports import a_search, a_stopped_census, an_exact_search, row_stationary
 
-from accelsim.census.census import census
-from accelsim.census.result import Census, Fewest, Near
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.model.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
+from accelsim.population.census import census
+from accelsim.population.result import Census, Fewest, Near
 from accelsim.search.mapper import map_einsum
 from accelsim.show.html import census_report, search_report
 from accelsim.show.html.chosen import BINS, bin_of, energy_edges

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from accelsim import census, load_architecture, load_workload, map_einsum
-from accelsim.census.sampling import Sampler
-from accelsim.census.steps import Nest
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.population.sampling import Sampler
+from accelsim.population.steps import Nest
 from accelsim.show.html.summary import estimated_figures, quantile_table
 from accelsim.show.plots import histogram_table, marks_table, plot_histogram, plot_within, within_table
 from accelsim.show.report.census import print_census

@@ -10,8 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accelsim.census.moments.deviations import energy_deviation, word_deviations
-from accelsim.census.moments.means import Means, means
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError
@@ -20,6 +18,8 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Floats, encode
 from accelsim.model.kernel import evaluate_many
+from accelsim.population.moments.deviations import energy_deviation, word_deviations
+from accelsim.population.moments.means import Means, means
 from tests.brute import Truth, truth
 from tests.problems import MOST, problem
 

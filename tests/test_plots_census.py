@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from reports import a_stopped_census
 
-from accelsim.census.census import census
-from accelsim.census.result import Near
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import load_workload
+from accelsim.population.census import census
+from accelsim.population.result import Near
 from accelsim.search.mapper import map_einsum
 from accelsim.show.plots import (
     at_width,

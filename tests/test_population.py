@@ -19,8 +19,11 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
-from accelsim.census.census import census, count_and_limit
-from accelsim.census.counting import (
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.population.census import census, count_and_limit
+from accelsim.population.counting import (
     as_integer,
     carry,
     count_by_keep,
@@ -30,15 +33,12 @@ from accelsim.census.counting import (
     count_mappings,
     ways_to,
 )
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.census.enumerated import Clock, near_peak, words_alone
-from accelsim.census.extremes import climb_from, largest_value
-from accelsim.census.moments.means import means
-from accelsim.census.sampling import Sampler
-from accelsim.census.steps import Keeping, Nest
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
-from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import encode
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.enumerated import Clock, near_peak, words_alone
+from accelsim.population.extremes import climb_from, largest_value
+from accelsim.population.moments.means import means
+from accelsim.population.sampling import Sampler
+from accelsim.population.steps import Keeping, Nest
 from accelsim.search.exact.solve import Solver
 from accelsim.show.report.census import census_sentence
 from tests.brute import identity, truth
@@ -406,7 +406,7 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
         calls.append(part)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"accelsim.census.{part}", interrupted)
+    monkeypatch.setattr(f"accelsim.population.{part}", interrupted)
     found = census(machine, layer, samples=1000)
     assert found.stop == "interrupted"
     assert len(calls) == 1, "after Ctrl-C nothing more is begun"

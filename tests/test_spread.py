@@ -12,10 +12,10 @@ from reports import a_stopped_census, all_loops_outside
 from rich.console import Console
 
 from accelsim import census, load_architecture, load_workload
-from accelsim.census.known import COLUMNS
-from accelsim.census.result import Census
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.population.known import COLUMNS
+from accelsim.population.result import Census
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.result import column_value
 from accelsim.show.html.summary import keep_table

@@ -22,8 +22,8 @@ from accelsim.model.result import Result, TensorAtLevel
 from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census, Interval
-    from accelsim.census.tails import StratifiedSample
+    from accelsim.population.result import Census, Interval
+    from accelsim.population.tails import StratifiedSample
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
@@ -324,7 +324,7 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
 
 def _tail_json(census: Census, tail: StratifiedSample) -> dict[str, Any]:
     """What a stratified sample tells of the lowest energies."""
-    from accelsim.census.tails import TAILS, WITHIN
+    from accelsim.population.tails import TAILS, WITHIN
 
     lowest = census.range_of("energy").lowest
     return {

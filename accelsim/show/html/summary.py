@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from accelsim.census.result import Census, Fewest, Interval, Near, NearPeak
+from accelsim.population.result import Census, Fewest, Interval, Near, NearPeak
 from accelsim.search.result import SearchResult
 from accelsim.show.html.page import figures, table
 from accelsim.show.report.census import left_out, more_keeps, sample_words

@@ -10,16 +10,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
-from accelsim.census.result import Interval
 from accelsim.inputs.errors import AccelsimError
+from accelsim.population.result import Interval
 from accelsim.show.plots.style import BEST_COLOUR, DARK, names_of, plain_log_ticks, put_title, styled
 from accelsim.show.report.census import sample_words
 from accelsim.show.report.text import OTHER_COLOUR, large, times
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census
     from accelsim.model.encode import Floats
     from accelsim.model.result import Result
+    from accelsim.population.result import Census
 
 _BAND = "#CCCCCC"
 _BAND_LABEL = "95 % confidence"

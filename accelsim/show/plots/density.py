@@ -15,8 +15,8 @@ from accelsim.show.plots.census import heads, refuse_zero_energy
 from accelsim.show.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled, tick
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census
     from accelsim.model.encode import Floats
+    from accelsim.population.result import Census
 
 COLUMNS = ("cycles", "outer_words", "utilization")
 """What the energy can be drawn over."""

@@ -12,9 +12,9 @@ from accelsim.show.report.certificate import STOPS
 from accelsim.show.report.text import count, energy, large, percent, print_table, table, times, title
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census, Interval, Near, NearPeak, Range
-    from accelsim.census.sampling import UniformSample
-    from accelsim.census.tails import StratifiedSample
+    from accelsim.population.result import Census, Interval, Near, NearPeak, Range
+    from accelsim.population.sampling import UniformSample
+    from accelsim.population.tails import StratifiedSample
 
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 _KEEPS = 8
@@ -117,7 +117,7 @@ def _print_tail(console: Console, census: Census) -> None:
     """Quantiles of the lowest energies, and shares of mappings close to the lowest, from a stratified sample."""
     if census.tail is None:
         return
-    from accelsim.census.tails import TAILS, WITHIN
+    from accelsim.population.tails import TAILS, WITHIN
 
     tail, lowest = census.tail, census.range_of("energy").lowest
     title(console, "Low energies", f"estimated from {tail_words(tail)}, with 95 % intervals")

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accelsim.census.charges import Charges
-from accelsim.census.steps import Keeping, Nest
 from accelsim.mapspace.tiles import along
 from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.population.charges import Charges
+from accelsim.population.steps import Keeping, Nest
 from accelsim.search.exact.guide import needed_words
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.moments.means import Means, idle_pj, prices_per_word, ways_outside
-from accelsim.census.moments.squares import Squares
-from accelsim.census.steps import Nest
 from accelsim.inputs.errors import AccelsimError
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Floats
+from accelsim.population.moments.means import Means, idle_pj, prices_per_word, ways_outside
+from accelsim.population.moments.squares import Squares
+from accelsim.population.steps import Nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def energy_deviation(space: MapSpace, found: Means) -> EnergyDeviation:
     Examples
     --------
     >>> from accelsim import load_architecture, load_workload
-    >>> from accelsim.census.moments.means import means
+    >>> from accelsim.population.moments.means import means
     >>> from accelsim.model.encode import encode
     >>> space = MapSpace(encode(load_architecture("two_level"), load_workload("conv1d").layers[0]))
     >>> energy_deviation(space, means(space)).energy_pj > 0

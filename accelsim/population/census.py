@@ -11,9 +11,16 @@ from functools import partial
 
 import numpy as np
 
-from accelsim.census.counting import count_by_keep, count_mappings
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.census.enumerated import (
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.workload import Einsum
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import decode_mapping, encode
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.population.counting import count_by_keep, count_mappings
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.enumerated import (
     Clock,
     OnPart,
     fewest,
@@ -22,21 +29,14 @@ from accelsim.census.enumerated import (
     near_peak,
     near_peak_of_sample,
 )
-from accelsim.census.extremes import FEW_LABELS, Extreme, climb_from, largest_value
-from accelsim.census.known import COLUMNS, Known, drawn_values
-from accelsim.census.moments.deviations import EnergyDeviation, energy_deviation
-from accelsim.census.moments.means import Means, means
-from accelsim.census.result import Census
-from accelsim.census.sampling import Sampler, UniformSample
-from accelsim.census.steps import Keeping, Nest
-from accelsim.census.tails import StratifiedSample, make_strata, sample_strata
-from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import AccelsimError, NoValidMapping
-from accelsim.inputs.workload import Einsum
-from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import decode_mapping, encode
-from accelsim.model.evaluate import evaluate_encoded
+from accelsim.population.extremes import FEW_LABELS, Extreme, climb_from, largest_value
+from accelsim.population.known import COLUMNS, Known, drawn_values
+from accelsim.population.moments.deviations import EnergyDeviation, energy_deviation
+from accelsim.population.moments.means import Means, means
+from accelsim.population.result import Census
+from accelsim.population.sampling import Sampler, UniformSample
+from accelsim.population.steps import Keeping, Nest
+from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.moments.crossing import Network
-from accelsim.census.moments.orders import Block, Powers, blocks_of
-from accelsim.census.steps import Keeping, Nest, Step
 from accelsim.mapspace.tiles import along
 from accelsim.model.encode import Floats
+from accelsim.population.moments.crossing import Network
+from accelsim.population.moments.orders import Block, Powers, blocks_of
+from accelsim.population.steps import Keeping, Nest, Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from accelsim.model.result import Result
 from accelsim.search.result import FrontResult
 
 if TYPE_CHECKING:
-    from accelsim.census.moments.deviations import EnergyDeviation
-    from accelsim.census.moments.means import Means
-    from accelsim.census.sampling import UniformSample
-    from accelsim.census.tails import StratifiedSample
+    from accelsim.population.moments.deviations import EnergyDeviation
+    from accelsim.population.moments.means import Means
+    from accelsim.population.sampling import UniformSample
+    from accelsim.population.tails import StratifiedSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 
-from accelsim.census.moments.orders import Block, Powers, arrange
-from accelsim.census.moments.spreads import Move
-from accelsim.census.steps import Keeping, Nest, Step
 from accelsim.model.encode import Floats
+from accelsim.population.moments.orders import Block, Powers, arrange
+from accelsim.population.moments.spreads import Move
+from accelsim.population.steps import Keeping, Nest, Step
 
 STILL, SAME, NEXT = range(3)
 """The tile has not moved; it has moved along the window, and a loop that leaves the box in place can save all of it;

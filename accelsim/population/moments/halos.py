@@ -3,7 +3,7 @@
 `Waiting` follows the words of one tile; here two of them, of one tensor, are followed at once, or one beside the words
 of another tensor. A product is in one of three **stages**: both factors wait, one does, none does. In each phase of a
 block it is in one stage; a loop over the window may change it. Axis letters as in
-`accelsim.census.moments.waiting`; H = pairs of tracked states with a common cell.
+`accelsim.population.moments.waiting`; H = pairs of tracked states with a common cell.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.moments.orders import Block, apply, arrange
-from accelsim.census.moments.parts import parts_of
-from accelsim.census.moments.spreads import Move
-from accelsim.census.moments.waiting import STILL, State, Waiting
-from accelsim.census.steps import Nest
 from accelsim.model.encode import Floats
+from accelsim.population.moments.orders import Block, apply, arrange
+from accelsim.population.moments.parts import parts_of
+from accelsim.population.moments.spreads import Move
+from accelsim.population.moments.waiting import STILL, State, Waiting
+from accelsim.population.steps import Nest
 
 BOTH, ONE_LEFT, NONE = range(3)
 FIRST, SECOND = 0, 1

@@ -1,6 +1,6 @@
 """Sums over the networks of a machine: how sharing divides words on their way through the fanout below a level.
 
-Axis letters: D = dimensions, S = tile shapes, G and R as in `accelsim.census.moments.waiting`.
+Axis letters: D = dimensions, S = tile shapes, G and R as in `accelsim.population.moments.waiting`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accelsim.census.moments.spreads import Bounds, Move, Unit, chains, distinct_share, limits_of, paired, spread
-from accelsim.census.moments.waiting import Tracked, windows_of
-from accelsim.census.steps import Nest, Step
 from accelsim.model.encode import Floats
+from accelsim.population.moments.spreads import Bounds, Move, Unit, chains, distinct_share, limits_of, paired, spread
+from accelsim.population.moments.waiting import Tracked, windows_of
+from accelsim.population.steps import Nest, Step
 
 
 @dataclass(frozen=True, slots=True)

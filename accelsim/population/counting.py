@@ -1,7 +1,7 @@
 """Exact numbers of valid mappings: the ways to come to each tile shape, added up from the inside out.
 
 Numbers of any size are exact: each is W words of 32 bits in an array of int64, so that additions carry only now and
-then. Axis letters as in `accelsim.census.steps`; W = words of a number, least first; K = loops of free place so
+then. Axis letters as in `accelsim.population.steps`; W = words of a number, least first; K = loops of free place so
 far.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.census.steps import Keeping, Nest, Step
 from accelsim.model.encode import Floats, Ints
+from accelsim.population.steps import Keeping, Nest, Step
 
 BITS = 32
 """Bits of a word of a number; 63 bits hold the sum of the orders of 12 loops times such words."""

@@ -1,6 +1,6 @@
 """Uniform samples of the valid mappings of a map space, without rejection, and what they cost.
 
-Axis letters as in `accelsim.census.steps`; B = mappings drawn.
+Axis letters as in `accelsim.population.steps`; B = mappings drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.census.draw_kernel import (
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Mapping
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.result import Result
+from accelsim.population.draw_kernel import (
     CYCLES,
     ENERGY,
     UNITS,
@@ -26,16 +32,10 @@ from accelsim.census.draw_kernel import (
     draw_batch,
     make_drawn,
 )
-from accelsim.census.listing_kernel import list_valid, place_listed
-from accelsim.census.result import Interval
-from accelsim.census.steps import Nest
-from accelsim.census.ways import Ways, lay_ways
-from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.mapping import Mapping
-from accelsim.model.detail import make_detail
-from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
-from accelsim.model.evaluate import evaluate_encoded
-from accelsim.model.result import Result
+from accelsim.population.listing_kernel import list_valid, place_listed
+from accelsim.population.result import Interval
+from accelsim.population.steps import Nest
+from accelsim.population.ways import Ways, lay_ways
 from accelsim.search.stopping import asked, heeding
 
 PIECE = 150_000
@@ -60,7 +60,7 @@ class Sampler:
     Raises
     ------
     NoValidMapping, AccelsimError
-        As `accelsim.census.ways.lay_ways`.
+        As `accelsim.population.ways.lay_ways`.
     """
 
     def __init__(self, nest: Nest) -> None:

@@ -12,18 +12,18 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from accelsim.census.counting import count_by_units, count_inside, count_inside_by_units, count_inside_once, ways_to
-from accelsim.census.draw_kernel import ENERGY
-from accelsim.census.extremes import SOME_LABELS, Extreme, climb_from, largest_value
-from accelsim.census.result import Fewest, Near, NearPeak
-from accelsim.census.sampling import Sampler, UniformSample
-from accelsim.census.steps import Nest, Step
 from accelsim.inputs.errors import TablesTooLarge
 from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import PE, Encoded, Ints
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
+from accelsim.population.counting import count_by_units, count_inside, count_inside_by_units, count_inside_once, ways_to
+from accelsim.population.draw_kernel import ENERGY
+from accelsim.population.extremes import SOME_LABELS, Extreme, climb_from, largest_value
+from accelsim.population.result import Fewest, Near, NearPeak
+from accelsim.population.sampling import Sampler, UniformSample
+from accelsim.population.steps import Nest, Step
 from accelsim.search.exact.count import Counter
 from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.solve import Solver

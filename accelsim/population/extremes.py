@@ -1,6 +1,6 @@
 """The largest energy, cycles and outer words that a valid mapping can have: found, and proved.
 
-What is charged for words adds up, so `accelsim.census.worst` bounds it, and comes to mappings that take as much.
+What is charged for words adds up, so `accelsim.population.worst` bounds it, and comes to mappings that take as much.
 Cycles are those of the slowest part: each limited port, and the compute units. Axis letters: L = levels (outermost
 first), T = tensors.
 """
@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.census.charges import Row, cycle_rows, energy_rows, word_rows
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
-from accelsim.census.steps import Nest
-from accelsim.census.worst import Worst, WorstSearch
 from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Floats, Ints, decode_mapping, encode_mappings
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.population.charges import Row, cycle_rows, energy_rows, word_rows
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
+from accelsim.population.steps import Nest
+from accelsim.population.worst import Worst, WorstSearch
 
 MOST_LABELS, SOME_LABELS, FEW_LABELS = 20_000, 10_000, 300
 """Labels that a search for the largest value holds at a time: where it may take seconds, one second, and less."""

@@ -16,9 +16,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from accelsim.census.moments.sums_kernel import add_product
-from accelsim.census.steps import Nest, Step
 from accelsim.model.encode import Floats
+from accelsim.population.moments.sums_kernel import add_product
+from accelsim.population.steps import Nest, Step
 
 FEW_BEHIND = 4
 """Where so few sums lie behind an axis, a larger matrix times rows of more of them is quicker than what skips zeros."""

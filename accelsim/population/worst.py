@@ -17,11 +17,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.census.chain import Chain, Charged, choices
-from accelsim.census.charges import Charges
-from accelsim.census.steps import Nest, Step
 from accelsim.mapspace.space import Slot
 from accelsim.model.encode import Batch, Bools, Floats, Ints
+from accelsim.population.chain import Chain, Charged, choices
+from accelsim.population.charges import Charges
+from accelsim.population.steps import Nest, Step
 
 
 class Worst(NamedTuple):

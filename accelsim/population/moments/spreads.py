@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.moments.sums_kernel import add_moves
-from accelsim.census.steps import Step
 from accelsim.model.encode import Floats
+from accelsim.population.moments.sums_kernel import add_moves
+from accelsim.population.steps import Step
 
 Bounds = tuple[int, ...]
 """Product of bounds on each of the axes that are looked at together."""

@@ -25,14 +25,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.census.moments.crossing import WHOLE, Sharing, sharing_of
-from accelsim.census.moments.halos import NONE, Halo, Slot
-from accelsim.census.moments.orders import Block, arrange
-from accelsim.census.moments.parts import Part, axes_of, parts_of, steps_outside
-from accelsim.census.moments.waiting import Tracked, windows_of
-from accelsim.census.steps import Nest
 from accelsim.mapspace.tiles import tile_words
 from accelsim.model.encode import Bools, Floats
+from accelsim.population.moments.crossing import WHOLE, Sharing, sharing_of
+from accelsim.population.moments.halos import NONE, Halo, Slot
+from accelsim.population.moments.orders import Block, arrange
+from accelsim.population.moments.parts import Part, axes_of, parts_of, steps_outside
+from accelsim.population.moments.waiting import Tracked, windows_of
+from accelsim.population.steps import Nest
 
 READS, FILLS, UPDATES, TRANSFERS = range(4)
 TOGETHER = 1 << 19
@@ -75,7 +75,7 @@ Image = Mapping[Variable, float | Floats]
 Images = Mapping[Variable, Image]
 Moments = dict[Pair, Floats]
 """Sums over mappings of the product of two variables, by tile shape: float64[*S]; where factors wait for a loop over a
-window, by their states (`accelsim.census.moments.halos`)."""
+window, by their states (`accelsim.population.moments.halos`)."""
 Order = tuple[frozenset[int], ...]
 
 

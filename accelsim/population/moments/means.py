@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.counting import count_mappings
-from accelsim.census.moments.crossing import WHOLE, Sharing, sharing_of
-from accelsim.census.moments.orders import Powers, arrange
-from accelsim.census.moments.parts import Part, axes_of, everything_in, parts_of, steps_outside
-from accelsim.census.moments.waiting import Waiting, windows_of
-from accelsim.census.steps import Nest
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.mapspace.tiles import tile_words
 from accelsim.model.encode import Encoded, Floats
+from accelsim.population.counting import count_mappings
+from accelsim.population.moments.crossing import WHOLE, Sharing, sharing_of
+from accelsim.population.moments.orders import Powers, arrange
+from accelsim.population.moments.parts import Part, axes_of, everything_in, parts_of, steps_outside
+from accelsim.population.moments.waiting import Waiting, windows_of
+from accelsim.population.steps import Nest
 
 
 @dataclass(frozen=True, slots=True)
