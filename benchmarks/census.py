@@ -24,23 +24,18 @@ from accelsim.model.encode import encode  # noqa: E402
 from accelsim.population.census import STARTS  # noqa: E402
 from accelsim.population.counting import count_mappings  # noqa: E402
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
-from accelsim.population.enumerated import words_alone  # noqa: E402
 from accelsim.population.extremes import climb_from, largest_value  # noqa: E402
 from accelsim.population.known import COLUMNS  # noqa: E402
-from accelsim.population.moments.deviations import energy_deviation  # noqa: E402
-from accelsim.population.moments.means import means  # noqa: E402
 from accelsim.population.sampling import Sampler  # noqa: E402
 from accelsim.population.steps import Nest  # noqa: E402
 from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
-from accelsim.search.exact.solve import Solver  # noqa: E402
 
 MACHINES = ("two_level", "eyeriss", "systolic", "nvdla", "nvdla_1024", "simba", "gpu_sm")
 DRAWN = 1_000_000
 FEW = 2000
 """Mappings that are drawn for the largest values."""
 HEAD = (
-    "machine", "mappings", "count", "lowest energy", "fewest cycles", "fewest words", "largest", "means", "deviation",
-    "together", "1M draws",
+    "machine", "mappings", "count", "lowest energy", "fewest cycles", "largest", "together", "1M draws",
 )  # fmt: skip
 
 
@@ -61,18 +56,11 @@ def row(machine: str) -> list[str]:
     mark()
     map_einsum(architecture, layer, objective="cycles", workers=1)
     mark()
-    least = Solver(MapSpace(words_alone(space.encoded)))
-    least.search(floor=(least.least_words, 0.0))
-    mark()
     sampler = Sampler(nest)
     few = sampler.sample(FEW)
     for column, goal in zip(COLUMNS, (ENERGY, CYCLES, WORDS), strict=True):
         starts = [few.mapping(int(at)) for at in (-few.values(column)).argsort(kind="stable")[:STARTS]]
         largest_value(nest, goal, climb_from(space, starts, goal)[1])
-    mark()
-    found = means(space)
-    mark()
-    energy_deviation(space, found)
     mark()
     sampler.sample(DRAWN, workers=1)
     mark()

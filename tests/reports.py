@@ -122,6 +122,6 @@ def a_stopped_census() -> Census:
     values = ((worthless.energy_pj, float(worthless.cycles)),)
     front = replace(a_front(worthless), points=(worthless,), values=values, stop="timeout")
     with pytest.MonkeyPatch.context() as patch:
-        for name, found in (("map_with_cache", search), ("map_front", front), ("fewest", None)):
+        for name, found in (("map_with_cache", search), ("map_front", front)):
             patch.setattr(f"accelsim.population.census.{name}", lambda *_, found=found, **__: found)
         return census(machine, layer, samples=2000)
