@@ -17,9 +17,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accelsim.census.census import census
-    from accelsim.census.result import Census
-    from accelsim.census.sampling import UniformSample
     from accelsim.fusion import FusionResult, fuse
     from accelsim.inputs.architecture import load_architecture
     from accelsim.inputs.constraints import load_constraints
@@ -27,6 +24,9 @@ if TYPE_CHECKING:
     from accelsim.inputs.workload import load_workload
     from accelsim.model.evaluate import evaluate
     from accelsim.model.result import Result, to_pandas
+    from accelsim.population.census import census
+    from accelsim.population.result import Census
+    from accelsim.population.sampling import UniformSample
     from accelsim.results.verifying import verify
     from accelsim.search.exact.front import map_front
     from accelsim.search.mapper import map_einsum
@@ -87,15 +87,15 @@ __all__ = [
 ]
 _HOME = {
     "Budget": "accelsim.search.strategy",
-    "Census": "accelsim.census.result",
+    "Census": "accelsim.population.result",
     "Certificate": "accelsim.search.result",
     "FrontResult": "accelsim.search.result",
     "FusionResult": "accelsim.fusion",
     "Result": "accelsim.model.result",
     "Sample": "accelsim.search.result",
     "SearchResult": "accelsim.search.result",
-    "UniformSample": "accelsim.census.sampling",
-    "census": "accelsim.census.census",
+    "UniformSample": "accelsim.population.sampling",
+    "census": "accelsim.population.census",
     "evaluate": "accelsim.model.evaluate",
     "fuse": "accelsim.fusion",
     "load_architecture": "accelsim.inputs.architecture",

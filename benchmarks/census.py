@@ -19,28 +19,23 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from accelsim import load_architecture, load_workload, map_einsum  # noqa: E402
-from accelsim.census.census import STARTS  # noqa: E402
-from accelsim.census.counting import count_mappings  # noqa: E402
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
-from accelsim.census.enumerated import words_alone  # noqa: E402
-from accelsim.census.extremes import climb_from, largest_value  # noqa: E402
-from accelsim.census.known import COLUMNS  # noqa: E402
-from accelsim.census.moments.deviations import energy_deviation  # noqa: E402
-from accelsim.census.moments.means import means  # noqa: E402
-from accelsim.census.sampling import Sampler  # noqa: E402
-from accelsim.census.steps import Nest  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
+from accelsim.population.census import STARTS  # noqa: E402
+from accelsim.population.counting import count_mappings  # noqa: E402
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
+from accelsim.population.extremes import climb_from, largest_value  # noqa: E402
+from accelsim.population.known import COLUMNS  # noqa: E402
+from accelsim.population.sampling import Sampler  # noqa: E402
+from accelsim.population.steps import Nest  # noqa: E402
 from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
-from accelsim.search.exact.solve import Solver  # noqa: E402
 
 MACHINES = ("two_level", "eyeriss", "systolic", "nvdla", "nvdla_1024", "simba", "gpu_sm")
 DRAWN = 1_000_000
 FEW = 2000
 """Mappings that are drawn for the largest values."""
 HEAD = (
-    "machine", "mappings", "count", "lowest energy", "fewest cycles", "fewest words", "largest", "means", "deviation",
-    "together", "1M draws",
+    "machine", "mappings", "count", "lowest energy", "fewest cycles", "largest", "together", "1M draws",
 )  # fmt: skip
 
 
@@ -61,18 +56,11 @@ def row(machine: str) -> list[str]:
     mark()
     map_einsum(architecture, layer, objective="cycles", workers=1)
     mark()
-    least = Solver(MapSpace(words_alone(space.encoded)))
-    least.search(floor=(least.least_words, 0.0))
-    mark()
     sampler = Sampler(nest)
     few = sampler.sample(FEW)
     for column, goal in zip(COLUMNS, (ENERGY, CYCLES, WORDS), strict=True):
         starts = [few.mapping(int(at)) for at in (-few.values(column)).argsort(kind="stable")[:STARTS]]
         largest_value(nest, goal, climb_from(space, starts, goal)[1])
-    mark()
-    found = means(space)
-    mark()
-    energy_deviation(space, found)
     mark()
     sampler.sample(DRAWN, workers=1)
     mark()

@@ -38,7 +38,7 @@ print(
 # Every one of these computes the same product on the same hardware.
 #
 # ## Good mappings are rare
-# How many mappings come close to the best? This is counted too, by branch and bound, not estimated.
+# How many mappings come close to the best? The mapper lists them; this is no estimate.
 
 # %%
 for near in found.near:
@@ -60,27 +60,15 @@ print(
     f"median {median.value / energy.lowest:.1f}x the best ({median.low / energy.lowest:.1f} "
     f"to {median.high / energy.lowest:.1f}, 95 %)"
 )
-print(f"mean {found.mean('energy') / energy.lowest:.1f}x the best (exact: {found.mean_is_exact})")
+mean, deviation = found.sample.mean("energy"), found.sample.deviation("energy")
+print(
+    f"mean {mean.value / energy.lowest:.1f}x the best ({mean.low / energy.lowest:.1f} to "
+    f"{mean.high / energy.lowest:.1f}), standard deviation {deviation.value / energy.lowest:.1f}x"
+)
 
 # %%
 fig, ax = plt.subplots(figsize=(6.4, 4))
 _ = accelsim.plot_histogram(found, ax)
-
-# %% [markdown]
-# ## Few words from DRAM is not enough
-# A common shortcut looks only at DRAM traffic, since a DRAM access costs most. Many mappings move
-# the fewest words that any mapping can. They do not cost the same.
-
-# %%
-fewest = found.fewest
-print(
-    f"{fewest.mappings:,} mappings move {fewest.words:,} words, "
-    f"the fewest possible (all counted: {fewest.complete})"
-)
-print(
-    f"their energy lies between {fewest.lowest_pj / energy.lowest:.2f}x "
-    f"and {fewest.highest_pj / energy.lowest:.1f}x the best"
-)
 
 # %% [markdown]
 # ## What separates the good from the rest

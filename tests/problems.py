@@ -80,6 +80,13 @@ def problem(seed: int, most: int = MOST) -> tuple[Architecture, Einsum, Constrai
             return _equip(rng, machine, einsum), einsum, constraints
 
 
+def plain(seed: int, most: int = MOST) -> tuple[Architecture, Einsum, Constraints]:
+    """A problem without wider partial sums and without a smallest utilization."""
+    machine, einsum, constraints = problem(seed, most)
+    tensors = tuple(replace(tensor, psum_bits=tensor.bits) for tensor in einsum.tensors)
+    return machine, replace(einsum, tensors=tensors), replace(constraints, min_utilization=0.0)
+
+
 def _dims(shape: str) -> list[str]:
     """The dimensions of tensors as `SHAPES` writes them."""
     return list(dict.fromkeys(re.findall("[A-Z](?!:)", shape)))

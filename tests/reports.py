@@ -7,14 +7,14 @@ from functools import cache
 
 import pytest
 
-from accelsim.census.census import census
-from accelsim.census.result import Census
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.library import resolve
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.workload import Einsum, load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
+from accelsim.population.census import census
+from accelsim.population.result import Census
 from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult, Spread
 from accelsim.search.strategy import Objective
 
@@ -122,6 +122,6 @@ def a_stopped_census() -> Census:
     values = ((worthless.energy_pj, float(worthless.cycles)),)
     front = replace(a_front(worthless), points=(worthless,), values=values, stop="timeout")
     with pytest.MonkeyPatch.context() as patch:
-        for name, found in (("map_with_cache", search), ("map_front", front), ("fewest", None)):
-            patch.setattr(f"accelsim.census.census.{name}", lambda *_, found=found, **__: found)
+        for name, found in (("map_with_cache", search), ("map_front", front)):
+            patch.setattr(f"accelsim.population.census.{name}", lambda *_, found=found, **__: found)
         return census(machine, layer, samples=2000)

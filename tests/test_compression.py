@@ -14,21 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.census.census import census
-from accelsim.census.enumerated import Clock, fewest
-from accelsim.census.steps import Nest
 from accelsim.inputs.architecture import Architecture, Compute, Level
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
-from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits
 from accelsim.model.oracle import execute
 from accelsim.model.ragged import evaluate_ragged, ragged_parts
 from accelsim.model.roofline import stand
+from accelsim.population.census import census
 from accelsim.results.output import Provenance, front_json
 from accelsim.results.verifying import verify_layer
 from accelsim.search.exact.front import map_front
@@ -38,7 +35,6 @@ from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_exact import check_best, check_front, check_smallest, check_within
-from tests.test_moments import plain
 from tests.test_ragged import check_counts
 
 PROBLEMS = int(os.environ.get("ACCELSIM_COMPRESSED_PROBLEMS", "45"))
@@ -252,41 +248,17 @@ def test_front__has_the_whole_words_of_its_mappings():
     assert any(check.agrees is False for check in checks)
 
 
-def test_fewest__counts_mappings_by_their_whole_words():
-    counted = close = 0
-    for seed in range(30):
-        machine, einsum, constraints = plain(seed, MOST)
-        machine = compressed(
-            machine, random.Random(seed), ROLES[:2]
-        )  # outputs would have partial sums of another width
-        found = truth(machine, einsum, constraints, MOST)
-        if found is None or not found.valid or found.encoded.constants.two_widths[0]:
-            continue
-        space, units = MapSpace(found.encoded, constraints), found.encoded.units_per_word[0]
-        best, _, bound, known = fewest(space, Nest(space), Clock(None, None), 1)
-        words = whole(found.outer_words, units)
-        few = words == words.min()
-        assert best.outer_words == bound == known.words == words.min(), seed
-        assert known.mappings == few.sum(), seed
-        assert known.lowest_pj == pytest.approx(found.energy_pj[few].min(), rel=1e-9), seed
-        assert known.highest_pj <= found.energy_pj[few].max() * (1 + 1e-9) <= known.highest_bound * (1 + 2e-9), seed
-        counted += 1
-        close += few.sum() > (found.outer_words == found.outer_words.min()).sum()
-    assert counted > 12
-    assert close > 0
-
-
 def test_census__counts_outer_words_as_compressed():
     machine = two_levels(compression={"Inputs": Fraction(3, 5), "Weights": Fraction(3, 4)})
     found = census(machine, GEMM, samples=200, workers=1)
     plain = census(two_levels(), GEMM, samples=200, workers=1)
     words, raw = found.range_of("outer_words"), plain.range_of("outer_words")
     assert (found.mappings, raw.lowest) == (plain.mappings, 20 + 15 + 12)
-    assert found.fewest.words == math.ceil(12 + 11.25 + 12) == words.lowest
+    assert words.lowest == math.ceil(12 + 11.25 + 12)
     assert words.lowest_proved
     drawn = [found.sample.result(index).outer_words for index in range(len(found.sample))]
     assert drawn == found.sample.outer_words[: len(drawn)].tolist()
-    assert words.lowest <= found.mean("outer_words") <= words.highest < raw.highest
+    assert words.lowest <= found.sample.mean("outer_words").value <= words.highest < raw.highest
 
 
 @pytest.mark.parametrize(

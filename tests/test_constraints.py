@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.census.census import census
-from accelsim.census.counting import count_mappings
-from accelsim.census.steps import Nest
 from accelsim.cli.main import main
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
@@ -22,6 +19,9 @@ from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
+from accelsim.population.census import census
+from accelsim.population.counting import count_mappings
+from accelsim.population.steps import Nest
 from accelsim.results.output import result_json
 from accelsim.results.verifying import verify
 from accelsim.search.diagnose import diagnose

@@ -22,12 +22,13 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import candidates, orders, solve
+from accelsim.search.exact.found_kernel import SURE, WITHIN
 from accelsim.search.exact.front import map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
 from tests.brute import Truth, truth
-from tests.problems import MOST, problem
+from tests.problems import MOST, plain, problem
 
 PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "3000"))
 FIRST = int(os.environ.get("ACCELSIM_EXACT_FIRST", "0"))
@@ -341,3 +342,42 @@ def test_front__stopped_before_its_bounds_are_there_has_one_mapping_and_its_valu
     assert found.stop == "timeout"
     assert point.valid
     assert values == (point.energy_pj, point.cycles, next(e.used_words for e in point.levels if e.level == "GLB"))
+
+
+def list_within(space: MapSpace, limit: float) -> int:
+    """How many mappings a search lists within a limit."""
+    return int(Solver(space, every=True).search(kind=WITHIN, limit=limit).found.tally[2])
+
+
+@pytest.mark.parametrize(
+    ("seed", "dims"),
+    [
+        (21234, {"C": 7, "B": 12, "A": 2}),  # a window slides along C while a scalar stays in place
+        # constraints put the loop along which the window slides innermost
+        (21547, {"G": 1, "C": 2, "P": 11, "R": 3, "Q": 6, "S": 3, "K": 1}),
+    ],
+)
+def test_within__of_windows_that_slide_in_rare_ways(seed, dims):
+    machine, einsum, constraints = plain(seed)
+    known = truth(machine, einsum, constraints, MOST)
+    limit = 1.05 * float(known.energy_pj.min())
+    assert einsum.dims == dims
+    listed = list_within(MapSpace(known.encoded, constraints), limit)
+    assert listed == (known.energy_pj <= limit * (1.0 + SURE)).sum()
+
+
+def test_within__of_a_window_that_loops_further_in_bring_back():
+    """Pooling over 3 with stride 2, where each word at the outermost level costs 1 and nothing else anything.
+
+    A loop over the 3 at an inner level ends where the next output begins.
+    """
+    machine, einsum, constraints = plain(5468)
+    known, c = truth(machine, einsum, constraints, MOST), encode(machine, einsum).constants
+    energy = np.zeros_like(c.energy)
+    energy[0, :, :3] = 1.0
+    free = {name: np.zeros_like(getattr(c, name)) for name in ("mac", "leak", "block_shift", "transfers")}
+    words = c._replace(energy=energy, block=np.ones_like(c.block), **free)
+    space = MapSpace(dataclasses.replace(known.encoded, constants=words), constraints)
+    assert einsum.dims == {"C": 1, "P": 5, "R": 3, "Q": 1, "S": 1}
+    fewest = known.outer_words.min()
+    assert list_within(space, float(fewest)) == (known.outer_words == fewest).sum() == 18

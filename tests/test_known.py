@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from reports import a_front, a_stopped_census, row_stationary
 
-from accelsim.census.known import COLUMNS, Known
+from accelsim.population.known import COLUMNS, Known
 from accelsim.search.result import column_value
 
 BEST = row_stationary()[2]

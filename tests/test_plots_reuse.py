@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from reports import row_stationary
 
-from accelsim.census.sampling import Sampler
-from accelsim.census.steps import Nest
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import load_workload
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
+from accelsim.population.sampling import Sampler
+from accelsim.population.steps import Nest
 from accelsim.search.mapper import map_einsum
 from accelsim.show.plots import at_width, figure_bytes, plot_reuse, reuse_table
 

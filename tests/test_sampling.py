@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from accelsim import load_architecture, load_workload
-from accelsim.census.draw_kernel import draw_batch, make_drawn
-from accelsim.census.sampling import Sampler, stream_key
-from accelsim.census.steps import Nest
-from accelsim.census.ways import in_order
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import PARTIAL, READS, make_detail
 from accelsim.model.encode import empty_batch, encode
 from accelsim.model.kernel import VALID, evaluate_many
+from accelsim.population.draw_kernel import draw_batch, make_drawn
+from accelsim.population.sampling import Sampler, stream_key
+from accelsim.population.steps import Nest
+from accelsim.population.ways import in_order
 
 DRAWS = 2000
 

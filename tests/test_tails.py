@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 from accelsim import load_architecture, load_workload
-from accelsim.census.intervals import gamma_quantile, weighted_share
-from accelsim.census.sampling import Sampler
-from accelsim.census.steps import Nest
-from accelsim.census.tails import make_strata, sample_strata
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.population.intervals import gamma_quantile, weighted_share
+from accelsim.population.sampling import Sampler
+from accelsim.population.steps import Nest
+from accelsim.population.tails import make_strata, sample_strata
 from tests.brute import truth
 from tests.problems import MOST, problem
 

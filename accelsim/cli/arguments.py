@@ -332,7 +332,7 @@ def _add_census(made: argparse.ArgumentParser) -> None:
     )
     made.add_argument(
         "--seconds", type=argument_types.seconds, default=10.0, metavar="S",
-        help="time for what is counted one by one, such as mappings within 10 %% of the best (default: 10)",
+        help="time for the searches: the best mappings, the front, and those within 5 %% of the best (default: 10)",
     )  # fmt: skip
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument("--quiet", action="store_true", help="print no progress")

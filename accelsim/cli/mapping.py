@@ -102,7 +102,7 @@ def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[in
     """Valid mappings and the energy that none exceeds, where an exact search looked at all of them."""
     if search.certificate is None or search.uneven or search.imperfect or search.padded:
         return None
-    from accelsim.census.census import count_and_limit
+    from accelsim.population.census import count_and_limit
 
     return count_and_limit(inputs.architecture, layer, read_layer_constraints(inputs, layer))
 

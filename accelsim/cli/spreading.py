@@ -31,8 +31,8 @@ from accelsim.search.stopping import answering
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelsim.census.result import Census
     from accelsim.inputs.workload import Einsum
+    from accelsim.population.result import Census
 
 
 def spread_command(arguments: argparse.Namespace) -> int:
@@ -92,7 +92,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
 
 def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -> Census:
     """Take the census of a layer as the arguments ask for it, and show on a terminal how far it is."""
-    from accelsim.census.census import census
+    from accelsim.population.census import census
 
     console = make_console(stderr=True)
     console.quiet = arguments.quiet

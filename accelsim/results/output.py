@@ -22,8 +22,8 @@ from accelsim.model.result import Result, TensorAtLevel
 from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census, Interval
-    from accelsim.census.tails import StratifiedSample
+    from accelsim.population.result import Census, Interval
+    from accelsim.population.tails import StratifiedSample
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
@@ -265,6 +265,7 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
         }
         estimates[found.column] = {
             "mean": _interval_json(sample.mean(found.column)),
+            "deviation": _interval_json(sample.deviation(found.column)),
             "quantiles": {share: _interval_json(interval) for share, interval in quantiles.items()},
         }
     return {
@@ -292,19 +293,6 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             for found in census.ranges
         },
         "near": [{"share": near.share, "mappings": near.mappings, "complete": near.complete} for near in census.near],
-        "fewest_outer_words": None
-        if census.fewest is None
-        else {
-            "words": census.fewest.words,
-            "mappings": census.fewest.mappings,
-            "complete": census.fewest.complete,
-            "lowest_pj": census.fewest.lowest_pj,
-            "highest_pj": census.fewest.highest_pj,
-            "highest_bound": census.fewest.highest_bound,
-        },
-        "near_peak": None if census.near_peak is None else asdict(census.near_peak),
-        "means": None if census.means is None else asdict(census.means),
-        "energy_deviation": None if census.deviation is None else asdict(census.deviation),
         "by_keep": [
             {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
         ],
@@ -324,7 +312,7 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
 
 def _tail_json(census: Census, tail: StratifiedSample) -> dict[str, Any]:
     """What a stratified sample tells of the lowest energies."""
-    from accelsim.census.tails import TAILS, WITHIN
+    from accelsim.population.tails import TAILS, WITHIN
 
     lowest = census.range_of("energy").lowest
     return {

@@ -17,7 +17,7 @@ PARTS: dict[str, Names] = {
     },
     "Count all mappings": {
         "accelsim": ("census", "Census", "UniformSample"),
-        "accelsim.census.result": ("Range", "Interval", "Near", "Fewest"),
+        "accelsim.population.result": ("Range", "Interval", "Near"),
     },
     "Fused layers": {
         "accelsim": ("fuse", "FusionResult"),

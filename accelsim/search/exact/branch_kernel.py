@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import DOWN, STEPS, TILE, UP, USED, Detail
+from accelsim.model.detail import DOWN, TILE, UP, USED, Detail
 from accelsim.model.encode import UNLIMITED, Bools, Constants, Floats, Ints
-from accelsim.model.entering import tiles_into
 from accelsim.model.jit import inline, jit
 from accelsim.search.exact.estimate_kernel import (
     AROUND,
@@ -21,15 +20,7 @@ from accelsim.search.exact.estimate_kernel import (
     passes,
     settled_energy,
 )
-from accelsim.search.exact.found_kernel import (
-    ANY,
-    COUNT,
-    SURE,
-    Found,
-    Goal,
-    value_of,
-)
-from accelsim.search.exact.halves_kernel import MOST, Halves, Notes, note_halves, take_up, ways_within
+from accelsim.search.exact.found_kernel import ANY, Found, Goal, value_of
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -51,14 +42,13 @@ from accelsim.search.exact.node_kernel import (
     shape_of,
     spread_over,
 )
-from accelsim.search.exact.settle_kernel import only_open, settle, words_settled
+from accelsim.search.exact.settle_kernel import settle
 from accelsim.search.exact.shapes import Shapes
 
 TIME, SPACE = 0, 1
 FIRST: np.bool_ = np.bool_(True)
 FURTHER: np.bool_ = np.bool_(False)
 LAST = 1 << 30
-FURTHER_IN, NOWHERE = -1, -2
 
 
 @jit
@@ -267,8 +257,7 @@ def next_spread(
             path.mix[k], path.mix_weight[k] = path.within[level, k], path.within_weight[level, k]
         if pieces == 0:
             pieces = mix_statuses(c, shapes, g, path, s, level, WITHIN_TILE)
-        path.least[0] = bound_of(c, shapes, g, goal, found, path, s, level + 1, WITHIN_TILE, shape, pieces)
-        if passes(goal, found, path.least[0]):
+        if passes(goal, found, bound_of(c, shapes, g, goal, found, path, s, level + 1, WITHIN_TILE, shape, pieces)):
             return True
         if goal.energy_only[0] and ragged is None:
             _note_failed(c, path, s, level, choice)
@@ -298,83 +287,6 @@ def _shares_less(c: Constants, path: Path, s: Detail, level: int, choice: int) -
         if less:
             return True
     return False
-
-
-@jit
-def _goes_in(
-    c: Constants,
-    shapes: Shapes,
-    g: Guide,
-    goal: Goal,
-    found: Found,
-    path: Path,
-    s: Detail,
-    halves: Halves,
-    notes: Notes,
-    level: int,
-) -> bool:
-    """Whether to look through what lies inside a tile of a level."""
-    if goal.kind[0] == COUNT:
-        if not words_settled(c, path, level):
-            return True
-        found.reached[0, level, shape_of(shapes, path.tile[level])] += path.ways[level]
-        return False
-    if notes.level[0] != level:
-        return True
-    limit = goal.limit[0] * (1.0 + SURE)
-    if found.reached.shape[1] > 1:
-        more, row = _row_of_reached(c, shapes, g, path, s, halves, notes, found, level, limit)
-        if row >= 0:
-            outside = ways_within(halves, notes, more, limit)
-            notes.about[0] += float(path.ways[level]) * float(outside)
-            if notes.about[0] > MOST:
-                found.tally[4] = 1
-            else:
-                found.reached[row, level, shape_of(shapes, path.tile[level])] += path.ways[level] * outside
-            return False
-        if row == NOWHERE:
-            return False
-    if not note_halves(c, shapes, g, path, s, halves, notes, path.least[0], limit):
-        found.tally[4] = 1
-    return False
-
-
-@inline
-def _row_of_reached(
-    c: Constants,
-    shapes: Shapes,
-    g: Guide,
-    path: Path,
-    s: Detail,
-    halves: Halves,
-    notes: Notes,
-    found: Found,
-    level: int,
-    limit: float,
-) -> tuple[float, int]:
-    """Words that a tile adds to those of its outer half, and the row of `Found.reached` that counts the ways to it.
-
-    FURTHER_IN if the words depend on what is inside, NOWHERE if they are too many.
-    """
-    more = path.energy[level] - path.energy[level - 1]
-    if words_settled(c, path, level):
-        return more, 0
-    t = only_open(c, g, path, level) if found.reached.shape[0] > 1 else -1
-    if t < 0:
-        return more, FURTHER_IN
-    once = float(g.needed[t] * c.word_parts[0, t, 0])
-    if halves.energy[halves.first[notes.at[0]]] + more + 2.0 * once <= limit:
-        return more, FURTHER_IN  # its words may be taken twice
-    apart = 1
-    for d in range(c.bounds.shape[0]):
-        if c.relevant[t, d]:
-            apart *= c.bounds[d] // shapes.size[d, path.tile[level, d]]
-    groups = 1
-    for lv in range(level):
-        groups *= s.at[lv, t, DOWN]
-    if tiles_into(c, path.mapping.temporal[0], path.mapping.order[0], s, level, t) * groups > apart:
-        return more, NOWHERE
-    return more + once, 1 + 2 * t + (s.level[level, STEPS] * groups > apart)
 
 
 @jit
@@ -427,14 +339,11 @@ def _look_inside(
     s: Detail,
     full: Detail,
     stop: Ints,
-    halves: Halves,
-    notes: Notes,
-    top: int,
     ragged: Bools | None,
 ) -> bool:
-    """Look through everything inside a tile of level `top`; False if that ended early."""
-    levels, level, phase = c.fanout.shape[0], top, TIME
-    while level >= top and not _ends(goal, found, stop):
+    """Look through everything inside a shape around the outermost network; False if that ended early."""
+    levels, level, phase = c.fanout.shape[0], ROOT, TIME
+    while level >= 0 and not _ends(goal, found, stop):
         if phase == TIME:
             if next_block(c, shapes, g, goal, found, path, s, level):
                 phase = SPACE
@@ -446,12 +355,12 @@ def _look_inside(
         elif not next_spread(c, shapes, g, goal, found, path, s, level, ragged):
             phase = TIME
         elif level == levels - 1:
-            settle(c, shapes, g, goal, found, path, s, full, halves, notes, ragged)
-        elif _goes_in(c, shapes, g, goal, found, path, s, halves, notes, level + 1):
+            settle(c, shapes, g, goal, found, path, s, full, ragged)
+        else:
             level += 1
             phase = TIME
             path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0
-    return bool(level < top)
+    return bool(level < 0)
 
 
 @jit
@@ -467,8 +376,6 @@ def explore(
     begin: Ints,
     bounds: Floats,
     stop: Ints,
-    halves: Halves,
-    notes: Notes,
     ragged: Bools | None,
 ) -> None:
     """Look through everything inside some shapes around the outermost network.
@@ -481,10 +388,6 @@ def explore(
         Their bounds.
     stop : int64[2]
         The first ends it when not 0, the second after so many nodes.
-    halves : Halves
-        What HALF begins with: the outermost tile.
-    notes : Notes
-        What it comes to, or that it is not what is looked for.
     ragged : bool[D], or None
         Dimensions that may leave remainders; None: no dimension, and then what is only for these is not compiled.
     """
@@ -501,36 +404,5 @@ def explore(
             path.mid[0, d] = rest // shapes.stride[d]
             rest -= path.mid[0, d] * shapes.stride[d]
         path.cursor[0, ORDER], path.cursor[0, BEGUN] = -1, 0
-        if not _look_inside(c, shapes, g, goal, found, path, s, full, stop, halves, notes, ROOT, ragged):
+        if not _look_inside(c, shapes, g, goal, found, path, s, full, stop, ragged):
             found.open[0] = min(found.open[0], bounds[root])
-
-
-@jit
-def go_on(
-    c: Constants,
-    shapes: Shapes,
-    g: Guide,
-    goal: Goal,
-    found: Found,
-    path: Path,
-    s: Detail,
-    full: Detail,
-    begin: Ints,
-    stop: Ints,
-    halves: Halves,
-    notes: Notes,
-) -> None:
-    """Go on with some states of outer halves to the tiles of the next level, or to whole mappings.
-
-    Parameters
-    ----------
-    begin : int64[*]
-        The states.
-    """
-    for state in begin:
-        if _ends(goal, found, stop):
-            break
-        take_up(path, halves, notes, state)
-        level = notes.level[0] - 1
-        path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0
-        _look_inside(c, shapes, g, goal, found, path, s, full, stop, halves, notes, level, None)

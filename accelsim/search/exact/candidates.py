@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from accelsim.model.encode import Constants
 from accelsim.search.exact.orders import Structure
 
 Order = tuple[tuple[int, ...], int, int]
@@ -49,43 +48,6 @@ def candidate_orders(structure: Structure, loops: frozenset[int], places: Places
         alive &= structure.idle[d]
     ways = [*grow.orders((), free, alive, (-1, -1)), *(grow.carried_on((), slid, free, alive) if slid >= 0 else ())]
     found = dict.fromkeys(((*first, *reversed(inner_first), *last), *pair) for inner_first, pair in ways)
-    return tuple(found)
-
-
-def order_signature(c: Constants, order: tuple[int, ...], tensors: Sequence[int]) -> tuple[object, ...]:
-    """What the words that enter any tile depend on in the order of a temporal block (docs/exact.md, section 4).
-
-    That is for each tensor the loops inside the innermost one that moves it; and for each rank that two or more loops
-    move, these loops and what stands between them, up to the innermost that moves the tensor along another rank.
-
-    Parameters
-    ----------
-    c : Constants
-    order : tuple of int
-        Dimensions that have a loop, outermost first.
-    tensors : sequence of int
-        Whose words count.
-    """
-    found: list[object] = []
-    for t in tensors:
-        moving = [d for d in order if c.relevant[t, d]]
-        inside = order[order.index(moving[-1]) + 1 :] if moving else order
-        found.append(frozenset(inside))
-        ranks = c.rank[t][c.relevant[t]].tolist()
-        for rank in sorted({r for r in ranks if ranks.count(r) > 1}):
-            chain: list[object] = []
-            between: set[int] = set()
-            for d in reversed(order):
-                if not c.relevant[t, d]:
-                    between.add(d)
-                elif c.rank[t, d] != rank:
-                    break
-                else:
-                    chain += [frozenset(between), d]
-                    between = set()
-            else:
-                chain.append(frozenset(between))
-            found.append(tuple(chain))
     return tuple(found)
 
 

@@ -59,8 +59,6 @@ def bound_of(
     spreads, total = g.spreads[level], shapes.box.shape[1]
     least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
     best, most = np.inf, float(g.most_cycles[0])
-    if least_words(c, g, path, level) > g.most_words[0]:
-        return best
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
     settled = settled_energy(c, g, path, s, level)
     front, enough = goal.kind[0] == FRONT, np.inf
@@ -138,8 +136,7 @@ def _value_at_price(
 @inline
 def settled_energy(c: Constants, g: Guide, path: Path, s: Detail, level: int) -> float:
     """Energy of all that a node settles, less what the table of energy counts too much inside it [pJ]."""
-    words = float(path.read[level, 0] + path.written[level, 0])
-    return float(path.energy[level] + g.word_price[0] * words - counted_off(c, g, path, s, level, OF_ENERGY))
+    return float(path.energy[level] - counted_off(c, g, path, s, level, OF_ENERGY))
 
 
 @inline
@@ -203,16 +200,6 @@ def mixed_by_innermost(c: Constants, g: Guide, path: Path, level: int, mask: int
                 sets += 1
         best = min(best, mixed(g, path, g.values, level, AROUND, first, sets))
     return float(best)
-
-
-@inline
-def least_words(c: Constants, g: Guide, path: Path, level: int) -> int:
-    """Storage words at the outermost level that any completion of the node has at least."""
-    words = path.read[level, 0] + path.written[level, 0]
-    for t in range(c.whole.shape[0]):
-        if path.parent[level, t] == 0:
-            words += g.needed[t] * min(c.word_parts[0, t, 0], c.word_parts[0, t, 1])
-    return int(words)
 
 
 @inline

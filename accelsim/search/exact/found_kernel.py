@@ -15,18 +15,16 @@ from accelsim.model.jit import inline, jit
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
 ENERGY, CYCLES, WORDS, CAPACITY = range(4)
-BEST, WITHIN, FRONT, ANY, COUNT, HALF = range(6)
+BEST, WITHIN, FRONT, ANY = range(4)
 
 
 class Goal(NamedTuple):
     """What is asked for.
 
-    kind : int64[1], BEST, WITHIN, FRONT, ANY, which ends with the first mapping found, COUNT, which goes no further
-    in than the words at the outermost level depend on, or HALF, which goes from one level to the next and notes what
-    it comes to; power : float64[2], of
-    energy and cycles; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1],
-    nothing above is looked for; energy_only : bool[1], cycles do not matter; floor : float64[2], energy and cycles
-    that no mapping falls below.
+    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; power : float64[2], of energy
+    and cycles; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1], nothing
+    above is looked for; energy_only : bool[1], cycles do not matter; floor : float64[2], energy and cycles that no
+    mapping falls below.
     """
 
     kind: Ints
@@ -43,10 +41,7 @@ class Found(NamedTuple):
 
     many : int64[1]; value : float64[K]; column : float64[K, 4], energy, cycles, outer words, capacity; best : Batch of
     K; tally : int64[5], nodes, mappings evaluated, mappings within the limit, mappings whose energy differed from the
-    sum of its parts, 1 if there was no room for more; open : float64[1], least bound of what was left for later;
-    reached : int64[1, L, S], how often COUNT came to each tile where the words are settled; or int64[1 + 2 * T, L, S],
-    also where only those of one tensor are open and must be taken once, if no loop outside leaves its tile in place,
-    and if one does.
+    sum of its parts, 1 if there was no room for more; open : float64[1], least bound of what was left for later.
     """
 
     many: Ints
@@ -55,7 +50,6 @@ class Found(NamedTuple):
     best: Batch
     tally: Ints
     open: Floats
-    reached: Ints
 
 
 @inline
@@ -108,7 +102,7 @@ def all_dominated(goal: Goal, found: Found, energy: float, cycles: float, total:
 
 
 @jit
-def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -> None:
+def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
     """Enter a valid mapping if it is wanted.
 
     Parameters
@@ -116,8 +110,6 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -
     mapping : Batch of one
     column : float64[4]
         Energy, cycles, outer words, capacity.
-    ways : int
-        For how many mappings it stands.
     """
     room, at = found.value.shape[0], found.many[0]
     value = value_of(goal, column[ENERGY], column[CYCLES])
@@ -134,7 +126,7 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats, ways: int) -
             return
         if goal.kind[0] == BEST and room > 1 and _known(found, mapping, value):
             return
-        found.tally[2] += ways
+        found.tally[2] += 1
         if at == room:
             if value >= found.value[room - 1]:
                 return

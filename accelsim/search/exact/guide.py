@@ -11,18 +11,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import SAFE, Bools, Floats, Ints
-from accelsim.search.exact.candidates import Places, candidate_orders, order_signature
+from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.search.exact.candidates import Places, candidate_orders
 from accelsim.search.exact.mixed import MixedBounds, Port
 from accelsim.search.exact.node import Guide
 from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
-from accelsim.search.exact.shapes import Options, make_options, merge_alike, pick_options
+from accelsim.search.exact.shapes import Options, make_options, pick_options
 from accelsim.search.exact.tables import Bounds
 
 
-def make_guide(
-    bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], *, every: bool, alike: bool, cycles: bool
-) -> Guide:
+def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], *, every: bool) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
@@ -31,10 +29,6 @@ def make_guide(
         As for `with_mixed`.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
-    alike : bool
-        Of orders that cost the same, and of splits, look at one, for all.
-    cycles : bool
-        Whether cycles count, not energy alone.
     """
     grid, structure = bounds.grid, bounds.structure
     space = grid.space
@@ -54,24 +48,14 @@ def make_guide(
             for parent, share in found:
                 code = (code * levels + parent) * 2 + (share < 1.0)
             context[level, code] = number
-    cycles = cycles or bool(c.leak.any()) or space.most_cycles < encoded.einsum.macs * int(c.mac_cycles[0])
-    priced = np.ones((levels, tensors), np.bool_) if cycles else _priced(c.energy)
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = order_first[:, :1], orders[:0]
-    counting = _counting(priced, keeps) if alike else None
     if every:
-        every_first, every_orders = _orders(bounds, True, counting)
+        every_first, every_orders = _orders(bounds, True)
     needed = needed_words(space)
     certain = _certain_energy(space, options, needed)
-    kept = [(np.arange(len(found.x)), np.ones(len(found.x), np.int64)) for found in options]
-    if counting is not None:
-        kept = [merge_alike(space, grid.shapes, *each) for each in zip(range(levels), options, counting, strict=True)]
-    sequence = [
-        _by_spread(grid.shapes.spread_stride, found, rows) for found, (rows, _) in zip(options, kept, strict=True)
-    ]
-    options = [pick_options(f, rows[by]) for f, (rows, _), by in zip(options, kept, sequence, strict=True)]
-    option_ways = [ways[by] for (_, ways), by in zip(kept, sequence, strict=True)]
+    options = [pick_options(found, _by_spread(grid.shapes.spread_stride, found)) for found in options]
     tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
     by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
@@ -107,7 +91,6 @@ def make_guide(
         option_x=np.concatenate([o.x for o in options]),
         option_y=np.concatenate([o.y for o in options]),
         option_place=np.concatenate([o.place for o in options]),
-        option_ways=np.concatenate(option_ways),
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
@@ -130,9 +113,6 @@ def make_guide(
         needed=needed,
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
-        most_words=np.array([SAFE], np.int64),
-        word_price=np.zeros(1),
-        priced=priced,
     )
     return with_mixed(guide, bounds, ports, mixed) if mixed else guide
 
@@ -171,16 +151,8 @@ def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
     return found
 
 
-def _orders(bounds: Bounds, every: bool, counting: list[list[int]] | None = None) -> tuple[Ints, Ints]:
-    """Orders of each set of loops of each level, and where those of each begin.
-
-    Parameters
-    ----------
-    every : bool
-        Not only those that can be best.
-    counting : list of list of int, optional
-        For each level tensors; one order, with their number, for all in which these cost the same.
-    """
+def _orders(bounds: Bounds, every: bool) -> tuple[Ints, Ints]:
+    """Orders of each set of loops of each level, all or those that can be best, and where those of each begin."""
     space, dims, levels = bounds.grid.space, len(bounds.structure.idle), len(bounds.around)
     first = np.zeros((levels, 2**dims + 1), np.int64)
     orders: list[tuple[int, ...]] = []
@@ -191,40 +163,9 @@ def _orders(bounds: Bounds, every: bool, counting: list[list[int]] | None = None
             loops = frozenset(d for d in range(dims) if mask >> d & 1)
             idle = tuple(d for d in range(dims) if d not in loops)
             found = candidate_orders(bounds.structure, loops, places, every)
-            if counting is not None:
-                classes: dict[object, list[tuple[int, ...]]] = {}
-                for order, *_ in found:
-                    signature = order_signature(space.encoded.constants, order, counting[level])
-                    classes.setdefault(signature, []).append(order)
-                orders += [(*members[0], *idle, -1, -1, len(members)) for members in classes.values()]
-            else:
-                orders += [(*order, *idle, inner, outer, 1) for order, inner, outer in found]
+            orders += [(*order, *idle, inner, outer) for order, inner, outer in found]
         first[level, 2**dims] = len(orders)
-    return first, np.array(orders, np.int64).reshape(-1, dims + 3)
-
-
-def _priced(energy: Floats) -> Bools:
-    """Whether words of each tensor cost energy at each level or further in."""
-    costs = np.cumsum(energy[::-1].sum(axis=2), axis=0)[::-1]
-    return np.ascontiguousarray(costs > 0.0)
-
-
-def _counting(priced: Bools, keeps: list[Bools]) -> list[list[int]]:
-    """Tensors whose words may depend on the loops of each level, as far as these cost energy.
-
-    Parameters
-    ----------
-    keeps : list of bool[*, T]
-        What each level but the outermost may keep; one that must keep a tensor reads and writes all of its words
-        further in.
-    """
-    outermost = np.zeros(priced.shape[1], np.int64)
-    found = []
-    for level, row in enumerate(priced):
-        if level > 0:
-            outermost[keeps[level - 1].all(axis=0)] = level
-        found.append(np.flatnonzero(priced[outermost, np.arange(len(row))]).tolist())
-    return found
+    return first, np.array(orders, np.int64).reshape(-1, dims + 2)
 
 
 def needed_words(space: MapSpace) -> Ints:
@@ -248,10 +189,10 @@ def needed_words(space: MapSpace) -> Ints:
     return np.array(found, np.int64)
 
 
-def _by_spread(stride: Ints, options: Options, rows: Ints) -> Ints:
-    """An order of some options in which those that spread alike follow each other, those that share most first."""
-    shares = options.down[rows].prod(axis=1) * options.up[rows].prod(axis=1)
-    order: Ints = np.lexsort((shares, options.place[rows] @ stride))
+def _by_spread(stride: Ints, options: Options) -> Ints:
+    """An order of options in which those that spread alike follow each other, those that share most first."""
+    shares = options.down.prod(axis=1) * options.up.prod(axis=1)
+    order: Ints = np.lexsort((shares, options.place @ stride))
     return order
 
 

@@ -23,19 +23,17 @@ class Guide(NamedTuple):
     status : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
     int64[2, L], how many there are; still : int64[L], number of STILL for all; innermost : int64[L, D, 4], numbers for
     a block whose innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x,
-    option_y, option_place : int64[O, D]; option_ways : int64[O], for how many each stands; keep_first : int64[L + 1];
-    keeps : bool[*, T]; fits : bool[*, S]; by_tile : bool[L], whether to go through tiles rather than options;
-    group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L, spread numbers + 1], first option of each spread;
-    order_first : int64[L, 2**D + 1]; orders : int64[*, D + 3], dimensions outermost first, then a pair of loops that
-    must carry on, then for how many orders it stands; every_first : int64[L, 2**D + 1], every_orders : as these, all
-    orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs : float64[1]; most_cycles :
-    int64[1]; start : float64[1], energy that every mapping has; elided : float64[1 + M, L], what it costs to read the
-    whole output at a level once, in energy and as `mixed`; copy_costs : float64[1 + M, L + 1], what the tables further
-    in count off at most for each further copy of the output; widest : float64[L], children in use below a level at
-    most; needed : int64[T], different words that the multiply-accumulates ask for; deepest : int64[T], innermost level
-    that may keep it; least_inside : float64[L + 1, T], least share that networks from a level inwards leave; most_words
-    : int64[1], storage words at the outermost level that no mapping may exceed; word_price : float64[1], energy that
-    each of them costs besides; priced : bool[L, T], whether words of a tensor cost energy at a level or further in.
+    option_y, option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*, S]; by_tile :
+    bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of :
+    int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D +
+    2], dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1],
+    every_orders : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs :
+    float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has; elided : float64[1 + M, L],
+    what it costs to read the whole output at a level once, in energy and as `mixed`; copy_costs : float64[1 + M, L +
+    1], what the tables further in count off at most for each further copy of the output; widest : float64[L], children
+    in use below a level at most; needed : int64[T], different words that the multiply-accumulates ask for; deepest :
+    int64[T], innermost level that may keep it; least_inside : float64[L + 1, T], least share that networks from a level
+    inwards leave.
     """
 
     in_time: Bools
@@ -58,7 +56,6 @@ class Guide(NamedTuple):
     option_x: Ints
     option_y: Ints
     option_place: Ints
-    option_ways: Ints
     keep_first: Ints
     keeps: Bools
     fits: Bools
@@ -81,9 +78,6 @@ class Guide(NamedTuple):
     needed: Ints
     deepest: Ints
     least_inside: Floats
-    most_words: Ints
-    word_price: Floats
-    priced: Bools
 
 
 class Path(NamedTuple):
@@ -99,9 +93,7 @@ class Path(NamedTuple):
     int64[T]; status, cycles : int64[1]; pj : float64[1], of a whole mapping; column : float64[4], what counts of it or
     at least of all its completions; failed : int64[L, *, 2T + 1], groups down and up of each tensor, and what is kept,
     of tiles that led to nothing, many_failed : int64[L] of them; free : bool[L, D], temporal loops that are stepped
-    through, where words are counted with remainders; span : int64[L + 1, D], what the loops from a level inwards cover;
-    ways : int64[L + 1], for how many mappings it stands; block_ways : int64[L], the same with the block of a level;
-    least : float64[1], bound of the tile that was looked at last.
+    through, where words are counted with remainders; span : int64[L + 1, D], what the loops from a level inwards cover.
     """
 
     mapping: Batch
@@ -136,6 +128,3 @@ class Path(NamedTuple):
     many_failed: Ints
     free: Bools
     span: Ints
-    ways: Ints
-    block_ways: Ints
-    least: Floats

@@ -404,7 +404,6 @@ def lay_block(
     s.level[level, LOOPS] = loops
     s.level[level + 1, STEPS] = product
     s.level[level + 1, VISITS] = visits
-    path.block_ways[level] = path.ways[level] * orders[row, dims + 2]
     return True
 
 
@@ -455,7 +454,6 @@ def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, l
         path.tile[level + 1, d] = index
         if shapes.ragged[d] and not _least_loops(shapes, g, path, level, option, d):
             return False
-    path.ways[level + 1] = path.block_ways[level] * g.option_ways[option]
     used, apart = s.level[level, USED], s.level[level, PARTS_APART]
     for d in range(dims):
         m.x[0, level, d], m.y[0, level, d] = g.option_x[option, d], g.option_y[option, d]

@@ -8,19 +8,7 @@ from accelsim.model.detail import PARTIAL, READS, TILE, USED, Detail
 from accelsim.model.encode import Batch, Bools, Constants
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
-from accelsim.search.exact.found_kernel import (
-    CAPACITY,
-    COUNT,
-    CYCLES,
-    ENERGY,
-    HALF,
-    SURE,
-    WORDS,
-    Found,
-    Goal,
-    enter,
-)
-from accelsim.search.exact.halves_kernel import Halves, Notes, count_whole
+from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, WORDS, Found, Goal, enter
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
@@ -38,8 +26,6 @@ def settle(
     path: Path,
     s: Detail,
     full: Detail,
-    halves: Halves,
-    notes: Notes,
     ragged: Bools | None,
 ) -> None:
     """Evaluate a complete mapping and enter it if it is wanted."""
@@ -57,13 +43,9 @@ def settle(
     without_leak = energy
     for lv in range(levels):
         without_leak -= c.leak[lv] * float(cycles) * float(full.level[lv, USED])
-    parts = path.energy[levels] + notes.shift[0] - g.start[0] + g.macs[0] * c.mac[0]
+    parts = path.energy[levels] - g.start[0] + g.macs[0] * c.mac[0]
     if abs(without_leak - parts) > 1e-9 * abs(energy) and ragged is None:
         found.tally[3] += 1
-    if goal.kind[0] == HALF:
-        if not count_whole(path, halves, notes, energy, path.ways[levels], goal.limit[0] * (1.0 + SURE)):
-            found.tally[4] = 1
-        return
     words, held = 0, 0
     for t in range(c.whole.shape[0]):
         words += (full.at[0, t, READS] + full.at[0, t, READS + 1] + full.at[0, t, READS + 2]) * c.word_parts[
@@ -72,38 +54,9 @@ def settle(
         for lv in range(c.nodes[goal.level[0], 0], c.nodes[goal.level[0], 1]):
             if m.keep[0, lv, t]:
                 held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
-    if words > g.most_words[0]:
-        return
-    if goal.kind[0] == COUNT:
-        found.tally[2] += path.ways[levels]
-        return
-    path.column[ENERGY], path.column[CYCLES] = energy + g.word_price[0] * float(words), float(cycles)
+    path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
-    enter(goal, found, m, path.column, path.ways[levels])
-
-
-@jit
-def words_settled(c: Constants, path: Path, level: int) -> bool:
-    """Whether the words at the outermost level are settled by the tiles of a level and all around."""
-    settled = True
-    for t in range(c.whole.shape[0]):
-        settled &= path.parent[level, t] > 0
-    return bool(settled)
-
-
-@jit
-def only_open(c: Constants, g: Guide, path: Path, level: int) -> int:
-    """The one tensor whose words at the outermost level are not settled yet; -1 if there are more, or it is special.
-
-    Special are outputs, windows, and tensors with words between those that are needed.
-    """
-    found = -1
-    for t in range(c.whole.shape[0]):
-        if path.parent[level, t] == 0:
-            if found >= 0 or t == c.output[0] or c.windowed[t] or c.whole[t] != g.needed[t]:
-                return -1
-            found = t
-    return found
+    enter(goal, found, m, path.column)
 
 
 @jit
@@ -119,7 +72,7 @@ def _settle_remainders(
         return
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
     path.column[WORDS], path.column[CAPACITY] = 0.0, 0.0
-    enter(goal, found, m, path.column, path.ways[c.fanout.shape[0]])
+    enter(goal, found, m, path.column)
 
 
 @jit

@@ -7,7 +7,6 @@ T = tensors, L = levels, O = options of a network.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,8 +20,6 @@ from accelsim.model.encode import Bools, Floats, Ints
 
 MOST_PAIRS = 20_000_000
 """Pairs of bounds on two axes that are looked at, at most."""
-MOST_CODES = 1 << 62
-"""Numbers that 64 bits tell apart, with room to spare."""
 MOST_SHAPES = 1_000_000
 """Tile shapes, where some dimensions may leave remainders, at most."""
 MOST_SPREAD_NUMBERS = 10_000_000
@@ -281,61 +278,6 @@ def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, wides
     chosen_x, chosen_y = x[pair[:, 0]], y[pair[:, 1]]
     found = _describe(space, shapes, level, chosen_x, chosen_y)
     return pick_options(found, np.flatnonzero(found.spread == found.spread.max(initial=0))) if widest else found
-
-
-def merge_alike(
-    space: MapSpace, shapes: Shapes, level: int, options: Options, counting: Sequence[int]
-) -> tuple[Ints, Ints]:
-    """Of options that spread the same and share the same, so that they cost the same whatever the tile, keep one.
-
-    Parameters
-    ----------
-    counting : sequence of int
-        Tensors whose words count.
-
-    Returns
-    -------
-    int64[*]
-        Those that are kept.
-    int64[*]
-        For how many each stands.
-    """
-    if space.imperfect:  # loops that leave remainders cannot change places
-        return np.arange(len(options.x)), np.ones(len(options.x), np.int64)
-    keys = [options.place @ shapes.spread_stride]
-    if not _axes_alike(space, level):
-        for t in counting:
-            keys += [np.rint(1.0 / shares[:, t]).astype(np.int64) for shares in (options.down, options.up)]
-            keys += _windows_along_x(space, options, t)
-    code, many = np.zeros(len(options.x), np.int64), 1
-    for key in keys:
-        ranks, more = _ranks(key)
-        if many * more >= MOST_CODES:
-            code, many = _ranks(code)
-        code, many = code * more + ranks, many * more
-    _, kept, ways = np.unique(code, return_index=True, return_counts=True)
-    return kept, ways
-
-
-def _windows_along_x(space: MapSpace, options: Options, t: int) -> list[Ints]:
-    """Bounds on x of the loops whose steps may bring a windowed tensor the same words, two over one rank: int64[O]."""
-    c, found = space.encoded.constants, []
-    spread = options.x * options.y > 1
-    for d in np.flatnonzero(c.relevant[t] if c.windowed[t] else []).tolist():
-        rank = c.relevant[t] & (c.rank[t] == c.rank[t, d])
-        found.append(np.where(spread[:, rank].sum(axis=1) > 1, options.x[:, d], 0))
-    return found
-
-
-def _ranks(key: Ints) -> tuple[Ints, int]:
-    """The same numbers, not negative, as ranks among those that occur, and how many these are."""
-    high = int(key.max(initial=0))
-    if high > 4 * len(key):
-        values, ranks = np.unique(key, return_inverse=True)
-        return ranks.reshape(-1), len(values)
-    occurs = np.zeros(high + 1, np.int64)
-    occurs[key] = 1
-    return (np.cumsum(occurs) - 1)[key], int(occurs.sum())
 
 
 def _axes_alike(space: MapSpace, level: int) -> bool:

@@ -14,17 +14,14 @@ from threading import Timer
 
 import numpy as np
 
-from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import Floats, Ints, decode_mapping, empty_batch
-from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
+from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.descent import Incumbent
 from accelsim.search.exact.bounds import kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.found_kernel import ANY, BEST, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
-from accelsim.search.exact.guide import least_outer_words, make_guide, with_mixed
-from accelsim.search.exact.halves import NO_HALVES, NO_NOTES
+from accelsim.search.exact.guide import make_guide, with_mixed
 from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
@@ -95,7 +92,6 @@ def make_found(space: MapSpace, room: int) -> Found:
         best=empty_batch(space.encoded, room),
         tally=np.zeros(5, np.int64),
         open=np.full(1, np.inf),
-        reached=np.zeros((1, 1, 1), np.int64),
     )
 
 
@@ -156,14 +152,9 @@ class Solver:
         Whether cycles count; then the tables tell some classes of spatial spread apart.
     every : bool
         Look at all orders and splits, not only at those that can be best.
-    alike : bool
-        Of orders that cost the same look at one, and count it for all; and of splits over the axes.
     widest : bool
         Look only at mappings that use as many children of each network as possible, and so take the fewest cycles if
         nothing but the compute units limits them; cycles count then too.
-    word_price : float
-        What each storage word read or written at the outermost level costs besides [pJ]. Under a limit of these words
-        bounds are closer with it, and the best mappings are the same if none can have fewer.
     workers : int
     deadline : float, optional
         When to give up making the tables, by `time.monotonic`.
@@ -180,9 +171,7 @@ class Solver:
         *,
         cycles: bool = False,
         every: bool = False,
-        alike: bool = False,
         widest: bool = False,
-        word_price: float = 0.0,
         workers: int = 1,
         deadline: float | None = None,
     ) -> None:
@@ -191,14 +180,11 @@ class Solver:
         self.grid = make_grid(space, widest)
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
-        costs = least_energies(self.grid)
-        costs[0, :, (BY_READ, BY_WRITE, BY_UPDATE)] += word_price * space.encoded.constants.word_parts[0].min(axis=1)
-        self.bounds = kept_bounds(self.grid, self.spreads, costs, deadline)
+        self.bounds = kept_bounds(self.grid, self.spreads, least_energies(self.grid), deadline)
         ports = limited_ports(self.grid) if cycles else []
         outer = [port for port in ports if port.level == 0][:1]
         mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
-        self.guide = make_guide(self.bounds, outer, mixed, every=every, alike=alike, cycles=cycles or widest)
-        self.guide = self.guide._replace(word_price=np.array([word_price]))
+        self.guide = make_guide(self.bounds, outer, mixed, every=every)
         self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
         self.mix_entries = many_mixed(ports) * self.bounds.values.size
         if self.mix_entries > MOST_MIXED:
@@ -246,9 +232,6 @@ class Solver:
             many_failed=np.zeros(levels, np.int64),
             free=np.zeros((levels, dims), np.bool_),
             span=np.ones((levels + 1, dims), np.int64),
-            ways=np.ones(levels + 1, np.int64),
-            block_ways=np.ones(levels, np.int64),
-            least=np.zeros(1),
         )
 
     def search(
@@ -420,19 +403,6 @@ class Solver:
         """Look only at mappings with at most so many cycles from now on."""
         self.guide = self.guide._replace(most_cycles=np.array([cycles], np.int64))
 
-    def mapping(self, found: Found, at: int) -> Mapping:
-        """One of the mappings that were found."""
-        return decode_mapping(self.space.encoded, found.best, at)
-
-    @property
-    def least_words(self) -> int:
-        """Storage words that any mapping reads and writes at the outermost level."""
-        return sum(least_outer_words(self.space, self.guide.needed))
-
-    def limit_words(self, words: int) -> None:
-        """Look only at mappings with at most so many storage words at the outermost level from now on."""
-        self.guide = self.guide._replace(most_words=np.array([words], np.int64))
-
     def _find_any(self, goal: Goal, total: Found, begin: Ints, values: Floats) -> None:
         """Find some mapping, a good one if that is quick: a search that is stopped early shall have an answer."""
         goal.kind[0] = ANY
@@ -521,8 +491,6 @@ class Solver:
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,
-            NO_HALVES,
-            NO_NOTES,
             self.grid.shapes.ragged if self.grid.shapes.ragged.any() else None,
         )
 

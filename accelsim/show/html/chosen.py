@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.census.result import Census
 from accelsim.inputs.mapping import Mapping
 from accelsim.model.encode import Floats, Ints
 from accelsim.model.result import Result
+from accelsim.population.result import Census
 
 BINS = 60
 """Bins of the histogram of energy, equally wide on a logarithmic axis."""

@@ -57,7 +57,7 @@
     return words.flatMap((word, i) => i ? [element("wbr"), word] : [word]);
   }
 
-  /** Wilson's 95 % interval of a share, as in accelsim.census.sampling. */
+  /** Wilson's 95 % interval of a share, as in accelsim.population.sampling. */
   function interval(chosen, of) {
     const z = 1.96, share = chosen / of;
     const middle = (share + z * z / (2 * of)) / (1 + z * z / of);

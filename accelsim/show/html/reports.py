@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.census.result import Census
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.workload import Einsum
 from accelsim.model.encode import Floats
 from accelsim.model.result import Result
+from accelsim.population.result import Census
 from accelsim.search.result import SearchResult
 from accelsim.show.html.chosen import Chosen, bin_of, chosen, energy_edges
 from accelsim.show.html.details import machine_data, mapping_data, rounded

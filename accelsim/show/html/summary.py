@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from accelsim.census.result import Census, Fewest, Interval, Near, NearPeak
+from accelsim.population.result import Census, Interval, Near
 from accelsim.search.result import SearchResult
 from accelsim.show.html.page import figures, table
 from accelsim.show.report.census import left_out, more_keeps, sample_words
@@ -61,22 +61,11 @@ def exact_figures(census: Census) -> str:
             f"mappings within {percent(near.share)} of the lowest energy" if near.share else "mappings of lowest energy"
         )
         rows.append((name, _at_least(near.mappings, near.complete), _near_part(near, census.mappings)))
-    if census.fewest is not None:
-        rows.append(_fewest(census.fewest, census.best.levels[0].level))
-    if census.mean_is_exact:
-        rows.append(_mean(census))
     if not census.only_fully_used:
         units = f"mappings that use all {census.best.compute_instances:,} {census.best.compute}"
         about = "" if census.exact else "about "
         rows.append((units, about + whole(census.fully_used), _part(census.fully_used, census.mappings)))
-    if census.near_peak is not None and census.near_peak.complete:
-        fast = census.near_peak
-        rows.append((_fast(fast), whole(fast.mappings), _part(fast.mappings, census.mappings)))
     return figures("Exact", _EXACT if census.exact else _WIDE_SUMS, rows)
-
-
-def _fast(found: NearPeak) -> str:
-    return f"mappings within {percent(1 - found.utilization)} of peak throughput"
 
 
 def _valid(census: Census) -> tuple[str, str, str]:
@@ -85,16 +74,6 @@ def _valid(census: Census) -> tuple[str, str, str]:
     if census.mappings < 10**12:
         return "valid mappings", whole(census.mappings), of
     return "valid mappings", _in_words(census.mappings), f"{whole(census.mappings)} {of}"
-
-
-def _mean(census: Census) -> tuple[str, str, str]:
-    mean = census.mean("energy")
-    parts = [f"{times(mean / census.best.energy_pj)} the lowest"]
-    if not census.sample.complete and census.means is not None and census.means.energy_slack_pj > 0:
-        parts.append(f"exact to {percent(census.means.energy_slack_pj / mean)}")
-    if census.deviation is not None:
-        parts.append(f"standard deviation {energy(census.deviation.energy_pj)}")
-    return "mean energy", energy(mean), "; ".join(parts)
 
 
 def _highest(census: Census) -> str:
@@ -136,30 +115,18 @@ def _in_words(number: float) -> str:
     return large(round(number))
 
 
-def _fewest(fewest: Fewest, level: str) -> tuple[str, str, str]:
-    same = "all" if fewest.mappings > 1 else ""
-    spread = f"they take {energy(fewest.lowest_pj)} to {energy(fewest.highest_pj)}" if same else ""
-    if same and fewest.complete and fewest.highest_bound > fewest.highest_pj * 1.0005:
-        spread += f", or up to {energy(fewest.highest_bound)}: the worst is not proved"
-    name = f"mappings that move the fewest words at {level}, {fewest.words:,}"
-    return name, _at_least(fewest.mappings, fewest.complete), spread
-
-
 def estimated_figures(census: Census) -> str:
     """What the sample tells: each with its 95 % confidence interval, unless all mappings were evaluated."""
     sample, lowest = census.sample, census.best.energy_pj
-    rows = [("median energy", *_energy(sample.quantile("energy", 0.5), lowest))]
-    if not census.mean_is_exact:
-        rows.append(("mean energy", *_energy(sample.mean("energy"), lowest)))
+    rows = [
+        ("median energy", *_energy(sample.quantile("energy", 0.5), lowest)),
+        ("mean energy", *_energy(sample.mean("energy"), lowest)),
+        ("standard deviation of the energy", *_energy(sample.deviation("energy"), lowest)),
+    ]
     for factor in (2.0, 10.0):
         part = sample.share(sample.energy_pj <= factor * lowest)
         name = f"take at most {times(factor)} the lowest energy"
         rows.append((name, percent(part.value), "; ".join(["of all", *_shares(part)])))
-    if census.near_peak is not None and not census.near_peak.complete:
-        fast = census.near_peak
-        counted = f"; {whole(fast.mappings)} counted" if fast.mappings else ""
-        ends = f"{large(round(fast.low))} to {large(round(fast.high))}"
-        rows.append((_fast(fast), ends, f"95 %{counted}; {whole(fast.spatial)} use enough compute units"))
     used = sample.mean("utilization")
     rows.append(("mean utilization", percent(used.value), "; ".join(_shares(used))))
     if sample.complete:

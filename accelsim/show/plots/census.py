@@ -10,16 +10,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
-from accelsim.census.result import Interval
 from accelsim.inputs.errors import AccelsimError
 from accelsim.show.plots.style import BEST_COLOUR, DARK, names_of, plain_log_ticks, put_title, styled
 from accelsim.show.report.census import sample_words
 from accelsim.show.report.text import OTHER_COLOUR, large, times
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census
     from accelsim.model.encode import Floats
     from accelsim.model.result import Result
+    from accelsim.population.result import Census
 
 _BAND = "#CCCCCC"
 _BAND_LABEL = "95 % confidence"
@@ -74,15 +73,12 @@ def _edges(census: Census, bins: int) -> Floats:
 def marks_table(census: Census) -> list[dict[str, Any]]:
     """Energies [pJ/MAC] that figures of a census mark, with the ends of their 95 % confidence intervals.
 
-    The optimum is exact; `lowest known` where it is not proved. The median of all valid mappings is estimated, and so
-    is the mean where `Census.means` does not tell it.
+    The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated,
+    unless all were evaluated.
     Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
     """
     found, sample = census.range_of("energy"), census.sample
     median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
-    if census.mean_is_exact and not sample.complete:
-        slack = census.means.energy_slack_pj if census.means else 0.0
-        mean = Interval(census.mean("energy"), census.mean("energy"), census.mean("energy") + slack)
     rows = [
         (_lowest(census), found.lowest, found.lowest_bound, found.lowest),
         ("median", median.value, median.low, median.high),

@@ -15,8 +15,8 @@ from accelsim.show.plots.census import heads, refuse_zero_energy
 from accelsim.show.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled, tick
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census
     from accelsim.model.encode import Floats
+    from accelsim.population.result import Census
 
 COLUMNS = ("cycles", "outer_words", "utilization")
 """What the energy can be drawn over."""
@@ -66,17 +66,12 @@ def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any
 
     Over cycles and utilization these are the Pareto front of energy and cycles: utilization is a constant over cycles.
     Where the front is not complete, they are the best mappings known.
-    Over outer words, of which the census has no front, they are the lowest energy, and the best mapping found of those
-    with the fewest words.
+    Over outer words, of which the census has no front, they are the mappings of lowest energy and of fewest words.
     """
     if _known(over) != "outer_words":
         return [{"pj_per_mac": point.pj_per_mac, over: getattr(point, over)} for point in census.front.points]
-    best, fewest = census.best, census.range_of(over).lowest_mapping
-    energy_pj = census.fewest.lowest_pj if census.fewest else fewest.energy_pj
-    return [
-        {"pj_per_mac": best.pj_per_mac, over: best.outer_words},
-        {"pj_per_mac": energy_pj / census.macs, over: fewest.outer_words},
-    ]
+    ends = census.best, census.range_of(over).lowest_mapping
+    return [{"pj_per_mac": end.pj_per_mac, over: end.outer_words} for end in ends]
 
 
 def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -> Axes:

@@ -12,9 +12,9 @@ from accelsim.show.report.certificate import STOPS
 from accelsim.show.report.text import count, energy, large, percent, print_table, table, times, title
 
 if TYPE_CHECKING:
-    from accelsim.census.result import Census, Interval, Near, NearPeak, Range
-    from accelsim.census.sampling import UniformSample
-    from accelsim.census.tails import StratifiedSample
+    from accelsim.population.result import Census, Interval, Near, Range
+    from accelsim.population.sampling import UniformSample
+    from accelsim.population.tails import StratifiedSample
 
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 _KEEPS = 8
@@ -22,7 +22,7 @@ _KEEPS = 8
 
 
 def census_sentence(census: Census) -> str:
-    """The census in a sentence or two: mappings, spread, those near the best, those with the fewest outer words."""
+    """The census in a sentence: mappings, spread, and those near the best."""
     found = census.range_of("energy")
     about = "" if census.exact else "about "
     whose = " that use all compute units" if census.only_fully_used else ""
@@ -32,16 +32,6 @@ def census_sentence(census: Census) -> str:
     parts = [f"{about}{large(census.mappings)} valid mappings{whose}", f"energy spread {times(found.ratio)}{most}"]
     parts += [_near(near) for near in census.near]
     text = "; ".join(parts) + "."
-    if census.fewest is not None:
-        least = "" if census.fewest.complete else "at least "
-        vary = times(census.fewest.highest_pj / census.fewest.lowest_pj)
-        if census.fewest.complete and census.fewest.highest_bound > census.fewest.highest_pj * 1.0005:
-            vary += f" (at most {times(census.fewest.highest_bound / census.fewest.lowest_pj)})"
-        few = (
-            f"{least}{large(census.fewest.mappings)} move the fewest words at the outermost level "
-            f"({count(census.fewest.words)}) and vary {vary} in energy."
-        )
-        text += f" {few[0].upper()}{few[1:]}"
     return text[0].upper() + text[1:]
 
 
@@ -63,14 +53,9 @@ def sample_words(sample: UniformSample) -> str:
 
 def left_out(census: Census) -> list[str]:
     """Sentences on what is not counted, as the value that it refers to is not proved."""
-    if census.only_fully_used:
+    if census.only_fully_used or census.range_of("energy").lowest_proved:
         return []
-    lines = []
-    if not census.range_of("energy").lowest_proved:
-        lines.append("Mappings close to the lowest energy are not counted, as it is not proved.")
-    if census.fewest is None:
-        lines.append("Mappings with the fewest outer words are not counted, as it is not proved that none has fewer.")
-    return lines
+    return ["Mappings close to the lowest energy are not counted, as it is not proved."]
 
 
 def print_census(console: Console, census: Census) -> None:
@@ -86,7 +71,6 @@ def print_census(console: Console, census: Census) -> None:
         console.print(Text(line))
     _print_ranges(console, census)
     _print_tail(console, census)
-    _print_words(console, census)
     _print_units(console, census)
     _print_keeps(console, census)
 
@@ -99,14 +83,14 @@ def _print_ranges(console: Console, census: Census) -> None:
     for found in census.ranges:
         cells = [_value(found.column, found.lowest)]
         cells += [_value(found.column, sample.quantile(found.column, share).value) for share in (0.01, 0.5)]
-        cells += [_value(found.column, census.mean(found.column))]
+        cells += [_value(found.column, sample.mean(found.column).value)]
         cells += [_value(found.column, sample.quantile(found.column, 0.99).value)]
         cells += [_value(found.column, found.highest), times(found.ratio)]
         made.add_row(_COLUMNS[found.column], *cells)
     print_table(console, made)
     lines = [
         *_notes(census.ranges),
-        _mean_line(census),
+        _mean_line(sample),
         f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes.",
     ]
     for line in lines:
@@ -117,7 +101,7 @@ def _print_tail(console: Console, census: Census) -> None:
     """Quantiles of the lowest energies, and shares of mappings close to the lowest, from a stratified sample."""
     if census.tail is None:
         return
-    from accelsim.census.tails import TAILS, WITHIN
+    from accelsim.population.tails import TAILS, WITHIN
 
     tail, lowest = census.tail, census.range_of("energy").lowest
     title(console, "Low energies", f"estimated from {tail_words(tail)}, with 95 % intervals")
@@ -155,21 +139,15 @@ def _rare(share: float) -> str:
     return f"{share:.2g}".replace("e-0", "e-")
 
 
-def _mean_line(census: Census) -> str:
-    """Which means are exact, the deviation, and the 95 % intervals of what is estimated."""
-    if census.sample.complete:
-        deviation = energy(float(census.sample.energy_pj.std()))
-        return f"Means and quantiles are exact; the standard deviation of the energy is {deviation}."
-    median = f"95 % interval of the median energy: {_interval(census.sample.quantile('energy', 0.5))}"
-    if census.means is None:
-        return f"{median}; of its mean, {_interval(census.sample.mean('energy'))}."
-    slack = census.means.energy_slack_pj / census.means.energy_pj
-    exact = "exact" if slack == 0 else f"exact to {percent(slack)}"
-    exact += " (without leakage)" if census.means.leaks else ""
-    deviation = (
-        "" if census.deviation is None else f", and its standard deviation, {energy(census.deviation.energy_pj)}"
+def _mean_line(sample: UniformSample) -> str:
+    """Median, mean and standard deviation of the energy: exact, or with their 95 % intervals."""
+    mean, deviation, median = sample.mean("energy"), sample.deviation("energy"), sample.quantile("energy", 0.5)
+    if sample.complete:
+        return f"Means and quantiles are exact; the standard deviation of the energy is {energy(deviation.value)}."
+    return (
+        f"95 % intervals of the energy: median {_interval(median)}, mean {_interval(mean)}, standard deviation "
+        f"{_interval(deviation)}."
     )
-    return f"The mean energy is {exact}{deviation}. {median}."
 
 
 def _interval(found: Interval) -> str:
@@ -194,27 +172,6 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     return lines
 
 
-def _print_words(console: Console, census: Census) -> None:
-    """Words that each level moves of each tensor: exact means over all valid mappings, and those of the best."""
-    if census.means is None:
-        return
-    still = (
-        "" if all(any((t.reads, t.fills, t.updates)) for t in census.means.tensors) else "; without what never moves"
-    )
-    title(console, "Words moved", f"exact means over all valid mappings, and those of the lowest energy{still}")
-    made = table("level", "tensor", "mean reads", "fills", "updates", "best reads", "fills", "updates", left=(0, 1))
-    best = {(t.level, t.tensor): (t.total_reads, t.total_fills, t.total_updates) for t in census.best.tensors}
-    level = ""
-    for mean in census.means.tensors:
-        moved = (mean.reads, mean.fills, mean.updates)
-        if any(moved):
-            kept = best.get((mean.level, mean.tensor), ())
-            cells = [count(round(words)) if words else "" for words in (*moved, *kept)]
-            made.add_row(mean.level if mean.level != level else "", mean.tensor, *cells)
-            level = mean.level
-    print_table(console, made)
-
-
 def _print_units(console: Console, census: Census) -> None:
     title(console, "Utilization")
     units = census.sample.sampler.nest.space.encoded.architecture.macs
@@ -222,30 +179,6 @@ def _print_units(console: Console, census: Census) -> None:
     share = census.fully_used / census.mappings if census.mappings else 0.0
     about = "" if census.exact else "About "
     console.print(Text(f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."))
-    if census.near_peak is None:
-        return
-    for line in near_peak_lines(census.near_peak, census.mappings):
-        console.print(Text(line))
-
-
-def near_peak_lines(found: NearPeak, mappings: int) -> list[str]:
-    """How many of all mappings come close to peak throughput, and what those drawn need."""
-    if found.complete:
-        many = f"{_mappings(found.mappings)} ({percent(found.mappings / mappings)} of the valid ones)"
-    else:
-        low = f"{large(round(found.low))} to" if found.low >= 1 else "at most"
-        counted = f"; {large(found.mappings)} counted" if found.mappings else ""
-        many = f"{low} {_mappings(round(found.high))} (95 %{counted})"
-    lines = [f"Within {percent(1 - found.utilization)} of peak throughput: {many}."]
-    if found.lowest_pj is not None and found.highest_pj is not None and found.drawn != 1 and found.mappings != 1:
-        ends = f"{energy(found.lowest_pj)} to {energy(found.highest_pj)}: {times(found.highest_pj / found.lowest_pj)}"
-        these = f"The {found.drawn:,} of these among {found.drawn_from:,} drawn" if found.drawn else "They"
-        lines.append(f"{these} need {ends}.")
-    return lines
-
-
-def _mappings(number: int) -> str:
-    return "1 mapping" if number == 1 else f"{large(number)} mappings"
 
 
 def _print_keeps(console: Console, census: Census) -> None:
@@ -281,33 +214,25 @@ def print_censuses(console: Console, censuses: Sequence[Census]) -> None:
     names += [("machine", "architecture")] if len(machines) > 1 else []
     shared = [f"on {machine}" for machine in machines if len(machines) == 1] or [f"{layer}" for layer in layers]
     console.print(Text(shared[0] if len(names) == 1 else "", style="bold"))
-    numbers = ("mappings", "spread", "optimal", "1 %", "10 %", "fewest words", "vary")
+    numbers = ("mappings", "spread", "optimal", "1 %", "5 %")
     made = table(*(name for name, _ in names), *numbers)
     for census in censuses:
         near = {found.share: found for found in census.near}
         cells = [getattr(census, of) for _, of in names]
         cells += [large(census.mappings), times(census.range_of("energy").ratio)]
         proved = census.range_of("energy").lowest_proved
-        cells += [_cell(near.get(share)) if proved else "?" for share in (0.0, 0.01, 0.1)]
-        fewest = census.fewest
-        if fewest is not None:
-            cells += [_least(fewest.mappings, fewest.complete), times(fewest.highest_pj / fewest.lowest_pj)]
-        elif not census.only_fully_used:
-            cells += ["?", "?"]
+        cells += [_cell(near.get(share)) if proved else "?" for share in (0.0, 0.01, 0.05)]
         made.add_row(*cells)
     print_table(console, made)
     console.print(
         Text(
-            "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 10 % of it, and "
-            "with the fewest words at the outermost level, which vary so much in energy; > at least so many; ? not "
-            "counted, as the lowest energy, or the fewest words, are not proved in this time."
+            "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 5 % of it; > at "
+            "least so many; ? not counted, as the lowest energy is not proved in this time."
         )
     )
 
 
 def _cell(near: Near | None) -> str:
-    return "" if near is None else _least(near.mappings, near.complete)
-
-
-def _least(mappings: int, complete: bool) -> str:
-    return large(mappings) if complete else f">{large(mappings)}"
+    if near is None:
+        return ""
+    return large(near.mappings) if near.complete else f">{large(near.mappings)}"

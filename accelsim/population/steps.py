@@ -8,9 +8,7 @@ products of the bounds on an axis.
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -77,8 +75,8 @@ class Nest:
     Parameters
     ----------
     space : MapSpace
-    least_used : Fraction
-        Only mappings whose loops use at least this share of each axis: 1 means all compute units.
+    fully_used : bool
+        Only mappings that use all compute units.
 
     Attributes
     ----------
@@ -90,13 +88,10 @@ class Nest:
         Words of each tensor's box in every tile.
     steps : tuple of (Step or Keeping)
         From the inside out; a Keeping stands after the temporal block of its level.
-    still : (int, int)
-        A level and a tensor: no loop inside the tile of that level moves a tile of that tensor that the outermost level
-        fills; for the search for the worst mapping. -1: no tensor.
     """
 
-    def __init__(self, space: MapSpace, least_used: Fraction = Fraction(0)) -> None:
-        self.space, self.least_used = space, least_used
+    def __init__(self, space: MapSpace, *, fully_used: bool = False) -> None:
+        self.space, self.fully_used = space, fully_used
         dims = space.encoded.dims
         self.sizes = tuple(np.array(divisors(space.encoded.einsum.dims[dim]), np.int64) for dim in dims)
         self.shape = tuple(len(found) for found in self.sizes)
@@ -111,28 +106,6 @@ class Nest:
             fits = fits.reshape(-1, *self.shape)
             steps.append(Keeping(level, keeps, fits, fits.sum(axis=0)))
         self.steps = tuple(steps)
-        self.still = 0, -1
-
-    def through(self, level: int, tiles: Bools, still: int = -1) -> Nest:
-        """The same nest, for mappings through some tiles of a level, bool[*S]; see `still`."""
-        found = copy(self)
-        found.still = level, still
-        found.steps = tuple(
-            replace(step, fits=step.fits & tiles, choices=step.choices * tiles)
-            if isinstance(step, Keeping) and step.level == level
-            else step
-            for step in self.steps
-        )
-        return found
-
-    def parts(self, step: Step) -> list[tuple[int, ...]]:
-        """Dimensions of the parts of a temporal block, from the inside out.
-
-        Each loop of a fixed place is one, all others together are one.
-        """
-        outer, inner = self.space.fixed_places(step.slot.level)
-        free = tuple(d for d, anywhere in enumerate(step.free) if anywhere)
-        return [part for part in (*((d,) for d in reversed(inner)), free, *((d,) for d in reversed(outer))) if part]
 
     def _step(self, slot: Slot) -> Step:
         space, moves, may_rest = self.space, [], []
@@ -148,5 +121,5 @@ class Nest:
                 products |= {p * f for p in products for *_, f in moves[-1] if p * f <= size}
         free = tuple(not slot.axis and space.is_free(slot.level, dim) for dim in space.encoded.dims)
         ascending = tuple(sorted(products))
-        wanted = tuple(product >= self.least_used * size for product in ascending)
+        wanted = tuple(product == size or not self.fully_used for product in ascending)
         return Step(slot, tuple(moves), tuple(may_rest), free, ascending, wanted)

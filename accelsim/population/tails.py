@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.census.intervals import weighted_share
-from accelsim.census.result import Interval
-from accelsim.census.sampling import PIECE, Piece, Sampler, draw_one, evaluate_pieces, stream_key
-from accelsim.census.steps import Nest
-from accelsim.census.ways import Ways, in_order
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping
 from accelsim.model.encode import Floats, Ints
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.intervals import weighted_share
+from accelsim.population.result import Interval
+from accelsim.population.sampling import PIECE, Piece, Sampler, draw_one, evaluate_pieces, stream_key
+from accelsim.population.steps import Nest
+from accelsim.population.ways import Ways, in_order
 from accelsim.search.exact.solve import Solver
 
 TAILS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
@@ -122,7 +122,7 @@ class StratifiedSample:
     def share(self, energy_pj: float) -> Interval:
         """Share of all valid mappings that take at most so much energy, with its 95 % confidence interval.
 
-        Unbiased. The interval is Fay and Feuer's; see `accelsim.census.intervals`.
+        Unbiased. The interval is Fay and Feuer's; see `accelsim.population.intervals`.
         """
         return self._share(int(np.searchsorted(self.energy_pj, energy_pj, side="right")), energy_pj)
 

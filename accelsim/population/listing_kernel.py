@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from accelsim.census.draw_kernel import charge
 from accelsim.mapspace.kernel import gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.detail import USED, Detail
 from accelsim.model.encode import Batch, Constants, Floats, Ints
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, fit
+from accelsim.population.draw_kernel import charge
 from accelsim.search.kernel import next_order
 
 

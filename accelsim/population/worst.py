@@ -9,7 +9,6 @@ tensors, D = dimensions, S = tile shapes (a grid of D axes), N = labels.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.census.chain import Chain, Charged, choices
-from accelsim.census.charges import Charges
-from accelsim.census.steps import Nest, Step
 from accelsim.mapspace.space import Slot
 from accelsim.model.encode import Batch, Bools, Floats, Ints
+from accelsim.population.chain import Chain, Charged, choices
+from accelsim.population.charges import Charges
+from accelsim.population.steps import Nest, Step
 
 
 class Worst(NamedTuple):
@@ -43,8 +42,7 @@ class _Labels:
 
     at : int64[N, D], sizes; room : int64[N], used up on an axis; used : int64[N], bits of dimensions in a block;
     waits : bool[N, T], tensors whose tile no loop in time has moved yet; tile : int64[N, T], shape of that tile, of a
-    window that may slide, else -1; least : float64[N, T], words of a window that come from
-    outside, at least; sums : float64[N, 2 + 2 T], see `VALUE`; event : int64[N], the loop put last.
+    window that may slide, else -1; sums : float64[N, 2 + 2 T], see `VALUE`; event : int64[N], the loop put last.
     """
 
     at: Ints
@@ -52,7 +50,6 @@ class _Labels:
     used: Ints
     waits: Bools
     tile: Ints
-    least: Floats
     sums: Floats
     event: Ints
 
@@ -79,8 +76,6 @@ class WorstSearch:
     ----------
     nest : Nest
     charges : Charges
-    most_words : float
-        Only mappings with at most so many storage words at the outermost level.
 
     Attributes
     ----------
@@ -88,8 +83,8 @@ class WorstSearch:
         What no mapping's sum passes, by what the search begins with.
     """
 
-    def __init__(self, nest: Nest, charges: Charges, most_words: float = math.inf) -> None:
-        self.charged, self.limited = Charged(nest, charges, most_words), most_words < math.inf
+    def __init__(self, nest: Nest, charges: Charges) -> None:
+        self.charged = Charged(nest, charges)
         self.nest, self.charges, self.c = nest, charges, nest.space.encoded.constants
         self.output, self.sliding = self.charged.output, sorted(self.charged.windows)
         chains = [Chain(self.charged, chosen) for chosen in choices(nest)]
@@ -134,7 +129,6 @@ class WorstSearch:
             none,
             np.zeros((1, tensors), np.bool_),
             np.full((1, tensors), -1),
-            np.zeros((1, tensors)),
             sums,
             none - 1,
         )
@@ -146,26 +140,8 @@ class WorstSearch:
         tensors = labels.waits.shape[1]
         around = chain.around[lv][tuple(labels.at.T)]
         stays, words = labels.sums[:, 1 : 1 + tensors], labels.sums[:, 1 + tensors :]
-        if self.limited:  # what enters the outermost tiles has to become no more than it may be
-            most = np.where(chain.outermost[lv], self.charged.most * self.charged.shared[lv], math.inf)
-            share = np.minimum(1.0, most / np.maximum(words[:, :-1], 1e-300))
-            stays, words = stays * share, np.minimum(words, np.append(most, most[self.output]))
-            few = np.where(chain.outermost[lv], self.charged.most, math.inf)
-            around = around - np.maximum(0.0, words[:, :-1] - few) @ self.charged.outer
         summed = labels.sums[:, VALUE] + stays.sum(axis=1) + words @ chain.rest[lv]
         return np.asarray(summed - chain.less[lv] + around)
-
-    def least_words(self, labels: _Labels, chain: Chain, lv: int) -> Floats:
-        """Storage words at the outermost level that mappings with such an inside have at least; float64[N]."""
-        tensors, charged = labels.waits.shape[1], self.charged
-        at = tuple(labels.at.T)
-        fewer = np.column_stack([fewer[at] for fewer in charged.fewer])
-        words = labels.sums[:, 1 + tensors : 1 + 2 * tensors]
-        least = words / np.where(labels.waits, fewer, np.minimum(fewer, charged.shared[lv]))
-        windows = np.where(labels.waits, labels.least / fewer, labels.least)
-        least = np.where(np.isin(np.arange(tensors), self.sliding), windows, least)
-        least = np.where(chain.outermost[lv], np.maximum(least, charged.needed), charged.needed)
-        return np.asarray(charged.outer_words(least).sum(axis=1))
 
     def charge(self, labels: _Labels, t: int, amount: Floats) -> None:
         """Charge for a tensor's words: for as long as its tile stays, or for good."""
@@ -205,14 +181,13 @@ class WorstSearch:
             labels.sums[:, VALUE] -= old * float(charges.read[lv, t] + charges.fill[lv, t])
             free = not (charges.transfer[lv - 1, t] or chain.rest[lv - 1, t] or (t == out and chain.rest[lv - 1, -1]))
             free &= not (self.charged.fill(lv, t) or charges.change[lv, t])
-            if free and not self.limited:  # as if there were no such tile
+            if free:  # as if there were no such tile
                 labels.sums[:, 1 + tensors + t] = 0.0
                 continue
             if t in self.charged.windows:
                 slides = ~labels.waits[:, t] & (charges.change[lv, t] == 0)
                 labels.tile[:, t] = np.where(slides, np.ravel_multi_index(at, self.nest.shape), -1)
             entering = self.charged.words[t][at]
-            labels.least[:, t] = entering / self.charged.shared[lv - 1, t]
             labels.sums[:, 1 + tensors + t] = entering
             labels.sums[:, 1 + t] += (
                 entering * self.charged.fill(lv, t) + self.charged.visits[at] * charges.change[lv, t]
@@ -245,20 +220,12 @@ class WorstSearch:
         """Drop labels that cannot pass the floor, that another one is never below, or for which there is no room."""
         most = self.most(labels, chain, lv)
         good = most > self.floor
-        if self.limited:
-            good &= self.least_words(labels, chain, lv) <= self.charged.most_words * (1 + 1e-12)
-        level, still = self.nest.still
-        if still >= 0 and lv >= level and chain.outermost[lv, still]:
-            good &= labels.waits[:, still]
         labels, most = labels.take(good), most[good]
         if len(labels) < 2:
             return labels
         shape = np.ravel_multi_index(tuple(labels.at.T), self.nest.shape)
         blocks = (labels.used << labels.waits.shape[1]) | labels.waits @ (1 << np.arange(labels.waits.shape[1]))
         kinds = [shape, blocks, labels.room, *labels.tile[:, self.sliding].T]
-        if self.limited:
-            entering = labels.sums[:, 1 + labels.waits.shape[1] : -1]
-            kinds += [known[:, t] for t in np.flatnonzero(chain.outermost[lv]) for known in (entering, labels.least)]
         ranked = np.lexsort((-most, *kinds))
         new = np.ones(len(ranked), np.bool_)
         new[1:] = np.any([kind[ranked[1:]] != kind[ranked[:-1]] for kind in kinds], axis=0)
@@ -323,7 +290,6 @@ class WorstSearch:
                 labels.waits[:, t], labels.tile[:, t] = False, -1
             else:
                 fewer = bound[waits]
-                labels.least[waits, t] /= fewer
                 labels.sums[waits, 1 + t] /= fewer
                 labels.sums[waits, 1 + tensors + t] /= fewer
                 if t == self.output:
@@ -333,17 +299,11 @@ class WorstSearch:
         """Of a window that a loop slides, take off what stays in the tile."""
         if (extents := self.charged.windows[t].get(d)) is None:
             return
-        further = math.prod(
-            self.nest.sizes[e][-1] / self.nest.sizes[e][labels.at[:, e]] for e in self.charged.windows[t]
-        )
-        labels.least[:, t] /= np.where(labels.waits[:, t], further, 1.0)
         slides = labels.tile[:, t] >= 0
-        labels.least[labels.waits[:, t] & ~slides, t] /= bound[labels.waits[:, t] & ~slides]
         inside = np.array(self.nest.sizes[d])[labels.at[slides, d]] // bound[slides]
         extent = extents[labels.tile[slides, t]]
         new = np.minimum(extent, self.c.factor[t, d] * inside) / extent
         share = (1 + (bound[slides] - 1) * new) / bound[slides]
-        labels.least[slides, t] *= share
         labels.sums[slides, 1 + t] *= share
         labels.sums[slides, 1 + labels.waits.shape[1] + t] *= share
         if t == self.output:

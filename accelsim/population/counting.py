@@ -1,22 +1,20 @@
 """Exact numbers of valid mappings: the ways to come to each tile shape, added up from the inside out.
 
 Numbers of any size are exact: each is W words of 32 bits in an array of int64, so that additions carry only now and
-then. Axis letters as in `accelsim.census.steps`; W = words of a number, least first; K = loops of free place so
+then. Axis letters as in `accelsim.population.steps`; W = words of a number, least first; K = loops of free place so
 far.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.census.steps import Keeping, Nest, Step
 from accelsim.model.encode import Floats, Ints
+from accelsim.population.steps import Keeping, Nest, Step
 
 BITS = 32
 """Bits of a word of a number; 63 bits hold the sum of the orders of 12 loops times such words."""
@@ -39,11 +37,6 @@ def carry(values: Ints) -> None:
 def as_integer(words: Ints) -> int:
     """One number, from int64[W]."""
     return sum(int(word) << (BITS * w) for w, word in enumerate(words))
-
-
-def ways_to(values: Ints, shape: int) -> int:
-    """Ways to come to a shape, those of the last dimension next to each other; from int64[W, *S]."""
-    return as_integer(values.reshape(len(values), -1)[:, shape])
 
 
 def put_loops(step: Step, values: Values, trace: list[Floats] | None = None) -> Values:
@@ -140,113 +133,6 @@ def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
     return sorted(((chosen, many) for chosen, many in counted if many), key=lambda each: (-each[1], each[0]))
 
 
-def count_inside(nest: Nest) -> list[Ints]:
-    """Ways to fill each tile of each level: mappings of what is inside, what the level itself keeps left open.
-
-    Returns
-    -------
-    list of int64[W, *S]
-        For each level, outermost first; `ways_to` makes integers of them.
-    """
-    values, inside = _start(nest), []
-    for step in nest.steps:
-        if isinstance(step, Keeping):
-            inside.append(values)
-        values = _past(step, values)
-    return inside[::-1]
-
-
-def count_inside_once(nest: Nest, t: int) -> tuple[list[Ints], list[Ints]]:
-    """Ways to fill each tile of each level so that the level that keeps a tensor next takes each of its words once.
-
-    That is so if all loops in time that move its tile stand around those that do not, and those on an axis that do not
-    move it share its words. So the ways are those whose tile waits (as in docs/census_moments.md, section 1), and those
-    in which it was moved and nothing has stood still since.
-
-    Parameters
-    ----------
-    nest : Nest
-    t : int
-        A tensor that is no window and no output, all of whose words are needed.
-
-    Returns
-    -------
-    both : list of int64[W, *S]
-        As `count_inside`, if no loop that leaves the tile in place stands outside.
-    waiting : list of int64[W, *S]
-        If one does: no loop may move the tile any more.
-    """
-    values, c = _start(nest), nest.space.encoded.constants
-    waiting, moved = np.zeros_like(values), values  # each multiply-accumulate takes words of its own
-    both, kept_waiting = [], []
-    every = frozenset(range(len(nest.sizes)))
-    moves = frozenset(d for d in every if c.relevant[t, d])
-    still = every - moves
-    for step in nest.steps:
-        if isinstance(step, Keeping):
-            both.append(waiting + moved)
-            kept_waiting.append(waiting)
-            kept = step.fits[step.keeps[:, t]].sum(axis=0)
-            passed = step.choices - kept
-            waiting, moved = _times(values, kept) + _times(waiting, passed), _times(moved, passed)
-        elif step.slot.axis:
-            shares = c.multicast[step.slot.level, "xy".index(step.slot.axis)]
-            some = _only(step, every if shares else moves)
-            waiting, moved = (_past(some, each) for each in (waiting, moved))
-        else:
-            for dims in map(frozenset, nest.parts(step)):
-                part = _only(step, dims, may_rest=every - dims)
-                rests = _past(_only(part, still), waiting)
-                later = _past(_only(part, moves, may_rest=still), _past(_only(part, still, may_rest=moves), waiting))
-                waiting, moved = rests, _past(_only(part, moves), moved) + later - rests
-                carry(moved)
-        values = _past(step, values)
-    return both[::-1], kept_waiting[::-1]
-
-
-def _only(step: Step, dims: frozenset[int], may_rest: frozenset[int] = frozenset()) -> Step:
-    """The same step with loops over some dimensions only; others may rest besides."""
-    return replace(
-        step,
-        moves=tuple(moves if d in dims else () for d, moves in enumerate(step.moves)),
-        may_rest=tuple(rest or d in may_rest for d, rest in enumerate(step.may_rest)),
-    )
-
-
-def count_by_units(nest: Nest) -> dict[int, int]:
-    """Count the valid mappings by how many compute units they use."""
-    *_, found = _by_units(nest)
-    counted = {units: _whole(values) for units, values in found.items()}
-    return {units: counted[units] for units in sorted(counted) if counted[units]}
-
-
-def count_inside_by_units(nest: Nest) -> list[dict[int, Ints]]:
-    """As `count_inside`, by how many compute units below one instance of the level are used."""
-    *found, _ = _by_units(nest)
-    return found[::-1]
-
-
-def _by_units(nest: Nest) -> Iterator[dict[int, Ints]]:
-    """Ways to come to each tile, by the compute units in use: before each level keeps what it does, and in the end."""
-    found = {1: _start(nest)}
-    for step in nest.steps:
-        if isinstance(step, Keeping):
-            yield found
-        if isinstance(step, Keeping) or not step.slot.axis:
-            found = {units: _past(step, values) for units, values in found.items()}
-            continue
-        spread: dict[int, Ints] = {}
-        for units, values in found.items():
-            sums = put_loops(step, values)
-            for q, product in enumerate(step.products):
-                if step.wanted[q] and sums[:, q].any():
-                    spread[units * product] = spread.get(units * product, 0) + sums[:, q]
-        for values in spread.values():
-            carry(values)
-        found = spread
-    yield found
-
-
 def _start(nest: Nest) -> Ints:
     """One way to come to the tile of one point, and words enough for all sums."""
     values = np.zeros((exact_words(_largest(nest)), *nest.shape), np.int64)
@@ -276,7 +162,7 @@ def _summed(step: Step, values: Ints) -> Ints:
 
 def _whole(values: Ints) -> int:
     """Ways to come to the whole."""
-    return ways_to(values, -1)
+    return as_integer(values.reshape(len(values), -1)[:, -1])
 
 
 def _largest(nest: Nest) -> float:

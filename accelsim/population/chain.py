@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accelsim.census.charges import Charges
-from accelsim.census.steps import Keeping, Nest
 from accelsim.mapspace.tiles import along
 from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.search.exact.guide import needed_words
+from accelsim.population.charges import Charges
+from accelsim.population.steps import Keeping, Nest
 
 
 class Charged:
@@ -25,8 +24,6 @@ class Charged:
     ----------
     nest : Nest
     charges : Charges
-    most_words : float
-        Storage words that a mapping may read and write at the outermost level.
 
     Attributes
     ----------
@@ -44,19 +41,9 @@ class Charged:
     windows : dict
         For each tensor and dimension of a rank that several dimensions move, the extent of that rank in each tile;
         int64[S].
-    needed : int64[T]
-        Words of each tensor that have to come from the outermost level at least.
-    most : float64[T]
-        Words of it that may.
-    outer : float64[T]
-        What each of these words is charged at the outermost level.
-    shared : float64[L, T]
-        Into how many words one can turn on the networks from a level outwards.
-    fewer : list of float64[S]
-        By how much loops outside a tile of a tensor can divide the words that enter it.
     """
 
-    def __init__(self, nest: Nest, charges: Charges, most_words: float = math.inf) -> None:
+    def __init__(self, nest: Nest, charges: Charges) -> None:
         encoded, dims = nest.space.encoded, len(nest.sizes)
         c = encoded.constants
         self.nest, self.charges, self.drain = nest, charges, c.drain
@@ -70,36 +57,6 @@ class Charged:
         self.whole = np.zeros(nest.shape, np.bool_)
         self.whole[(-1,) * dims] = True
         self.windows = _windows(nest)
-        self.needed = needed_words(nest.space)
-        self.parts = c.word_parts[0].min(axis=1)
-        self.returns = bool(self.first) and (c.factor[self.output] <= 1).all()
-        least = self.outer_words(self.needed.astype(np.float64)[None])[0]
-        self.most_words, room = most_words, most_words - least.sum() + least
-        self.most = room / self.parts
-        if self.returns:
-            self.most[self.output] = (self.most[self.output] + self.first) / 2
-        self.outer = charges.read[0] + np.where(np.arange(len(room)) == self.output, charges.update[0], 0.0)
-        self.shared = _shared(nest)
-        self.fewer = [self._fewer(t) for t in range(len(encoded.tensors))]
-
-    def _fewer(self, t: int) -> Floats:
-        c, dims = self.nest.space.encoded.constants, len(self.nest.sizes)
-        found = np.ones(self.nest.shape)
-        for d, sizes in enumerate(self.nest.sizes):
-            if not c.relevant[t, d] or d in self.windows.get(t, {}):
-                found = found * (sizes[-1] / along(sizes, d, dims))
-        return found
-
-    def outer_words(self, words: Floats) -> Floats:
-        """Storage words at the outermost level, at least, for words that come from it, or go to it; float64[*, T].
-
-        Where boxes of outputs hold words that no MAC updates, more words than there are outputs may come for the first
-        time, so that it is not known how many return.
-        """
-        words = words.copy()
-        if self.returns:
-            words[:, self.output] = 2 * words[:, self.output] - self.first
-        return np.asarray(self.parts * words)
 
     def rounded(self, keep: Bools, lv: int) -> float:
         """What a level is charged at most for words that its last accesses move besides those asked for."""
@@ -128,16 +85,6 @@ class Charged:
         return values
 
 
-def _shared(nest: Nest) -> Floats:
-    """Product of the axes of each level and those further out that share the words of a tensor; float64[L, T]."""
-    c = nest.space.encoded.constants
-    shared = np.ones((len(c.fanout), len(c.whole)))
-    for lv, t in np.ndindex(*shared.shape):
-        shares = c.reduction[lv] if t == c.output[0] else c.multicast[lv]
-        shared[lv, t] = (shared[lv - 1, t] if lv else 1.0) * c.fanout[lv][shares].prod()
-    return shared
-
-
 def _windows(nest: Nest) -> dict[int, dict[int, Ints]]:
     """For each tensor and dimension of a rank that several dimensions move, its extent in each tile; int64[S]."""
     c, shape = nest.space.encoded.constants, nest.shape
@@ -163,7 +110,6 @@ class Chain:
 
     keep : bool[L, T]; fits : list of bool[S], tiles that each level has room for.
     around : list of float64[S]; at level l what tiles kept at l and further out can be charged at most, around a tile.
-    outermost : bool[L, T], whether the tile kept last inside the block of a level is filled from the outermost level.
     rest : float64[L, T + 1], what each word that enters the tile kept last is still charged once the network of a level
         is passed; last the words of the output that come down.
     less : float64[L], to be taken off that, for words of the output that come for the first time.
@@ -176,7 +122,6 @@ class Chain:
         self.fits: list[Bools] = [step.fits[k] for step, k in zip(steps, chosen, strict=True)]
         levels, tensors = self.keep.shape
         out, first = charged.output, charged.first
-        self.outermost: Bools = ~np.logical_or.accumulate(self.keep & (np.arange(levels) > 0)[:, None], axis=0)
         self.rest, self.less = np.zeros((levels, tensors + 1)), np.zeros(levels)
         outer = np.zeros(tensors + 1)
         for lv in range(levels):
@@ -206,11 +151,7 @@ class Chain:
             return total
         crossing, less = self._outside(charges, lv, out, charged.first)
         for t in np.flatnonzero(self.keep[lv]).tolist():
-            words = charged.words[t]
-            if self.outermost[lv - 1, t]:
-                words = np.minimum(words, charged.most[t] * charged.shared[lv - 1, t])
-                total -= np.maximum(0.0, words - charged.most[t]) * charged.outer[t]  # shared by then
-            total += words * (charged.fill(lv, t) + crossing[t] + (crossing[-1] if t == out else 0.0))
+            total += charged.words[t] * (charged.fill(lv, t) + crossing[t] + (crossing[-1] if t == out else 0.0))
             total += charged.visits * charges.change[lv, t]
             if t == out:
                 total -= less + charged.first * charges.fill[lv, out]

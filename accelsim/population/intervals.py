@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from accelsim.census.result import Interval
 from accelsim.model.encode import Floats, Ints
+from accelsim.population.result import Interval
 
 _WIDE = 200.0
 """Shape of a gamma distribution from which on its cube root is as good as normal."""

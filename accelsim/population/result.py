@@ -9,10 +9,8 @@ from accelsim.model.result import Result
 from accelsim.search.result import FrontResult
 
 if TYPE_CHECKING:
-    from accelsim.census.moments.deviations import EnergyDeviation
-    from accelsim.census.moments.means import Means
-    from accelsim.census.sampling import UniformSample
-    from accelsim.census.tails import StratifiedSample
+    from accelsim.population.sampling import UniformSample
+    from accelsim.population.tails import StratifiedSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,67 +88,6 @@ class Near:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NearPeak:
-    """How many mappings come close to peak throughput.
-
-    Attributes
-    ----------
-    utilization : float
-        Overall utilization that they have at least.
-    mappings : int
-        Mappings that were counted.
-    complete : bool
-        Whether these are all; else there are at least so many.
-    spatial : int
-        Mappings that keep enough compute units busy for it if nothing else slows them down; no more come so close.
-    low, high : float
-        95 % confidence interval of their number, from mappings drawn uniformly from those that keep each axis as busy;
-        both are `mappings` where all were counted.
-    drawn, drawn_from : int
-        How many were drawn, and mappings drawn in all.
-    lowest_pj, highest_pj : float, or None
-        Energy of the best and of the worst of these; if none was drawn, of all of them.
-    """
-
-    utilization: float
-    mappings: int
-    complete: bool
-    spatial: int
-    low: float
-    high: float
-    drawn: int
-    drawn_from: int
-    lowest_pj: float | None
-    highest_pj: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Fewest:
-    """The mappings that move the fewest words at the outermost level; that none moves fewer is proved.
-
-    Attributes
-    ----------
-    words : int
-        Storage words read and written there.
-    mappings : int
-        How many mappings move no more.
-    complete : bool
-        Whether all were counted; else there are at least so many.
-    lowest_pj, highest_pj : float
-        Energy of the best and of the worst of them that was found.
-    highest_bound : float
-        None of them takes more [pJ].
-    """
-
-    words: int
-    mappings: int
-    complete: bool
-    lowest_pj: float
-    highest_pj: float
-    highest_bound: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Census:
     """All valid mappings of a map space: how many there are, and how what they cost is spread.
@@ -176,14 +113,6 @@ class Census:
         Of energy, cycles and outer words.
     near : tuple of Near
         Mappings close to the lowest energy; empty where that is not proved, and in a census of fully used mappings.
-    fewest : Fewest, or None
-        None where the fewest words are not proved, and in a census of fully used mappings.
-    near_peak : NearPeak, or None
-        Mappings close to peak throughput, in a census of fully used mappings those of them; None after an interrupt.
-    means : Means, or None
-        Exact means of energy and words; None where the sample alone tells them.
-    deviation : EnergyDeviation, or None
-        Exact standard deviation of the energy.
     front : FrontResult
         Mappings that none other beats in energy and cycles, of all valid ones in any case. Where `stop` is not
         `exhausted` these are the best of those known, and others may beat them.
@@ -207,10 +136,6 @@ class Census:
     by_keep: tuple[tuple[tuple[frozenset[str], ...], int], ...]
     ranges: tuple[Range, ...]
     near: tuple[Near, ...]
-    fewest: Fewest | None
-    near_peak: NearPeak | None
-    means: Means | None
-    deviation: EnergyDeviation | None
     front: FrontResult
     sample: UniformSample
     tail: StratifiedSample | None
@@ -220,24 +145,6 @@ class Census:
     def range_of(self, column: str) -> Range:
         """The range of a column."""
         return next(found for found in self.ranges if found.column == column)
-
-    @property
-    def mean_is_exact(self) -> bool:
-        """Whether the mean of the energy is exact; leakage depends on cycles, whose mean may be estimated."""
-        return self.sample.complete or (self.means is not None and not self.means.leaks)
-
-    def mean(self, column: str) -> float:
-        """Mean of a column over all valid mappings: exact where it can be, else that of the sample."""
-        units = self.sample.sampler.nest.space.encoded.units_per_word[0]
-        told = (column == "outer_words" and units == 1) or (column == "energy" and self.mean_is_exact)
-        if self.sample.complete or self.means is None or not told:
-            return self.sample.mean(column).value
-        if column == "energy":
-            return self.means.energy_pj
-        encoded = self.sample.sampler.nest.space.encoded
-        parts = {tensor.name: int(encoded.constants.word_parts[0, t, 0]) for t, tensor in enumerate(encoded.tensors)}
-        outermost = [t for t in self.means.tensors if t.level == encoded.architecture.levels[0].name]
-        return sum((t.reads + t.fills + t.updates) * parts[t.tensor] for t in outermost)
 
     @property
     def best(self) -> Result:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.census.ways import KEEPING, ON_X, TEMPORAL, Ways
 from accelsim.mapspace.kernel import begin_stream, next_number
 from accelsim.mapspace.space import SpaceArrays
 from accelsim.model.detail import INSIDE, PARTIAL, PARTS_APART, READS, SPREAD, TILE, USED, Detail
 from accelsim.model.encode import Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, cost, fit
+from accelsim.population.ways import KEEPING, ON_X, TEMPORAL, Ways
 
 ENERGY, CYCLES, WORDS, UNITS = range(4)
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from accelsim.census.result import Range
-from accelsim.census.sampling import UniformSample
-from accelsim.census.tails import StratifiedSample
 from accelsim.model.encode import Floats
 from accelsim.model.result import Result
+from accelsim.population.result import Range
+from accelsim.population.sampling import UniformSample
+from accelsim.population.tails import StratifiedSample
 from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.result import FrontResult, column_value
 

@@ -1,6 +1,6 @@
 """The largest energy, cycles and outer words that a valid mapping can have: found, and proved.
 
-What is charged for words adds up, so `accelsim.census.worst` bounds it, and comes to mappings that take as much.
+What is charged for words adds up, so `accelsim.population.worst` bounds it, and comes to mappings that take as much.
 Cycles are those of the slowest part: each limited port, and the compute units. Axis letters: L = levels (outermost
 first), T = tensors.
 """
@@ -15,19 +15,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.census.charges import Row, cycle_rows, energy_rows, word_rows
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
-from accelsim.census.steps import Nest
-from accelsim.census.worst import Worst, WorstSearch
 from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.factors import divisors
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Floats, Ints, decode_mapping, encode_mappings
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.population.charges import Row, cycle_rows, energy_rows, word_rows
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
+from accelsim.population.steps import Nest
+from accelsim.population.worst import Worst, WorstSearch
 
-MOST_LABELS, SOME_LABELS, FEW_LABELS = 20_000, 10_000, 300
-"""Labels that a search for the largest value holds at a time: where it may take seconds, one second, and less."""
+MOST_LABELS, FEW_LABELS = 20_000, 300
+"""Labels that a search for the largest value holds at a time: where it may take seconds, and a part of one."""
 STEP, STEPS = 0.9, 100
 """A search that knows no value lowers its floor so, and so often, until some mapping lies above."""
 
@@ -43,9 +43,7 @@ class Extreme(NamedTuple):
     bound: float
 
 
-def largest_value(
-    nest: Nest, column: int, known: float = 0.0, *, most_words: float = math.inf, most_labels: int = MOST_LABELS
-) -> Extreme:
+def largest_value(nest: Nest, column: int, known: float = 0.0, *, most_labels: int = MOST_LABELS) -> Extreme:
     """Look for the largest value of a column, and bound it.
 
     Parameters
@@ -55,8 +53,6 @@ def largest_value(
         Energy in pJ; words in storage words at the outermost level.
     known : float
         A value that some valid mapping has; 0 if none is known.
-    most_words : float
-        Only mappings with at most so many storage words at the outermost level, in units of the kernel.
     most_labels : int
         Labels that are held at a time; 0: no search, only the bound that it begins with.
 
@@ -68,7 +64,7 @@ def largest_value(
     rows = {ENERGY: energy_rows, CYCLES: cycle_rows, WORDS: word_rows}[column](nest)
     found, bound = Extreme(known, None, known), known
     for row in rows:
-        search = WorstSearch(nest, row.charges, most_words)
+        search = WorstSearch(nest, row.charges)
         top = row.value(search.bound)
         if top > found.value and most_labels:
             found, top = _search(search, row, column, found, most_labels)
@@ -105,21 +101,18 @@ def _better(search: WorstSearch, row: Row, column: int, tried: Worst, found: Ext
         mapping = decode_mapping(space.encoded, tried.mappings, at)
         result = evaluate_encoded(space.encoded, mapping)
         value = {ENERGY: result.energy_pj, CYCLES: result.cycles, WORDS: result.outer_words}[column]
-        few = result.outer_words * space.encoded.units_per_word[0] <= search.charged.most_words
-        if result.valid and few and value > found.value and not space.constraints.broken_by(mapping):
+        if result.valid and value > found.value and not space.constraints.broken_by(mapping):
             found = Extreme(float(value), mapping, found.bound)
     return found
 
 
-def climb_from(
-    space: MapSpace, starts: Sequence[Mapping], column: int, *, most_words: float = math.inf
-) -> tuple[Mapping, float]:
+def climb_from(space: MapSpace, starts: Sequence[Mapping], column: int) -> tuple[Mapping, float]:
     """The largest value that `climb` comes to from any of some valid mappings."""
-    found = [climb(space, start, column, most_words=most_words) for start in starts]
+    found = [climb(space, start, column) for start in starts]
     return max(found, key=lambda each: each[1])
 
 
-def climb(space: MapSpace, start: Mapping, column: int, *, most_words: float = math.inf) -> tuple[Mapping, float]:
+def climb(space: MapSpace, start: Mapping, column: int) -> tuple[Mapping, float]:
     """Go from a valid mapping to the neighbour with the largest value until none is larger.
 
     Neighbours move a prime factor of a loop elsewhere, put a loop elsewhere in its block, or keep what was bypassed or
@@ -130,8 +123,6 @@ def climb(space: MapSpace, start: Mapping, column: int, *, most_words: float = m
     space : MapSpace
     start : Mapping
     column : {ENERGY, CYCLES, WORDS}
-    most_words : float
-        Stay among mappings with at most so many outer words.
 
     Returns
     -------
@@ -146,7 +137,7 @@ def climb(space: MapSpace, start: Mapping, column: int, *, most_words: float = m
     while True:
         found = _neighbours(space, allowed, here)
         values = _columns(space, found)
-        good = np.isfinite(values[ENERGY]) & (values[WORDS] <= most_words) & (values[CYCLES] <= space.most_cycles)
+        good = np.isfinite(values[ENERGY]) & (values[CYCLES] <= space.most_cycles)
         ranked = np.where(good, values[column], -math.inf)
         for at in np.argsort(-ranked, kind="stable"):
             if not ranked[at] > value * (1 + 1e-12):

@@ -1,6 +1,6 @@
 """Uniform samples of the valid mappings of a map space, without rejection, and what they cost.
 
-Axis letters as in `accelsim.census.steps`; B = mappings drawn.
+Axis letters as in `accelsim.population.steps`; B = mappings drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.census.draw_kernel import (
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Mapping
+from accelsim.model.detail import make_detail
+from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
+from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.result import Result
+from accelsim.population.draw_kernel import (
     CYCLES,
     ENERGY,
     UNITS,
@@ -26,16 +32,10 @@ from accelsim.census.draw_kernel import (
     draw_batch,
     make_drawn,
 )
-from accelsim.census.listing_kernel import list_valid, place_listed
-from accelsim.census.result import Interval
-from accelsim.census.steps import Nest
-from accelsim.census.ways import Ways, lay_ways
-from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.mapping import Mapping
-from accelsim.model.detail import make_detail
-from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
-from accelsim.model.evaluate import evaluate_encoded
-from accelsim.model.result import Result
+from accelsim.population.listing_kernel import list_valid, place_listed
+from accelsim.population.result import Interval
+from accelsim.population.steps import Nest
+from accelsim.population.ways import Ways, lay_ways
 from accelsim.search.stopping import asked, heeding
 
 PIECE = 150_000
@@ -60,7 +60,7 @@ class Sampler:
     Raises
     ------
     NoValidMapping, AccelsimError
-        As `accelsim.census.ways.lay_ways`.
+        As `accelsim.population.ways.lay_ways`.
     """
 
     def __init__(self, nest: Nest) -> None:
@@ -117,19 +117,12 @@ class Sampler:
         mappings : int
             How many there are (`count_mappings`); 32 bytes are kept of each. Partial sums must not be wider than
             finished words.
-
-        Raises
-        ------
-        ValueError
-            If the nest asks for a part of each axis: all mappings are listed, or those that use all compute units.
         """
-        if self.nest.least_used not in (0, 1):
-            raise ValueError(f"least_used: expected 0 or 1 to list mappings, got {self.nest.least_used}")
         space, encoded, macs = self.nest.space, self.nest.space.encoded, self.nest.space.encoded.architecture.macs
         column, number = np.zeros((4, mappings)), np.zeros(mappings, np.int64)
         starts, loops = (np.zeros(len(encoded.architecture.levels), np.int64) for _ in range(2))
         list_valid(
-            encoded.constants, space.arrays, self.tilings, macs if self.nest.least_used else 0, empty_batch(encoded, 1),
+            encoded.constants, space.arrays, self.tilings, macs if self.nest.fully_used else 0, empty_batch(encoded, 1),
             make_detail(encoded), starts, loops, column, number,
         )  # fmt: skip
         column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
@@ -235,6 +228,22 @@ class UniformSample:
             return Interval(*[float(values.mean())] * 3)
         half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
         return Interval(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half)
+
+    def deviation(self, column: str) -> Interval:
+        """Standard deviation over all valid mappings, estimated, with its 95 % confidence interval.
+
+        The logarithm of the sample's is normal in the limit, with the variance (kurtosis - 1) / 4B (delta method;
+        tests/test_population.py counts how often the interval covers).
+        """
+        values = self.values(column)
+        spread = float(values.std())
+        if self.complete:
+            return Interval(spread, spread, spread)
+        if spread == 0.0:
+            return Interval(0.0, 0.0, math.inf)
+        kurtosis = float((((values - values.mean()) / spread) ** 4).mean())
+        factor = math.exp(1.96 * math.sqrt(max(0.0, kurtosis - 1.0) / (4 * len(values))))
+        return Interval(spread, spread / factor, spread * factor)
 
     def quantile(self, column: str, share: float) -> Interval:
         """Value that a share of all valid mappings does not exceed, with its 95 % confidence interval.

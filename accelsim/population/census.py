@@ -5,31 +5,10 @@ from __future__ import annotations
 import math
 import os
 import time
-from contextlib import suppress
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
-from accelsim.census.counting import count_by_keep, count_mappings
-from accelsim.census.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.census.enumerated import (
-    Clock,
-    OnPart,
-    fewest,
-    fewest_with_drawn,
-    near,
-    near_peak,
-    near_peak_of_sample,
-)
-from accelsim.census.extremes import FEW_LABELS, Extreme, climb_from, largest_value
-from accelsim.census.known import COLUMNS, Known, drawn_values
-from accelsim.census.moments.deviations import EnergyDeviation, energy_deviation
-from accelsim.census.moments.means import Means, means
-from accelsim.census.result import Census
-from accelsim.census.sampling import Sampler, UniformSample
-from accelsim.census.steps import Keeping, Nest
-from accelsim.census.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
@@ -37,10 +16,20 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.population.counting import count_by_keep, count_mappings
+from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.extremes import FEW_LABELS, Extreme, climb_from, largest_value
+from accelsim.population.known import COLUMNS, Known, drawn_values
+from accelsim.population.parts import Clock, OnPart, near
+from accelsim.population.result import Census
+from accelsim.population.sampling import Sampler, UniformSample
+from accelsim.population.steps import Keeping, Nest
+from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
 from accelsim.search.exact.front import map_front
+from accelsim.search.exact.guide import least_outer_words, needed_words
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
@@ -90,8 +79,8 @@ def census(
         Mappings that are drawn in strata besides, for quantiles of the energy down to one in a million.
     seed : int
     seconds : float, optional
-        Time for what is counted one by one: mappings close to the best, those with the fewest outer words, the front.
-        If it does not suffice these are marked as incomplete. None: as long as it takes.
+        Time for the searches: the best mappings, the front, and those close to the best. If it does not suffice these
+        are marked as incomplete. None: as long as it takes.
     workers : int, optional
         Threads; default: all cores. The result does not depend on it, unless time ran out.
     cache : ResultCache, optional
@@ -129,8 +118,8 @@ def census(
         if on_part is not None:
             on_part("counting and drawing mappings")
         space = MapSpace(encode(architecture, einsum), constraints)
-        nest, used = Nest(space), Nest(space, Fraction(1))
-        nest = used if fully_used else nest
+        used = Nest(space, fully_used=True)
+        nest = used if fully_used else Nest(space)
         counted = count_mappings(nest)
         if not counted:
             if fully_used and count_mappings(Nest(space)):
@@ -148,35 +137,21 @@ def census(
         )
         full = _with_room(full, busy or sample)
     if seconds is not None:
-        clock.attempt("loading or compiling what counts one by one", lambda: get_ready(space.encoded, counts=True))
+        clock.attempt("loading or compiling the search", lambda: get_ready(space.encoded))
     known = Known(space.size, architecture.macs if fully_used else 0)
+    known.prove("outer_words", _compulsory_words(space))
     if not sample.complete:
         clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
     search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
     clock.attempt("finding the lowest energy", lambda: search("energy"))
-    few = None
-    if not fully_used:
-        few = clock.attempt("counting mappings with the fewest outer words", lambda: fewest(space, nest, clock, cores))
-    if few is not None:
-        known.add(few.best, "outer_words")
-        known.add(few.worst)
-        known.prove("outer_words", few.bound)
     clock.attempt("finding the fewest cycles", lambda: search("cycles"))
     searched = clock.attempt(
         "finding the mappings that none beats in energy and cycles",
         lambda: _front(architecture, einsum, constraints, clock, cores, known),
     )
-    fast = near_peak_of_sample(counted, sample) if fully_used or sample.complete else None
-    if fast is None:
-        bound = known.bounds["cycles"]
-        peak = clock.attempt(
-            "counting mappings close to peak throughput",
-            lambda: near_peak(space, samples, seed, bound, clock, cores),
-        )
-        fast, near_it = peak or (None, None)
-        _add_drawn(known, near_it)
-    _add_drawn(known, sample)
-    _add_drawn(known, tail)
+    known.add_drawn(sample)
+    if tail is not None:
+        known.add_drawn(tail)
     if sample.complete:
         for column in COLUMNS:
             known.prove(column, known.lowest(column))
@@ -184,12 +159,6 @@ def census(
     if known.proved("energy") and not fully_used:
         lowest_pj = known.lowest("energy")
         close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
-    found_means = deviation = None
-    if not fully_used:
-        found_means = clock.attempt("adding up energy and words of all mappings", lambda: _means(space))
-    if found_means is not None:
-        given = found_means
-        deviation = clock.attempt("adding up the squares of the energy", lambda: _deviation(space, given))
     most = {column: _largest(nest, sample, column, clock, known) for column in COLUMNS}
     return Census(
         architecture=architecture.name,
@@ -203,10 +172,6 @@ def census(
         by_keep=_by_keep(nest, mappings, None if exact else sample),
         ranges=tuple(known.range_of(column, most[column]) for column in COLUMNS),
         near=close or (),
-        fewest=None if fully_used else fewest_with_drawn(few, sample),
-        near_peak=fast,
-        means=found_means,
-        deviation=deviation,
         front=known.front(searched),
         sample=sample,
         tail=tail,
@@ -255,28 +220,14 @@ def _tail(sampler: Sampler, samples: int, seed: int, cores: int) -> StratifiedSa
     return sample_strata(make_strata(sampler), samples, seed, workers=cores) if samples else None
 
 
-def _means(space: MapSpace) -> Means | None:
-    """Exact means, where the map space allows them."""
-    with suppress(AccelsimError):
-        return means(space)
-    return None
-
-
-def _deviation(space: MapSpace, found: Means) -> EnergyDeviation | None:
-    """Exact deviation of the energy, where the map space allows it."""
-    with suppress(AccelsimError):
-        return energy_deviation(space, found)
-    return None
-
-
 def _with_room(counted: int, sample: UniformSample) -> int:
     """About how many of some mappings have room for partial sums, as those drawn from them tell."""
     return round(counted * len(sample) / sample.drawn)
 
 
-def _add_drawn(known: Known, sample: UniformSample | StratifiedSample | None) -> None:
-    if sample is not None:
-        known.add_drawn(sample)
+def _compulsory_words(space: MapSpace) -> float:
+    """Storage words that every mapping reads and writes at the outermost level: each that is needed once."""
+    return math.ceil(sum(least_outer_words(space, needed_words(space))) / space.encoded.units_per_word[0])
 
 
 def _by_keep(
@@ -360,7 +311,7 @@ def _largest(nest: Nest, sample: UniformSample, column: str, clock: Clock, known
         return column_value(known.most[column], column)
 
     def find() -> Extreme:
-        if nest.least_used < 1:
+        if not nest.fully_used:
             drawn = np.argsort(-drawn_values(sample, column), kind="stable")[:STARTS]
             starts = [known.most[column].mapping, *(sample.mapping(int(index)) for index in drawn)]
             known.add(evaluate_encoded(space.encoded, climb_from(space, starts, goal)[0]))

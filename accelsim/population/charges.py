@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.census.steps import Nest
 from accelsim.model.encode import BUFFERED, PE, ROWS, SKEW, Floats
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.population.steps import Nest
 
 READ_WRITE, READ, WRITE = range(3)
 """Ports of a level, as `Constants.bandwidth` numbers them."""

@@ -1,6 +1,6 @@
 """Counted ways to each tile shape, laid out for drawing.
 
-Axis letters as in `accelsim.census.steps`; P = steps, V = sums, J = sizes of a dimension.
+Axis letters as in `accelsim.population.steps`; P = steps, V = sums, J = sizes of a dimension.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.census.counting import put_loops
-from accelsim.census.steps import Keeping, Nest, Step
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.population.counting import put_loops
+from accelsim.population.steps import Keeping, Nest, Step
 
 MOST_SUMS = 400_000_000
 """Sums that are kept for drawing, at most: 3.2 GB."""

@@ -1,1 +1,0 @@
-"""Exact means and standard deviations over all valid mappings of what adds up."""
