@@ -16,8 +16,8 @@ from accelsim.inputs.energy.published import all_published
 from accelsim.inputs.energy.scaling import area_factor, energy_factor, supply_v
 from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.energy.wires import network, wire_pj_per_bit
-from accelsim.validation.area import area_study
-from accelsim.validation.sram import leave_one_out, off_grid, sram_study
+from validation.area import area_study
+from validation.sram import leave_one_out, off_grid, sram_study
 
 NODES = st.floats(22, 90)
 

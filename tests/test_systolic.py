@@ -17,6 +17,7 @@ from accelsim import load_architecture, load_workload, map_einsum
 from accelsim.census.draw_kernel import CYCLES
 from accelsim.census.extremes import largest_value
 from accelsim.census.steps import Nest
+from accelsim.importers.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
@@ -30,7 +31,6 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.explain import same_as_walked
 from accelsim.model.ragged import evaluate_ragged
 from accelsim.model.result import Ramp
-from accelsim.validation.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case

@@ -71,7 +71,7 @@ def error_notes(sources: Iterable[str]) -> list[str]:
     return [
         "Error of the interpolation between CACTI's results, median / worst: "
         f"{other} at {len(cacti_grid(OFF_GRID))} banks that are not in the grid; with each point of the grid left out, "
-        f"its neighbours then being twice as far apart, {loo} (`accelsim validate sram`). Points of the grid are exact."
+        f"its neighbours then being twice as far apart, {loo}. Points of the grid are exact."
     ]
 
 

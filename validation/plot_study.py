@@ -12,7 +12,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.show.plots.style import DARK, plain_log_ticks, put_title, styled
 
 if TYPE_CHECKING:
-    from accelsim.validation import Study
+    from accelsim.results.study import Study
 
 _MARKERS = "osD^vP*"
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#444444")

@@ -11,15 +11,14 @@ from typing import Any
 
 import yaml
 
+from accelsim.importers.scalesim import gemm
 from accelsim.inputs.architecture import Architecture, Level, load_architecture
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
-from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.validation.scalesim import gemm
-from accelsim.validation.study import Figure, Study
+from accelsim.results.study import Figure, Study
 
 EIGHT_BIT = {"bits": "8", "word": "8 bit"}
 WEIGHTS = 2048
@@ -112,16 +111,8 @@ def tops(result: Result) -> float:
     return 2 * result.macs * (result.clock_hz or 0.0) / result.cycles / 1e12
 
 
-def tpu_study(paths: Sequence[str | Path]) -> Study:
-    """Compare the first TPU's published figures, which come with accelsim.
-
-    Raises
-    ------
-    AccelsimError
-        If paths are given.
-    """
-    if paths:
-        raise AccelsimError(f"tpu: takes no records, got {paths[0]}; its published figures come with accelsim")
+def tpu_study() -> Study:
+    """Compare the first TPU's published figures."""
     published = read_published()
     applications = [Application(name, **row) for name, row in published["applications"].items()]
     machine = tpu()

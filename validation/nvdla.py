@@ -17,7 +17,9 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import read_utf8
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.machines.nvdla import (
+from accelsim.results.study import Figure, NoReferenceError, Study, reference_paths
+from accelsim.search.mapper import map_einsum
+from validation.nvdla_sheet import (
     Configuration,
     SheetLayer,
     SheetNetwork,
@@ -27,9 +29,6 @@ from accelsim.machines.nvdla import (
     sheet_cycles,
     sheet_networks,
 )
-from accelsim.search.mapper import map_einsum
-from accelsim.validation.reference import NoReferenceError, reference_paths
-from accelsim.validation.study import Figure, Study
 
 USUAL = "data/nvdla/nvdla_perf_layers.csv"
 """Where the sheet's figures are in the folder of reference data."""
@@ -69,7 +68,7 @@ class MappedLayer:
     why: str
 
 
-def nvdla_study(paths: Sequence[str | Path]) -> Study:
+def nvdla_study(paths: Sequence[str | Path] = ()) -> Study:
     """Compare NVDLA's sheet, its published rates, and the best mappings.
 
     The published rates and the mappings need no reference data; the sheet's figures layer by layer are compared where

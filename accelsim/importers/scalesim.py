@@ -18,8 +18,7 @@ from accelsim.inputs.systolic import Systolic
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.validation.reference import reference_paths
-from accelsim.validation.study import Figure, Study
+from accelsim.results.study import Figure, Study, reference_paths
 
 USUAL = "golden/scalesim/cases.csv"
 """Where the cases are in the folder of reference data."""
@@ -186,7 +185,7 @@ def systolic_array(rows: int, columns: int, held: str) -> Architecture:
     )
 
 
-def scalesim_study(paths: Sequence[str | Path]) -> Study:
+def scalesim_study(paths: Sequence[str | Path] = ()) -> Study:
     """Compare cycles and SRAM accesses of every case; all must be equal.
 
     Raises

@@ -1,11 +1,16 @@
-"""A study: figures that were published or measured, beside ours."""
+"""A study: figures that were published or measured, beside ours, and where they are found."""
 
 from __future__ import annotations
 
 import math
+import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from accelsim.inputs.errors import AccelsimError
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class Study:
     Attributes
     ----------
     name : str
-        As `accelsim validate` takes it.
+        As the command that runs it takes it.
     about : str
         One sentence: what is compared with what.
     source : str
@@ -137,3 +142,33 @@ def errors_by_quantity(figures: Sequence[Figure]) -> list[FigureErrors]:
             )
         )
     return found
+
+
+def study_json(study: Study) -> dict[str, Any]:
+    """A study as JSON."""
+    document = asdict(study)
+    for entry, figure in zip(document["figures"], study.figures, strict=True):
+        entry.update(error=figure.error, agrees=figure.agrees)
+    return document
+
+
+class NoReferenceError(AccelsimError):
+    """Reference data that a study needs is absent."""
+
+
+def reference_paths(given: Sequence[str | Path], usual: str) -> list[Path]:
+    """Paths that were given, or the usual one in the folder of reference data.
+
+    The folder is `ACCELSIM_SHARED`, or `../shared` beside the working directory.
+
+    Raises
+    ------
+    NoReferenceError
+        If none was given and the usual one is absent.
+    """
+    if given:
+        return [Path(path) for path in given]
+    path = Path(os.environ.get("ACCELSIM_SHARED") or "../shared") / usual
+    if not path.exists():
+        raise NoReferenceError(f"{path}: is absent; say where the records are: accelsim validate WHAT PATH")
+    return [path]

@@ -18,9 +18,9 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum, load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
+from accelsim.results.study import Figure, Study
 from accelsim.search.mapper import map_einsum
-from accelsim.validation.eyeriss_passes import Passes, Ramp, compression, ramp
-from accelsim.validation.study import Figure, Study
+from validation.eyeriss_passes import Passes, Ramp, compression, ramp
 
 TIME_TOLERANCE = 0.10
 TRAFFIC_TOLERANCE = 0.15
@@ -187,15 +187,8 @@ def best(architecture: Architecture, einsum: Einsum, *, row_stationary: bool) ->
     return map_einsum(architecture, einsum, constraints=asked, objective="edp", pad=pad).best
 
 
-def eyeriss_study(paths: Sequence[str | Path] = ()) -> Study:
-    """Compare AlexNet and VGG-16 on the Eyeriss chip: published mapping, best row-stationary, best of all.
-
-    Raises
-    ------
-    AccelsimError
-        If paths are given: the tables come with accelsim.
-    """
-    refuse_paths("eyeriss", paths)
+def eyeriss_study() -> Study:
+    """Compare AlexNet and VGG-16 on the Eyeriss chip: published mapping, best row-stationary, best of all."""
     return Study(
         name="eyeriss",
         about="the Eyeriss chip on AlexNet and VGG-16: time, active PEs, buffer and DRAM traffic, power",
@@ -203,18 +196,6 @@ def eyeriss_study(paths: Sequence[str | Path] = ()) -> Study:
         figures=(*_figures("alexnet"), *_figures("vgg16")),
         notes=_NOTES,
     )
-
-
-def refuse_paths(study: str, paths: Sequence[str | Path]) -> None:
-    """Refuse records for a study whose tables come with accelsim.
-
-    Raises
-    ------
-    AccelsimError
-        If there are any.
-    """
-    if paths:
-        raise AccelsimError(f"{paths[0]}: the study {study} takes no records; write `accelsim validate {study}`")
 
 
 def _figures(network: str) -> Iterator[Figure]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.workload import load_workload
 from accelsim.model.result import Result
+from accelsim.results.study import Figure, Study
 from accelsim.search.mapper import map_einsum
-from accelsim.validation.eyeriss import FREE, ROWS, published, refuse_paths
-from accelsim.validation.study import Figure, Study
+from validation.eyeriss import FREE, ROWS, published
 
 COMPONENTS = ("MAC", "DRAM", "GLB", "GLB network", "SPAD")
 """As the machine names them: MACs, DRAM, buffer, array, register files."""
@@ -53,15 +52,8 @@ def _by_component(result: Result) -> dict[str, float]:
     return energies
 
 
-def eyeriss_isca_study(paths: Sequence[str | Path] = ()) -> Study:
-    """Compare the energy of AlexNet by component with ISCA 2016, Fig. 10.
-
-    Raises
-    ------
-    AccelsimError
-        If paths are given: the figures come with accelsim.
-    """
-    refuse_paths("eyeriss_isca", paths)
+def eyeriss_isca_study() -> Study:
+    """Compare the energy of AlexNet by component with ISCA 2016, Fig. 10."""
     return Study(
         name="eyeriss_isca",
         about="energy of AlexNet by component on the machine of the Eyeriss dataflow study",

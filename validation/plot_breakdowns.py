@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from accelsim.show.plots.style import put_title, styled
-from accelsim.validation.eyeriss import FREE, ROWS
-from accelsim.validation.eyeriss_isca import COMPONENTS, Breakdown
+from validation.eyeriss import FREE, ROWS
+from validation.eyeriss_isca import COMPONENTS, Breakdown
 
 _NAMES = dict(zip(COMPONENTS, ("MACs", "DRAM", "buffer", "array", "register files"), strict=True))
 _COLOURS = dict(zip(COMPONENTS, ("#444444", "#D55E00", "#E69F00", "#56B4E9", "#0072B2"), strict=True))

@@ -16,8 +16,7 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.validation.reference import reference_paths
-from accelsim.validation.study import Figure, Study
+from accelsim.results.study import Figure, Study, reference_paths
 
 USUAL = "golden/timeloop"
 """Where the records are in the folder of reference data."""
@@ -80,7 +79,7 @@ def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
     return [_compare(case) for path in paths for case in read_cases(Path(path))]
 
 
-def timeloop_study(paths: Sequence[str | Path]) -> Study:
+def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
     """Compare Timeloop's records; of each, how many quantities are equal.
 
     Raises

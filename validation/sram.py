@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from accelsim.inputs.energy.grid import SOURCE
 from accelsim.inputs.energy.interpolation import Deviation, between, left_out
-from accelsim.validation.study import Figure, Study
+from accelsim.results.study import Figure, Study
 
 _NAMES = {
     "read_pJ": ("read energy", "pJ"),
@@ -36,8 +33,8 @@ def _figure(deviation: Deviation) -> Figure:
     return Figure(case, name, unit, deviation.cacti, deviation.ours, None, deviation.how)
 
 
-def sram_study(_: Sequence[str | Path] = ()) -> Study:
-    """Study of the interpolation; it needs no records."""
+def sram_study() -> Study:
+    """Study of the interpolation."""
     notes = (
         "left out: a point of the grid from its neighbours on one axis, which are then four times apart in size or "
         "width. off the grid: other sizes and widths. other nodes: 25, 28, 40, 55 and 78 nm. The last two are what an "

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.energy.arithmetic import mac
 from accelsim.inputs.energy.estimate import Estimate
@@ -12,8 +9,8 @@ from accelsim.inputs.energy.memories import register, register_file
 from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.machine_tables import peak_rows
 from accelsim.model.evaluate import evaluate
-from accelsim.validation import eyeriss
-from accelsim.validation.study import Figure, Study
+from accelsim.results.study import Figure, Study
+from validation import eyeriss
 
 _PRIMER = (
     *((2048, 512, 5.5), (1024, 256, 3.0), (512, 256, 2.3), (256, 256, 1.7), (128, 256, 1.4)),
@@ -172,8 +169,8 @@ def _memories() -> list[Figure]:
     return found
 
 
-def area_study(_: Sequence[str | Path] = ()) -> Study:
-    """Study of areas, powers and memories; it needs no records."""
+def area_study() -> Study:
+    """Study of areas, powers and memories."""
     source = (
         "Eyeriss: Chen et al., JSSC 52(1), 2017, Tables IV (core of 3.5 mm x 3.5 mm; 1176 k gates) and V. NVDLA: "
         "nvdla/doc@04a0133, primer.rst. Simba: Shao et al., MICRO 2019 (not verified). TPU v1: Jouppi et al., ISCA "
