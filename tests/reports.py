@@ -12,7 +12,8 @@ from accelsim.census.result import Census
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.library import resolve
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
-from accelsim.inputs.workload import Einsum, load_workload
+from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult, Spread

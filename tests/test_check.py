@@ -19,7 +19,7 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energy.table import load_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
 from accelsim.inputs.mapping import load_mapping
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}

@@ -19,7 +19,8 @@ from accelsim.census.census import census
 from accelsim.census.result import Census, Fewest, Near
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import Einsum, load_workload
+from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.model.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports

@@ -14,7 +14,7 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Mapping
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results.study import NoReferenceError
 from accelsim.search.mapper import map_einsum

@@ -13,7 +13,7 @@ from accelsim.census.census import census
 from accelsim.census.result import Near
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.search.mapper import map_einsum
 from accelsim.show.plots import (
     at_width,

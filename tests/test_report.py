@@ -17,13 +17,12 @@ from rich.console import Console
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.library import shipped
 from accelsim.inputs.machine_tables import energy_rows, peak_rows
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.limits import Limits
+from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 from accelsim.results.verifying import Check
 from accelsim.search import stopping
 from accelsim.show.report import (
-    LayerOutcome,
-    network_totals,
     print_energies,
     print_front,
     print_headline,
@@ -33,7 +32,6 @@ from accelsim.show.report import (
     print_search,
 )
 from accelsim.show.report.certificate import gap_text
-from accelsim.show.report.network import layer_rows
 from accelsim.show.report.progress import done, search_progress
 from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
 from accelsim.show.report.validation import print_comparisons

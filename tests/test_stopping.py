@@ -12,7 +12,7 @@ import pytest
 
 from accelsim.census.census import census
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.search import stopping
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum

@@ -28,9 +28,9 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.array_oracle import walk_array
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.model.explain import same_as_walked
 from accelsim.model.ragged import evaluate_ragged
 from accelsim.model.result import Ramp
+from accelsim.results.explain import same_as_walked
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case

@@ -15,7 +15,8 @@ from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping
-from accelsim.inputs.workload import Einsum, load_workload
+from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.results.study import Figure, Study

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import load_constraints
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.result import Result
 from accelsim.results.study import Figure, Study
 from accelsim.search.mapper import map_einsum

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from accelsim import __version__
-from accelsim.cli import argument_types
-from accelsim.gpu import arguments as gpu_arguments
+from accelsim.cli import argument_types, gpu_arguments
 
 BAD_INPUT = 2
 PLOTS = (

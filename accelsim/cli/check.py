@@ -15,7 +15,8 @@ from accelsim.inputs.fields import Document, open_document
 from accelsim.inputs.mapping import read_mapping
 from accelsim.inputs.params import unknown_overrides
 from accelsim.inputs.source import Problems
-from accelsim.inputs.workload import Workload, read_workload
+from accelsim.inputs.workload import Workload
+from accelsim.inputs.workload_reader import read_workload
 
 
 def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, str] | None = None) -> list[Problem]:
@@ -61,7 +62,8 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
 
 def _check_sweep(document: Document, problems: Problems) -> None:
     """Check a sweep and the files that it names."""
-    from accelsim.explore.sweep import File, read_sweep
+    from accelsim.explore.checking import File
+    from accelsim.explore.sweep import read_sweep
 
     read_sweep(document.body, File(document.path, Path(document.path)), problems)
 

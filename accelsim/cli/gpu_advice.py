@@ -110,7 +110,7 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.compare import compare_profile, kernels_of
     from accelsim.gpu.profile import read_profile
     from accelsim.inputs import library
-    from accelsim.inputs.workload import load_workload
+    from accelsim.inputs.workload_reader import load_workload
     from accelsim.show.report.gpu_compare import compared_row, doubt_of, print_compared
 
     gpu = load_gpu(arguments.gpu, arguments.mig)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.printing import DONE, print_json, print_report, print_written
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import hash_file
 

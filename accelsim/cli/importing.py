@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from accelsim.cli.inputs import read_overrides
 from accelsim.cli.printing import DONE
-from accelsim.importers import MODELS
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.imported import MODELS, importer
 from accelsim.inputs.params import check_overrides
-from accelsim.inputs.workload import read_imported
+from accelsim.inputs.workload_reader import read_imported
 
 if TYPE_CHECKING:
-    from accelsim.importers.onnx import Note
+    from accelsim.inputs.imported import Note
 
 _NAMED = 3
 """Nodes of a kind that are named where all of them would be too many lines."""
@@ -24,17 +24,17 @@ _NAMED = 3
 
 def import_command(arguments: argparse.Namespace) -> int:
     """Write a model as a workload file, and say what is not in it as it is in the model."""
-    from accelsim.importers.onnx import import_onnx
     from accelsim.results.folder import refuse_file, write_page
 
     path = Path(arguments.workload)
-    if path.suffix not in MODELS:
+    model = importer(path)
+    if model is None:
         raise AccelsimError(f"{path}: expected a model, a file that ends in {' or '.join(MODELS)}")
     if arguments.output:
         refuse_file(arguments.output, f"{path.stem}.yaml")
     overrides = read_overrides(arguments)
     check_overrides(overrides, [path])
-    imported = import_onnx(path, overrides)
+    imported = model.import_model(path, overrides)
     read_imported(imported, path, overrides)  # refuses what no command could read
     text = imported.text.replace("params: {bits: 16}", f"params: {{bits: {overrides.get('bits', '16')}}}", 1)
     for note in imported.notes:

@@ -15,7 +15,7 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.params import check_overrides
 from accelsim.inputs.units import listed
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def schema_command(arguments: argparse.Namespace) -> int:
     """Print or write JSON Schemas."""
-    from accelsim.inputs.schema import KINDS, json_schema
     from accelsim.results.folder import write_directory
     from accelsim.results.output import to_json
+    from accelsim.show.schema import KINDS, json_schema
 
     kinds = [arguments.kind] if arguments.kind else KINDS
     if arguments.output:

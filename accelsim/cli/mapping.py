@@ -38,18 +38,19 @@ if TYPE_CHECKING:
 
     from accelsim.model.limits import Limits
     from accelsim.results.cache import MapOptions, ResultCache
+    from accelsim.results.network import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
-    from accelsim.show.report import LayerOutcome
 
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
     from accelsim.cli.gpu_mapping import map_on_gpu, refuse_gpu_options
-    from accelsim.gpu.catalogue import is_gpu
+    from accelsim.cli.inputs import is_gpu
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import layer_files, refuse_directory, refuse_page, write_directory, write_page
+    from accelsim.results.folder import refuse_directory, refuse_page, write_directory, write_page
     from accelsim.results.output import map_json
+    from accelsim.show.folder import layer_files
 
     if is_gpu(arguments.arch):
         return map_on_gpu(arguments)
@@ -110,8 +111,9 @@ def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[in
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Find the mappings of one layer that no other one beats."""
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import front_files, write_directory
+    from accelsim.results.folder import write_directory
     from accelsim.results.output import front_json
+    from accelsim.show.folder import front_files
     from accelsim.show.report import print_front
 
     layer = one_layer(inputs, arguments)
@@ -137,9 +139,11 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import layer_files, write_directory
+    from accelsim.results.folder import write_directory
+    from accelsim.results.network import layer_rows, network_totals
     from accelsim.results.output import map_json, network_json, to_json
-    from accelsim.show.report.network import layer_rows, network_totals, print_network
+    from accelsim.show.folder import layer_files
+    from accelsim.show.report.network import print_network
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
@@ -187,7 +191,7 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
     """Map each layer of a network, equal ones once; ends early where the user interrupts it."""
     from accelsim.model.limits import layer_limits
     from accelsim.results.cache import carry_over, content_key
-    from accelsim.show.report.network import LayerOutcome
+    from accelsim.results.network import LayerOutcome
 
     machine, layers = inputs.architecture, inputs.workload.layers
     known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}

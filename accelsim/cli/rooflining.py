@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
-    from accelsim.gpu.catalogue import is_gpu
+    from accelsim.cli.inputs import is_gpu
 
     if is_gpu(arguments.arch):
         if arguments.objective or arguments.constraints:

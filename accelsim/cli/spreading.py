@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 def spread_command(arguments: argparse.Namespace) -> int:
     """Take the census of each layer on each machine."""
+    from accelsim.census.output import census_json
     from accelsim.results.folder import refuse_directory, refuse_page, write_directory, write_page
-    from accelsim.results.output import census_json, to_json
+    from accelsim.results.output import to_json
 
     if arguments.output:
         refuse_directory(arguments.output)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.gemm import Gemms, time_gemms

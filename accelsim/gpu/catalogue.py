@@ -10,8 +10,7 @@ from pathlib import Path
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.spec import load_gpu_file
 from accelsim.inputs import library
-from accelsim.inputs.errors import AccelsimError, Unreadable
-from accelsim.inputs.files import read_utf8
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import near_miss
 
 KIND = "gpus"
@@ -57,17 +56,6 @@ def find_gpu(name: str) -> Gpu | None:
         if wanted in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices)):
             return gpu
     return None
-
-
-def is_gpu(name_or_path: str) -> bool:
-    """Whether a command's argument names a GPU: a file with the key `gpu`, or a name of the catalogue."""
-    path = library.find(name_or_path, "arch")
-    if path is None:
-        return find_gpu(name_or_path) is not None
-    try:
-        return any(line.startswith("gpu:") for line in read_utf8(path).splitlines())
-    except Unreadable:
-        return False
 
 
 def _by_name(name: str) -> Gpu:

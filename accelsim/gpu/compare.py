@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu
 from accelsim.gpu.formats import no_format

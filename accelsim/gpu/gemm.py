@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.arguments import L2_STATES, ROTATING
+from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.constants import ONE_ROUND, Constants
 from accelsim.gpu.energy import clock_under_power_limit

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode
 from accelsim.gpu.energy import board_power_w
 from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms

@@ -10,7 +10,7 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.arguments import L2_STATES, ROTATING
+from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.gpu.formats import format_of
 from accelsim.gpu.formats import number_format as known_format
 from accelsim.gpu.gemm import LARGEST, Gemms

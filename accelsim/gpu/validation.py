@@ -8,7 +8,7 @@ from os import PathLike
 
 import numpy as np
 
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
 from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu

@@ -55,12 +55,7 @@ def resolve(name_or_path: str | Path, kind: str) -> Path:
         raise AccelsimError(f"{name_or_path}: is a directory, not a file")
     names = [_name(path, kind) for path in shipped(kind)]
     if kind == "arch":
-        from accelsim.gpu.catalogue import catalogue, find_gpu
-
-        if find_gpu(str(name_or_path)) is not None:
-            what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
-            raise AccelsimError(f"{name_or_path} is a GPU of the catalogue: {what}")
-        names += [gpu.name for gpu in catalogue()]
+        names += [_name(path, "gpus") for path in shipped("gpus")]
     hint = near_miss(_stem(name_or_path, kind), names)
     hint = hint or "`accelsim list` shows them"
     raise AccelsimError(f"{name_or_path}: no such file, and none of that name is shipped with accelsim; {hint}")

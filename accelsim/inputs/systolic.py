@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from accelsim.inputs import fields
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
-from accelsim.inputs.source import MapNode, Problems
+from accelsim.inputs.source import MapNode
 from accelsim.inputs.workload import ROLES
-
-if TYPE_CHECKING:
-    from accelsim.inputs.architecture import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +51,3 @@ def read_systolic(level: Fields) -> Systolic | None:
     array = Fields(node, level.problems, _KEYS)
     role = array.value("stationary", "")
     return Systolic(role, array.value("double_buffered", False)) if role else None
-
-
-def check_systolic(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
-    """Report a systolic array whose PEs hold nothing, or a second one."""
-    arrays = [(index, level.systolic) for index, level in enumerate(levels) if level.systolic is not None]
-    for index, array in arrays if len(nodes) == len(levels) else ():
-        fanout, role = nodes[index].entries["fanout"], array.stationary
-        inside = levels[index + 1] if index + 1 < len(levels) else None
-        if index != arrays[0][0]:
-            problems.add(fanout, f"level {levels[arrays[0][0]].name} has a systolic array already; one is possible")
-        elif inside is None:
-            hint = f"add a level with the register of a PE after {levels[index].name}, `keep: [{role}]`"
-            problems.add(fanout, f"the PEs of the systolic array have nothing to hold {role} in", hint)
-        elif inside.name and role not in inside.keep:
-            problems.add(
-                fanout,
-                f"the PEs of the systolic array, {inside.name}, need not keep {role}",
-                f"write `keep: [{role}]` in {inside.name}",
-            )

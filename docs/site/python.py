@@ -58,14 +58,13 @@ PARTS: dict[str, Names] = {
     },
     "What input files become": {
         "accelsim.inputs.architecture": ("Architecture", "Level", "Axis", "Compute"),
-        "accelsim.inputs.workload": ("Workload", "Einsum", "Tensor"),
-        "accelsim.inputs.edges": ("to_networkx",),
+        "accelsim.inputs.workload": ("Workload", "Einsum", "Tensor", "to_networkx"),
         "accelsim.inputs.mapping": ("Mapping", "LevelMapping", "Loop", "dump_mapping"),
         "accelsim.inputs.constraints": ("Constraints", "LevelConstraint", "Block", "Factor"),
     },
     "Limits and oracle": {
         "accelsim.model.limits": ("layer_limits", "Limits"),
-        "accelsim.model.explain": ("explain", "Explanation"),
+        "accelsim.results.explain": ("explain", "Explanation"),
     },
     "Errors": {
         "accelsim.inputs.errors": ("AccelsimError", "SpecError", "NoValidMapping"),

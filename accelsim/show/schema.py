@@ -20,7 +20,7 @@ from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import MAPPING_FORM
 from accelsim.inputs.schema_keys import ABOUT, About
 from accelsim.inputs.units import quantity_pattern
-from accelsim.inputs.workload import WORKLOAD_FORM
+from accelsim.inputs.workload_reader import WORKLOAD_FORM
 from accelsim.results.output_schema import RESULT_FORM
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

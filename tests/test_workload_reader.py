@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.cli.check import check_files
-from accelsim.inputs.edges import Edge, to_networkx
 from accelsim.inputs.errors import SpecError
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload import Edge, to_networkx
+from accelsim.inputs.workload_reader import load_workload
 
 CONV = "conv: {K: 8, C: 4, P: 14, Q: 14, R: 3, S: 3, padding: 1}"
 

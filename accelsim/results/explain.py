@@ -230,16 +230,6 @@ def _same(
     )
 
 
-def choose_mapping(architecture: Architecture, einsum: Einsum) -> tuple[LoopNest, str]:
-    """Return a mapping to explain, and in words where it is from: the one of least energy."""
-    from accelsim.search.mapper import map_einsum
-    from accelsim.show.report.text import large
-
-    refuse_large(einsum)
-    found = map_einsum(architecture, einsum, method="exact")
-    return found.best.mapping, f"one of least energy of all {large(found.space_size)} in the map space"
-
-
 def refuse_large(einsum: Einsum, compute_units: int = 1) -> None:
     """Raise AccelsimError if walking the nest would take too long."""
     if einsum.macs * compute_units <= LARGEST_WALK:

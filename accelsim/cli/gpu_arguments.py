@@ -6,11 +6,8 @@ import argparse
 from collections.abc import Callable
 
 from accelsim.cli import argument_types
+from accelsim.gpu import L2_STATES, ROTATING
 
-ROTATING = "rotating"
-L2_STATES = (ROTATING, "cold", "warm")
-"""What L2 holds when a kernel starts: `rotating`, what fits of the activations and of several copies of the weights,
-used in turn as in the layers of a network; `cold`, nothing; `warm`, what fits of the same product."""
 L2_HELP = (
     "what L2 holds when a kernel starts: what fits of the activations and of six layers' weights in turn (default), "
     "nothing, or what fits of the kernel's own operands and results"
