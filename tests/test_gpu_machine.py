@@ -6,8 +6,7 @@ import pytest
 
 from accelsim.cli import main as cli
 from accelsim.cli.inputs import is_gpu
-from accelsim.gpu.catalogue import catalogue, load_gpu
-from accelsim.gpu.spec import load_gpu_file
+from accelsim.gpu.catalogue import catalogue, load_gpu, load_gpu_file
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.library import root
 

@@ -22,8 +22,8 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from accelsim.model.limits import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
-from accelsim.model.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.search.mapper import map_einsum
 from accelsim.show.html import census_report, search_report
 from accelsim.show.html.chosen import BINS, bin_of, energy_edges

@@ -16,7 +16,7 @@ from reports import a_search, an_exact_search, row_stationary
 
 from accelsim.cli import arguments as command_line
 from accelsim.cli import main as cli
-from accelsim.cli.check import check_files
+from accelsim.cli.inspecting import check_files
 from accelsim.inputs import library
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.schema_keys import ABOUT

@@ -21,15 +21,15 @@ from accelsim.importers.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.systolic import Systolic
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.array_oracle import walk_array
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.ragged import evaluate_ragged
 from accelsim.model.result import Ramp
+from accelsim.model.time_oracle import walk_array
 from accelsim.results.explain import same_as_walked
 from tests.brute import truth
 from tests.problems import MOST, problem

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.cli.check import check_files
+from accelsim.cli.inspecting import check_files
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.workload import Edge, to_networkx
 from accelsim.inputs.workload_reader import load_workload

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from accelsim.inputs.energy.grid import SOURCE
-from accelsim.inputs.energy.interpolation import Deviation, between, left_out
+from accelsim.inputs.energy.sram import SOURCE, Deviation, between, left_out
 from accelsim.results.study import Figure, Study
 
 _NAMES = {

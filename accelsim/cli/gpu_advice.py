@@ -21,11 +21,11 @@ _ALIGNED = 8
 def gpu_roofline(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a GPU."""
     from accelsim.cli.inputs import read_workload
+    from accelsim.gpu.advice import points, ridges
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
     from accelsim.gpu.kernel import best_kernels
     from accelsim.gpu.layers import gemms_of, product_of
-    from accelsim.gpu.roofline import points, ridges
     from accelsim.show.report.gpu_advice import point_row, print_roofline
 
     dtype = arguments.dtype or "fp16"

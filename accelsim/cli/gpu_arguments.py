@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from accelsim.cli import argument_types
 from accelsim.gpu import L2_STATES, ROTATING
+from accelsim.inputs.errors import AccelsimError
+
+if TYPE_CHECKING:
+    pass
+
 
 L2_HELP = (
     "what L2 holds when a kernel starts: what fits of the activations and of six layers' weights in turn (default), "
@@ -138,3 +144,23 @@ def _add_mig(made: argparse._ActionsContainer) -> None:
 
 def _add_json(made: argparse.ArgumentParser) -> None:
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+
+
+_OF_GPUS = {
+    **{"mig": None, "calibration": None, "dtype": None},
+    **{"l2": ROTATING, "training_pass": "forward", "stream_k": False, "winograd": False},
+}
+
+
+def refuse_gpu_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that mean nothing on a machine that is no GPU.
+
+    Raises
+    ------
+    AccelsimError
+        If there is one.
+    """
+    for name, usual in _OF_GPUS.items():
+        if getattr(arguments, name) != usual:
+            option = {"training_pass": "pass", "stream_k": "stream-k"}.get(name, name)
+            raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from accelsim.inputs.workload_reader import load_workload
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
+    from accelsim.inputs.library import Note
+    from accelsim.results.cache import ResultCache
     from accelsim.results.output import Provenance
 
 
@@ -220,3 +223,35 @@ def _catalogued(name: str) -> bool:
     from accelsim.gpu.catalogue import find_gpu
 
     return find_gpu(name) is not None
+
+
+def open_cache(arguments: argparse.Namespace) -> ResultCache | None:
+    """Cache that the arguments ask for; each trouble with it is one line on stderr, said once."""
+    from accelsim.results.cache import ResultCache, default_folder
+
+    if arguments.no_cache:
+        return None
+    said: set[str] = set()
+
+    def complain(line: str) -> None:
+        if line not in said:
+            sys.stderr.write(f"accelsim: {line}\n")
+        said.add(line)
+
+    return ResultCache(default_folder(), complain)
+
+
+_NAMED = 3
+"""Nodes of a kind that are named where all of them would be too many lines."""
+
+
+def print_notes(notes: Iterable[Note]) -> None:
+    """Say on stderr what of a model is not counted as it is, nodes of a kind together."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for note in notes:
+        groups.setdefault((note.operator, note.done, note.why), []).append(note.node)
+    for (operator, done, why), nodes in groups.items():
+        more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+        sys.stderr.write(f"{operator} {done}: {why}: {', '.join(nodes[:_NAMED])}{more}\n")
+    if any(len(nodes) > _NAMED for nodes in groups.values()):
+        sys.stderr.write("`accelsim import` names every node\n")

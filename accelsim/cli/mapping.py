@@ -9,13 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.cli.caching import open_cache
-from accelsim.cli.importing import print_notes
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
     make_provenance,
     one_layer,
+    open_cache,
+    print_notes,
     read_inputs,
     read_layer_constraints,
 )
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
-    from accelsim.cli.gpu_mapping import map_on_gpu, refuse_gpu_options
+    from accelsim.cli.gpu_arguments import refuse_gpu_options
+    from accelsim.cli.gpu_mapping import map_on_gpu
     from accelsim.cli.inputs import is_gpu
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.results.folder import refuse_directory, refuse_page, write_directory, write_page

@@ -6,12 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from accelsim.cli.caching import open_cache
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
     make_provenance,
     named_layers,
+    open_cache,
     read_layer_constraints,
     read_machines,
 )

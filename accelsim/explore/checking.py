@@ -19,7 +19,7 @@ from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import Constraints, read_constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.fields import Fields, Keys
-from accelsim.inputs.imported import MODELS
+from accelsim.inputs.library import MODELS
 from accelsim.inputs.params import parameter_names, parameter_values, unknown_overrides
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss, quoted

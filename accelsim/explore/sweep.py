@@ -11,9 +11,9 @@ from pathlib import Path
 from accelsim.explore import expression
 from accelsim.explore.checking import File, Network, Parameter
 from accelsim.explore.expression import Expression
-from accelsim.explore.ranges import VALUES_FORM, read_values
 from accelsim.explore.reading import (
     BUDGETS,
+    VALUES_FORM,
     entries_of,
     read_budgets,
     read_conditions,
@@ -21,6 +21,7 @@ from accelsim.explore.reading import (
     read_expression,
     read_number,
     read_texts,
+    read_values,
     refuse_no_area,
 )
 from accelsim.inputs import fields, forms, library

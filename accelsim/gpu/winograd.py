@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import ROTATING
-from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode
-from accelsim.gpu.constants import Constants
-from accelsim.gpu.energy import board_power_w, clock_under_power_limit
+from accelsim.gpu.constants import Constants, Floats, board_power_w, clock_under_power_limit
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import PASSES

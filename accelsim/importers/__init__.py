@@ -1,1 +1,1 @@
-"""Files of other tools, found by their ending through `accelsim.inputs.imported`."""
+"""Files of other tools, found by their ending through `accelsim.inputs.library`."""

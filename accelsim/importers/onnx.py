@@ -18,7 +18,7 @@ from typing import Any
 
 from accelsim.importers.onnx_shapes import Shapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.imported import Imported, Note
+from accelsim.inputs.library import Imported, Note
 from accelsim.inputs.units import printable
 
 __all__ = ["import_model", "parameters"]

@@ -13,8 +13,8 @@ from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import read_utf8
+from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.systolic import Systolic
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result

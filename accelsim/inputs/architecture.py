@@ -10,7 +10,6 @@ from os import PathLike
 from pathlib import Path
 
 from accelsim.inputs import fields, forms, library
-from accelsim.inputs.compression import COMPRESSION, read_compression
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.energy.table import (
     AREA,
@@ -27,8 +26,8 @@ from accelsim.inputs.energy.table import (
 )
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
+from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
-from accelsim.inputs.systolic import SYSTOLIC, Systolic, read_systolic
 from accelsim.inputs.units import Rate, decimal, listed
 from accelsim.inputs.workload import ROLES, Tensor
 

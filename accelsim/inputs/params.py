@@ -9,7 +9,7 @@ from fractions import Fraction
 from os import PathLike
 
 from accelsim.inputs.errors import Mark, Problem, SpecError
-from accelsim.inputs.imported import importer
+from accelsim.inputs.library import importer
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file
 from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
 

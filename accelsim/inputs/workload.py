@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from accelsim.inputs.imported import Note
+from accelsim.inputs.library import Note
 
 ROLES = ("Weights", "Inputs", "Outputs")
 

@@ -11,7 +11,7 @@ from accelsim.inputs import fields, forms, library
 from accelsim.inputs.einsum import Operand, einsum_forms, read_conv, read_einsum, read_gemm
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
-from accelsim.inputs.imported import Imported, importer
+from accelsim.inputs.library import Imported, importer
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
 from accelsim.inputs.workload import ROLES, Edge, Einsum, Tensor, Workload

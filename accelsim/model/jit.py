@@ -63,9 +63,9 @@ class Kernel:
         return self._compiled
 
     def content(self) -> str:
-        """Hash of all that is compiled with the function: its code, kernels that it calls, and constants it names."""
+        """Hash of all that is compiled: the function with its module, kernels that it calls, and constants it names."""
         if not self._content:
-            parts = [sorted(self._options.items()), *_content_of(self._function)]
+            parts = [self._function.__module__, sorted(self._options.items()), *_content_of(self._function)]
             self._content = hashlib.sha256(repr(parts).encode()).hexdigest()
         return self._content
 

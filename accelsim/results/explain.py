@@ -15,11 +15,10 @@ from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.mapping import last_passes
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.model.array_oracle import walk_array
 from accelsim.model.evaluate import evaluate
-from accelsim.model.fill_oracle import walk_fills
 from accelsim.model.oracle import Box, OracleCounts, Step, execute, walk_tile
 from accelsim.model.result import LevelFills, Result
+from accelsim.model.time_oracle import walk_array, walk_fills
 
 LARGEST_WALK = 100_000
 """A nest of more MACs x compute units in use than this is not walked."""

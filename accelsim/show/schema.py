@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.explore.sweep import SWEEP_FORM
-from accelsim.gpu.spec import GPU_FORM
+from accelsim.gpu.catalogue import GPU_FORM
 from accelsim.inputs import constraints, fields, forms
 from accelsim.inputs.architecture import ARCHITECTURE_FORM
 from accelsim.inputs.energy.table import ENERGY_TABLE_FORM

@@ -51,8 +51,9 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.operators": (
             *("time_operators", "operator_intensity", "product_intensity", "convolution_bounds", "recurrent_gemms"),
             "layout_change_us",
+            "all_reduce_us",
+            "tensor_parallel_us",
         ),
-        "accelsim.gpu.links": ("all_reduce_us", "tensor_parallel_us"),
         "accelsim.gpu.measured": ("read_measured", "split_rows"),
         "accelsim.gpu.validation": ("validate_gemm",),
     },

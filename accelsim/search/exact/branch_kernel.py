@@ -9,8 +9,8 @@ import numpy as np
 
 from accelsim.model.detail import DOWN, STEPS, TILE, UP, USED, Detail
 from accelsim.model.encode import UNLIMITED, Bools, Constants, Floats, Ints
-from accelsim.model.entering import tiles_into
 from accelsim.model.jit import inline, internal, jit
+from accelsim.model.windows import tiles_into
 from accelsim.search.exact.estimate_kernel import (
     AROUND,
     ONE,

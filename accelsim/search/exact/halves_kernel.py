@@ -12,8 +12,8 @@ import numpy as np
 
 from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, STEPS, UP, USED, VISITS, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
-from accelsim.model.entering import tiles_into
 from accelsim.model.jit import inline, internal
+from accelsim.model.windows import tiles_into
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.shapes import Shapes
 
