@@ -23,7 +23,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     from accelsim.results.folder import refuse_directory, write_directory
     from accelsim.results.output import evaluation_json
     from accelsim.show.folder import layer_files
-    from accelsim.show.report import print_result
+    from accelsim.show.report.mapping import print_result
 
     inputs = read_inputs(arguments)
     layer = one_layer(inputs, arguments)

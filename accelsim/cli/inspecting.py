@@ -71,7 +71,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     from accelsim.inputs.energy.sram import error_notes
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
     from accelsim.results.output import InputFile, Provenance, input_file, provenance_json
-    from accelsim.show.report import print_energies
+    from accelsim.show.report.tables import print_energies
 
     overrides = read_overrides(arguments)
     path = library.resolve(arguments.arch, "arch")
@@ -97,7 +97,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
 
 def list_command(arguments: argparse.Namespace) -> int:
     """Name the files that ship."""
-    from accelsim.show.report import print_shipped
+    from accelsim.show.report.tables import print_shipped
 
     kinds = [arguments.kind] if arguments.kind else list(library.KINDS)
     listing = {kind: [_about(path, kind) for path in library.shipped(kind)] for kind in kinds}

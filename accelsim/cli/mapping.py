@@ -9,9 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from accelsim.cli.gpu_arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
+    is_gpu,
     make_provenance,
     one_layer,
     open_cache,
@@ -45,23 +47,24 @@ if TYPE_CHECKING:
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
-    from accelsim.cli.gpu_arguments import refuse_gpu_options
-    from accelsim.cli.gpu_mapping import map_on_gpu
-    from accelsim.cli.inputs import is_gpu
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import refuse_directory, refuse_page, write_directory, write_page
     from accelsim.results.output import map_json
-    from accelsim.show.folder import layer_files
 
     if is_gpu(arguments.arch):
+        from accelsim.cli.gpu_mapping import map_on_gpu
+
         return map_on_gpu(arguments)
     refuse_gpu_options(arguments)
     inputs = read_inputs(arguments)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
     if arguments.output:
+        from accelsim.results.folder import refuse_directory
+
         refuse_directory(arguments.output)
     if arguments.html:
+        from accelsim.results.folder import refuse_page
+
         refuse_page(arguments.html, inputs.layer)
     if arguments.pareto:
         return _map_front(inputs, arguments)
@@ -73,22 +76,28 @@ def map_command(arguments: argparse.Namespace) -> int:
     provenance = make_provenance("map", inputs, arguments)
     document = map_json(search, provenance, machine_json(inputs.architecture))
     if arguments.output:
+        from accelsim.results.folder import write_directory
+        from accelsim.show.folder import layer_files
+
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
     if arguments.html:
+        from accelsim.results.folder import write_page
         from accelsim.show.html import search_report
 
         write_page(arguments.html, search_report(search, inputs.architecture, layer))
     if arguments.json:
         print_json(document)
         return INTERRUPTED if search.stop == "interrupted" else DONE
-    from accelsim.show.report import print_headline, print_population, print_ranked, print_result, print_search
-
     population = None if arguments.quiet or search.stop == "interrupted" else _population(inputs, layer, search)
 
     def show(console: Console) -> None:
+        from accelsim.show.report.mapping import print_headline, print_result
+
         if arguments.quiet:
             print_headline(console, search.best, search)
             return
+        from accelsim.show.report.search import print_population, print_ranked, print_search
+
         print_result(console, search.best, inputs.architecture, layer, search)
         print_search(console, search)
         print_population(console, search, population)
@@ -115,7 +124,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.results.folder import write_directory
     from accelsim.results.output import front_json
     from accelsim.show.folder import front_files
-    from accelsim.show.report import print_front
+    from accelsim.show.report.front import print_front
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
