@@ -41,11 +41,11 @@ bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
 	@$(BIN)/python benchmarks/census.py
 
 validate: $(INSTALLED)  ## hold our numbers against other tools' and published machines'
-	@$(BIN)/accelsim validate
+	@$(BIN)/python -m validation
 
 clean:  ## remove what the other targets made
 	@rm -rf .venv build dist out/systolic_conv .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	@find accelsim benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find accelsim benchmarks tests validation -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml
 	@command -v "$(PYTHON)" >/dev/null && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from accelsim.inputs.architecture import load_architecture
     from accelsim.inputs.constraints import load_constraints
     from accelsim.inputs.mapping import load_mapping
-    from accelsim.inputs.workload import load_workload
+    from accelsim.inputs.workload_reader import load_workload
     from accelsim.model.evaluate import evaluate
     from accelsim.model.result import Result, to_pandas
     from accelsim.population.census import census
@@ -101,7 +101,7 @@ _HOME = {
     "load_architecture": "accelsim.inputs.architecture",
     "load_constraints": "accelsim.inputs.constraints",
     "load_mapping": "accelsim.inputs.mapping",
-    "load_workload": "accelsim.inputs.workload",
+    "load_workload": "accelsim.inputs.workload_reader",
     "map_einsum": "accelsim.search.mapper",
     "map_front": "accelsim.search.exact.front",
     "plot_architecture": "accelsim.show.plots",

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
 from accelsim.inputs.architecture import load_architecture  # noqa: E402
-from accelsim.inputs.workload import load_workload  # noqa: E402
+from accelsim.inputs.workload_reader import load_workload  # noqa: E402
 from accelsim.mapspace.kernel import draw_many  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.detail import make_detail  # noqa: E402

@@ -15,7 +15,8 @@ sys.path.insert(0, str(REPOSITORY))
 from matplotlib.figure import Figure  # noqa: E402
 
 from accelsim.inputs.architecture import load_architecture  # noqa: E402
-from accelsim.inputs.workload import Einsum, load_workload  # noqa: E402
+from accelsim.inputs.workload import Einsum  # noqa: E402
+from accelsim.inputs.workload_reader import load_workload  # noqa: E402
 from accelsim.search.mapper import map_einsum  # noqa: E402
 from accelsim.search.result import Sample, SearchResult  # noqa: E402
 from accelsim.search.strategy import Budget  # noqa: E402

@@ -10,7 +10,8 @@ import pytest
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.library import resolve
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
-from accelsim.inputs.workload import Einsum, load_workload
+from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.population.census import census

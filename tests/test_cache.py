@@ -16,7 +16,7 @@ import accelsim.results.cache
 import accelsim.search.mapper
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import load_constraints
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import (
     MapOptions,
     ResultCache,

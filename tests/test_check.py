@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.cli.check import check_files
+from accelsim.cli.inspecting import check_files
 from accelsim.inputs import library
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energy.table import load_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
 from accelsim.inputs.mapping import load_mapping
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}
@@ -214,7 +214,7 @@ def test_check_files__checks_a_mapping_alone_for_its_form(tmp_path):
 
 def test_check__starts_quickly_without_heavy_imports():
     code = (
-        "import sys, accelsim.cli.check, accelsim.inputs.library;"
+        "import sys, accelsim.cli.inspecting, accelsim.inputs.library;"
         "heavy = {'numpy', 'numba', 'matplotlib', 'rich', 'networkx'} & set(sys.modules);"
         "assert not heavy, heavy"
     )

@@ -416,7 +416,7 @@ def test_validate__equal_records_end_with_0(run, monkeypatch):
     from test_report import Case
 
     found = [Case("a"), Case("b", compared=False, reason="imperfect factors")]
-    monkeypatch.setattr("accelsim.validation.validate_timeloop", lambda paths: found)
+    monkeypatch.setattr("accelsim.importers.timeloop_comparison.validate_timeloop", lambda paths: found)
     code, out, _ = run("validate", "timeloop", "x")
     assert code == 0
     assert "1 of 2 records compared (12 quantities): 1 equal, 0 different; 1 not compared" in out

@@ -8,16 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.inputs.energy.arithmetic import adder, mac
-from accelsim.inputs.energy.estimate import NoEstimateError
-from accelsim.inputs.energy.grid import QUANTITIES, axes, cacti_grid, interpolated
-from accelsim.inputs.energy.memories import dram, dram_kinds, register, register_file
-from accelsim.inputs.energy.published import all_published
-from accelsim.inputs.energy.scaling import area_factor, energy_factor, supply_v
-from accelsim.inputs.energy.sram import sram
-from accelsim.inputs.energy.wires import network, wire_pj_per_bit
-from accelsim.validation.area import area_study
-from accelsim.validation.sram import leave_one_out, off_grid, sram_study
+from accelsim.inputs.energy.estimate import NoEstimateError, all_published, area_factor, energy_factor, supply_v
+from accelsim.inputs.energy.primitives import (
+    adder,
+    dram,
+    dram_kinds,
+    mac,
+    network,
+    register,
+    register_file,
+    wire_pj_per_bit,
+)
+from accelsim.inputs.energy.sram import QUANTITIES, axes, cacti_grid, interpolated, sram
+from validation.area import area_study
+from validation.sram import leave_one_out, off_grid, sram_study
 
 NODES = st.floats(22, 90)
 

@@ -21,10 +21,9 @@ from accelsim.inputs.nodes import arrange_for
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.model.limits import layer_limits
+from accelsim.model.limits import layer_limits, stand
 from accelsim.model.oracle import execute
 from accelsim.model.ragged import evaluate_ragged, ragged_parts
-from accelsim.model.roofline import stand
 from accelsim.population.census import census
 from accelsim.results.output import Provenance, front_json
 from accelsim.results.verifying import verify_layer

@@ -14,7 +14,8 @@ from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
-from accelsim.inputs.workload import ROLES, Einsum, Tensor, load_workload
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.kernel import draw_many
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode

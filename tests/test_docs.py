@@ -17,7 +17,7 @@ import pytest
 
 from accelsim.cli import main as cli
 from accelsim.cli.arguments import make_parser
-from accelsim.cli.check import check_files
+from accelsim.cli.inspecting import check_files
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]

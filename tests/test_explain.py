@@ -15,9 +15,10 @@ from accelsim.cli import main as cli
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.workload import Einsum, Tensor, load_workload
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.model.explain import LARGEST_WALK, explain, explanation_json, rank_names, refuse_large
+from accelsim.results.explain import LARGEST_WALK, explain, explanation_json, rank_names, refuse_large
 from accelsim.results.output import to_json
 from accelsim.show.report.explain import print_explanation
 from tests.strategies import cases, energy_table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.cli.check import check_files
+from accelsim.cli.inspecting import check_files
 from accelsim.explore import load_sweep
 from accelsim.explore.expression import ExpressionError, condition, parse, quantity
 from accelsim.inputs.errors import SpecError

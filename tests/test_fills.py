@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from accelsim.inputs.architecture import Axis
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
-from accelsim.model.fill_oracle import walk_fills
 from accelsim.model.oracle import walk_tile
 from accelsim.model.result import LevelFills
+from accelsim.model.time_oracle import walk_fills
 from tests.strategies import cases, ragged_case
 from tests.test_compression import AT_ONCE, EVERY, GEMM, compressed, two_levels
 from tests.test_systolic import with_array

@@ -23,10 +23,9 @@ from accelsim.fusion.product import Found, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels, runs, tilings
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.edges import Edge
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload import Edge, Einsum, Workload
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.limits import layer_limits
 from accelsim.model.oracle import execute

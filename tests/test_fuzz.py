@@ -157,7 +157,7 @@ def test_values__that_cannot_be_read_are_the_only_mistakes_of_a_workload(name, t
     """A value in the place of which a default would stand has no further mistakes to answer for."""
     import mutations
 
-    from accelsim.cli.check import check_files
+    from accelsim.cli.inspecting import check_files
 
     text = library.resolve(name, "workloads").read_text()
     file, tree = tmp_path / "w.yaml", mutations.read_yaml(text)

@@ -18,8 +18,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
 from accelsim.gpu.kernel import tile_efficiency, wave_efficiency
-from accelsim.gpu.links import all_reduce_us, tensor_parallel_us
-from accelsim.gpu.operators import OPERATORS, operator_intensity, time_operators
+from accelsim.gpu.operators import OPERATORS, all_reduce_us, operator_intensity, tensor_parallel_us, time_operators
 from accelsim.gpu.profile import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.show.report.gpu_advice import print_advice

@@ -14,7 +14,7 @@ from accelsim.gpu.convolutions import SIZES, convolution_gemms, validate_convolu
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.layers import PASSES, gemms_of, product_of
 from accelsim.inputs.errors import SpecError
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 HEAD = "device,dtype,algo,N,C,H,W,K,R,S,P,Q,time_us_fwd,time_us_bwd_in"
 CONV = (1, 256, 58, 58, 256, 3, 3, 56, 56)

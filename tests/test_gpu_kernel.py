@@ -15,7 +15,8 @@ from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import PASSES, product_of
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import Einsum, Tensor, load_workload
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.show.report.gpu_kernels import print_kernel
 
 H100 = load_gpu("h100")

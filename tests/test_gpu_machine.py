@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from accelsim.cli import main as cli
-from accelsim.gpu.catalogue import catalogue, is_gpu, load_gpu
-from accelsim.gpu.spec import load_gpu_file
+from accelsim.cli.inputs import is_gpu
+from accelsim.gpu.catalogue import catalogue, load_gpu, load_gpu_file
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.library import root
 

@@ -14,7 +14,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.schedule import LEAST_ITERATIONS, SCHEDULES, SPLITS, stream_k, work_of
+from accelsim.gpu.tiling import LEAST_ITERATIONS, SCHEDULES, SPLITS, stream_k, work_of
 
 
 def handed_out(tiles: int, each: int, sms: int) -> tuple[int, int, int, int, int]:

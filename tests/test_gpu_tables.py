@@ -9,8 +9,7 @@ import pytest
 
 from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.formats import format_of
-from accelsim.gpu.machine import FORMATS
+from accelsim.gpu.machine import FORMATS, format_of
 from accelsim.gpu.measured import read_measured, time_column
 from accelsim.gpu.profile import read_profile
 from accelsim.gpu.table import find_table, plain_name

@@ -15,7 +15,7 @@ from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import PASSES, gemms_of, product_of
 from accelsim.gpu.winograd import WAYS, Winograd, applies, layer_sizes, winograd_gemms, winograd_us, with_winograd
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 MATRICES = {
     2: (

@@ -17,10 +17,11 @@ from reports import a_search, a_stopped_census, an_exact_search, row_stationary
 
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import Einsum, load_workload
+from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from accelsim.model.limits import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
-from accelsim.model.roofline import bytes_moved, macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.population.census import census
 from accelsim.population.result import Census, Near
 from accelsim.search.mapper import map_einsum

@@ -22,8 +22,8 @@ from accelsim.inputs.padding import padded_einsums, read_padding
 from accelsim.inputs.workload import pad, shared_rank
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.model.explain import same_as_walked
 from accelsim.model.ragged import evaluate_ragged
+from accelsim.results.explain import same_as_walked
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum

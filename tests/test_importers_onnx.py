@@ -12,7 +12,7 @@ import accelsim.importers.onnx_shapes
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.paths import find_lines
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from accelsim.importers.pytorch import workload_from_torch
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.workload import Einsum, Tensor, load_workload
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits, touched_words
 from tests.strategies import cases

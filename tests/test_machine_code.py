@@ -34,12 +34,12 @@ def codes(tmp_path, monkeypatch):
     return tmp_path / "codes" / "accelsim"
 
 
-def written(folder: Path, step: int = 1, fields: str = "ab"):
+def written(folder: Path, step: int = 1, fields: str = "ab", low: str = "low_kernel"):
     """Two kernels, one calling the other, as if they were just installed in a folder: the module of the upper one."""
     folder.mkdir(exist_ok=True)
     for name, text in {
-        "low_kernel": LOW.format(step=step),
-        "top_kernel": TOP.format(low="low_kernel", first=fields[0], second=fields[1]),
+        low: LOW.format(step=step),
+        "top_kernel": TOP.format(low=low, first=fields[0], second=fields[1]),
     }.items():
         path = folder / f"{name}.py"
         path.write_text(text)
@@ -47,7 +47,7 @@ def written(folder: Path, step: int = 1, fields: str = "ab"):
         spec = importlib.util.spec_from_file_location(name, path)
         sys.modules[name] = importlib.util.module_from_spec(spec)
         exec(compile(text, path, "exec"), vars(sys.modules[name]))
-    return sys.modules.pop("top_kernel"), sys.modules.pop("low_kernel")
+    return sys.modules.pop("top_kernel"), sys.modules.pop(low)
 
 
 @pytest.fixture
@@ -65,6 +65,15 @@ def forget(monkeypatch) -> None:
     """Begin as another process would."""
     monkeypatch.setattr(machine_code, "_READ", {})
     monkeypatch.setattr(machine_code, "_ADDRESSES", {})
+
+
+def test_machine_code__of_a_kernel_below_that_moved_is_not_used(tmp_path, compiled):
+    """It names the module of each kernel in it, which need not be there any more."""
+    for low in ("low_kernel", "moved_kernel"):
+        module, _ = written(tmp_path / "m", low=low)
+        assert module.top(module.Pair(a=10, b=3)) == 8
+        assert sorted(compiled) == [f"{low}.low", "top_kernel.top"]
+        compiled.clear()
 
 
 def test_machine_code__of_a_kernel_below_that_changed_is_not_used(tmp_path, compiled):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping, load_mapping
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 
 BROKEN = Path(__file__).parent / "broken"
 MACHINE = load_architecture(BROKEN / "machine.yaml")

@@ -18,8 +18,8 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.nodes import arrange, arrange_for, arrangements, fold
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.model.explain import same_as_walked
 from accelsim.model.oracle import execute
+from accelsim.results.explain import same_as_walked
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget

@@ -14,8 +14,12 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Mapping
-from accelsim.inputs.workload import load_workload
-from accelsim.machines.nvdla import (
+from accelsim.inputs.workload_reader import load_workload
+from accelsim.model.evaluate import evaluate
+from accelsim.results.study import NoReferenceError
+from accelsim.search.mapper import map_einsum
+from validation.nvdla import configured_machine, layer_einsum, mapped_layers, nvdla_study, winograd_einsum
+from validation.nvdla_sheet import (
     Configuration,
     SheetNetwork,
     dram_kib,
@@ -26,10 +30,6 @@ from accelsim.machines.nvdla import (
     sheet_cycles,
     sheet_networks,
 )
-from accelsim.model.evaluate import evaluate
-from accelsim.search.mapper import map_einsum
-from accelsim.validation import NoReferenceError, mapped_layers, nvdla_study
-from accelsim.validation.nvdla import configured_machine, layer_einsum, winograd_einsum
 
 LARGE = sheet_configurations()[0]
 NETWORKS = sheet_networks()
@@ -240,9 +240,7 @@ def test_cvsram__passed_by_it_changes_nothing_and_used_it_saves_dram():
 
 def test_study__runs_without_reference_data(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCELSIM_SHARED", str(tmp_path))
-    monkeypatch.setattr(
-        "accelsim.validation.nvdla.mapped_layers", lambda made, network, winograd=False: short[network.name]
-    )
+    monkeypatch.setattr("validation.nvdla.mapped_layers", lambda made, network, winograd=False: short[network.name])
     short = {name: mapped_layers(LARGE, only(name, network.layers[-1].name)) for name, network in NETWORKS.items()}
     study = nvdla_study([])
 

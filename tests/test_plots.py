@@ -15,7 +15,7 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search, row_s
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.show.plots import (
     curve_table,
     energy_table,

@@ -11,7 +11,7 @@ from reports import a_stopped_census
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.population.census import census
 from accelsim.population.result import Near
 from accelsim.search.mapper import map_einsum

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from accelsim.show.plots.eyeriss import plot_breakdowns
-from accelsim.validation.eyeriss import FREE, ROWS
-from accelsim.validation.eyeriss_isca import COMPONENTS, Breakdown
+from validation.eyeriss import FREE, ROWS
+from validation.eyeriss_isca import COMPONENTS, Breakdown
+from validation.plot_breakdowns import plot_breakdowns
 
 OURS = dict(zip(COMPONENTS, (1.0, 2.0, 0.5, 0.25, 4.0), strict=True))
 FOUND = (

@@ -10,7 +10,7 @@ from reports import row_stationary
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate

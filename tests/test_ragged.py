@@ -20,10 +20,10 @@ from accelsim.inputs.nodes import arrange_for, first_nodes, fold
 from accelsim.inputs.workload import ROLES, Einsum
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.model.explain import explain, explanation_json, same_as_walked
 from accelsim.model.oracle import OracleCounts, execute
-from accelsim.model.ragged import Parts, evaluate_ragged, ragged_parts
-from accelsim.model.result import Result
+from accelsim.model.ragged import evaluate_ragged, ragged_parts
+from accelsim.model.result import Parts, Result
+from accelsim.results.explain import explain, explanation_json, same_as_walked
 from accelsim.results.output import mapping_json, read_mapping_json, result_json
 from accelsim.show.report.nest import nest_line, print_nest
 from tests.strategies import cases, ragged_case, ragged_cases

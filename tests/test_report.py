@@ -17,24 +17,18 @@ from rich.console import Console
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.library import shipped
 from accelsim.inputs.machine_tables import energy_rows, peak_rows
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.limits import Limits
+from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 from accelsim.results.verifying import Check
 from accelsim.search import stopping
-from accelsim.show.report import (
-    LayerOutcome,
-    network_totals,
-    print_energies,
-    print_front,
-    print_headline,
-    print_network,
-    print_ranked,
-    print_result,
-    print_search,
-)
 from accelsim.show.report.certificate import gap_text
-from accelsim.show.report.network import layer_rows
+from accelsim.show.report.front import print_front
+from accelsim.show.report.mapping import print_headline, print_result
+from accelsim.show.report.network import print_network
 from accelsim.show.report.progress import done, search_progress
+from accelsim.show.report.search import print_ranked, print_search
+from accelsim.show.report.tables import print_energies
 from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
 from accelsim.show.report.validation import print_comparisons
 from accelsim.show.report.verifying import print_checks, print_verdict

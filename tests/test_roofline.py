@@ -7,7 +7,7 @@ import json
 import pytest
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.model.roofline import Port, least_bytes, peak_macs_per_cycle, ports, stand
+from accelsim.model.limits import Port, least_bytes, peak_macs_per_cycle, ports, stand
 
 
 def test_stand__of_a_gemm_is_what_a_person_works_out():

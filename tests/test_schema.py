@@ -16,14 +16,14 @@ from reports import a_search, an_exact_search, row_stationary
 
 from accelsim.cli import arguments as command_line
 from accelsim.cli import main as cli
-from accelsim.cli.check import check_files
+from accelsim.cli.inspecting import check_files
 from accelsim.inputs import library
 from accelsim.inputs.machine_tables import machine_json
-from accelsim.inputs.schema import KINDS, json_schema, schema_keys
 from accelsim.inputs.schema_keys import ABOUT
 from accelsim.model.limits import Limits
+from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 from accelsim.results.output import Provenance, network_json, to_json
-from accelsim.show.report.network import LayerOutcome, layer_rows, network_totals
+from accelsim.show.schema import KINDS, json_schema, schema_keys
 
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}

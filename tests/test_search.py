@@ -18,7 +18,8 @@ from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, loa
 from accelsim.inputs.energy.table import EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping
-from accelsim.inputs.workload import ROLES, Einsum, Tensor, load_workload
+from accelsim.inputs.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate

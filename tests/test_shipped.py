@@ -12,7 +12,7 @@ from accelsim.fusion.paths import find_lines
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energy.table import load_energy_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.population.census import census
 from accelsim.search import stopping
 from accelsim.search.exact.front import map_front

@@ -14,23 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload, map_einsum
+from accelsim.importers.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.systolic import Systolic
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.array_oracle import walk_array
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.model.explain import same_as_walked
 from accelsim.model.ragged import evaluate_ragged
 from accelsim.model.result import Ramp
+from accelsim.model.time_oracle import walk_array
 from accelsim.population.draw_kernel import CYCLES
 from accelsim.population.extremes import largest_value
 from accelsim.population.steps import Nest
-from accelsim.validation.scalesim import DATAFLOWS, ScaleSimCase, evaluate_fold, gemm
+from accelsim.results.explain import same_as_walked
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case

@@ -16,8 +16,7 @@ from accelsim.inputs.nodes import arrange, arrangements
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact.mapper import _floor
-from accelsim.search.spaces import Spaces
-from accelsim.search.trimming import rounded_spaces, trim
+from accelsim.search.spaces import Spaces, rounded_spaces, trim
 
 
 @given(st.integers(1, 200), st.lists(st.integers(1, 6), min_size=1, max_size=6))

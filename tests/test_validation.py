@@ -1,4 +1,4 @@
-"""Studies: figures beside published ones, their errors, and the command that prints them."""
+"""Studies: figures beside published ones, their errors, and the commands that print them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from accelsim.cli import validating
-from accelsim.show.plots import study_table
-from accelsim.validation import STUDIES, Figure, Study, errors_by_quantity
-
-
-@pytest.fixture(autouse=True)
-def only_timeloop(monkeypatch):
-    """Without a name, run the one study that these tests replace."""
-    monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
+import validation.__main__ as validation
+from accelsim.importers.timeloop_comparison import timeloop_study
+from accelsim.results.study import Figure, Study, errors_by_quantity
+from tests.conftest import REPOSITORY
+from validation.plot_study import study_table
 
 
 def figure(case: str, published: float, ours: float, tolerance: float | None = None) -> Figure:
@@ -45,60 +41,74 @@ def test_errors_by_quantity__group_by_quantity_and_name_the_worst_case():
     assert (power.count, power.within, power.worst) == (1, None, 1.0)
 
 
-@pytest.fixture(autouse=True)
-def _one_study(monkeypatch):
-    """Let `accelsim validate` run Timeloop's study alone, which the tests here replace."""
-    monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
-
-
 STUDY = Study("timeloop", "a study", "a table", (figure("a", 10, 10, 0.0), figure("b", 10, 12)), ("a note",))
 
 
-def test_validate__prints_figures_errors_and_notes(run, monkeypatch):
-    monkeypatch.setitem(STUDIES, "timeloop", lambda paths: STUDY)
-    monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
-    code, out, _ = run("validate")
+@pytest.fixture
+def study(capsys, monkeypatch):
+    """A function that runs `python -m validation` with one study, which returns figures given; code, stdout, stderr."""
+
+    def call(found, *arguments):
+        monkeypatch.setattr(validation, "STUDIES", {"timeloop": found if callable(found) else lambda: found})
+        code = validation.main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_main__prints_figures_errors_and_notes(study):
+    code, out, _ = study(STUDY)
     assert code == 0
     for word in ("a table", "time [ms]", "+20.00 %", "- a note", "1 of 2"):
         assert word in out
-    assert json.loads(run("validate", "timeloop", "--json")[1])["studies"][0]["figures"][1]["ours"] == 12
+    assert json.loads(study(STUDY, "timeloop", "--json")[1])["studies"][0]["figures"][1]["ours"] == 12
 
 
-def test_validate__ends_with_1_if_a_figure_is_too_far_off(run, monkeypatch):
+def test_main__ends_with_1_if_a_figure_is_too_far_off(study):
     wrong = Study("timeloop", "a study", "a table", (figure("b", 10, 12, 0.1),))
-    monkeypatch.setitem(STUDIES, "timeloop", lambda paths: wrong)
-    monkeypatch.setattr(validating, "STUDIES", ("timeloop",))
-    assert run("validate")[0] == 1
+    assert study(wrong)[0] == 1
     remark = replace(wrong.figures[0], why="the paper's table has a slip")
     for explained in (False, True):
-        known = replace(wrong, figures=(replace(remark, explained=explained),))
-        monkeypatch.setitem(STUDIES, "timeloop", lambda paths, known=known: known)
-        code, out, _ = run("validate")
+        code, out, _ = study(replace(wrong, figures=(replace(remark, explained=explained),)))
         assert code == (0 if explained else 1)
         assert "the paper's table has a slip" in out
 
 
-def test_validate__absent_records_are_named_not_fatal_unless_asked_for(run, monkeypatch, tmp_path):
+def test_main__absent_records_are_named_not_fatal_unless_asked_for(study, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCELSIM_SHARED", str(tmp_path))
-    monkeypatch.setitem(STUDIES, "timeloop", STUDIES["timeloop"])
-    code, _, err = run("validate")
+    code, _, err = study(timeloop_study)
     assert code == 0
     assert "timeloop: not run:" in err
     assert str(tmp_path) in err
-    code, _, err = run("validate", "timeloop")
+    code, _, err = study(timeloop_study, "timeloop")
     assert code == 2
     assert "is absent" in err
 
 
-def test_validate__writes_a_page_with_every_figure_and_plots(run, monkeypatch, tmp_path):
-    monkeypatch.setitem(STUDIES, "timeloop", lambda paths: STUDY)
-    assert run("validate", "timeloop", "-o", tmp_path / "out")[0] == 0
+def test_main__writes_a_page_with_every_figure_and_plots(study, tmp_path):
+    assert study(STUDY, "-o", tmp_path / "out")[0] == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "validation.md", "validation.json", "timeloop.svg", "timeloop.png",
     }  # fmt: skip
     page = (tmp_path / "out" / "validation.md").read_text()
     assert "![a study](timeloop.svg)" in page
     assert "+20.00 %" in page
+
+
+def test_main__names_a_study_that_it_does_not_know(capsys):
+    with pytest.raises(SystemExit):
+        validation.main(["nosuch"])
+    assert "no study nosuch; studies: timeloop, sram" in capsys.readouterr().err
+
+
+def test_validate_command__prints_the_study_of_records(run):
+    records = str(REPOSITORY / "tests" / "golden" / "scalesim.csv")
+    code, out, _ = run("validate", "scalesim", records)
+    assert (code, "cycles, is" in out) == (0, True)
+    figures = json.loads(run("validate", "scalesim", records, "--json")[1])["studies"][0]["figures"]
+    assert all(figure["agrees"] for figure in figures)
+    code, _, err = run("validate", "scalesim", records, "-o", "out")
+    assert (code, "--output: not for scalesim" in err) == (2, True)
 
 
 def test_study_table__has_ratios_of_what_is_above_0():

@@ -11,8 +11,9 @@ import pytest
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.model.evaluate import evaluate
-from accelsim.validation import errors_by_quantity, eyeriss, eyeriss_isca
-from accelsim.validation.eyeriss_passes import LONGEST_RUN, Passes, compression, ramp
+from accelsim.results.study import errors_by_quantity
+from validation import eyeriss, eyeriss_isca
+from validation.eyeriss_passes import LONGEST_RUN, Passes, compression, ramp
 
 
 def mapped(layer: str, passes: Passes | None = None):
@@ -136,13 +137,6 @@ def test_isca__dram_of_conv3_to_conv5_is_the_published_one():
         assert ours["DRAM"] == pytest.approx(entry.published["DRAM"], abs=0.006)
         assert ours["MAC"] == pytest.approx(entry.published["MAC"], abs=0.006)
     assert not eyeriss_isca.eyeriss_isca_study().unexplained
-
-
-@pytest.mark.parametrize("name", ["eyeriss", "eyeriss_isca"])
-def test_validate__records_are_refused_where_the_tables_come_with_accelsim(run, name):
-    code, _, err = run("validate", name, "a.yaml")
-    assert code == 2
-    assert f"a.yaml: the study {name} takes no records" in err
 
 
 def test_on_chip__needs_a_clock():

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, CaseComparison, _default_words, validate_timeloop
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Tensor
-from accelsim.validation import CaseComparison, validate_timeloop
-from accelsim.validation.timeloop import TWO_ITERATIONS, _default_words
 
 IMPERFECT = {
     "h29_imperfect_temporal",

@@ -14,7 +14,7 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import dump_mapping
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import Provenance, map_json, mapping_json, read_mapping_json
 from accelsim.results.verifying import verify, verify_layer

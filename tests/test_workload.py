@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.inputs.errors import SpecError
-from accelsim.inputs.workload import Einsum, Tensor, load_workload
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.inputs.workload_reader import load_workload
 
 SIZES = st.integers(1, 300)
 

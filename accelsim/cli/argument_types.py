@@ -97,7 +97,7 @@ def override(text: str) -> tuple[str, str]:
 
 def number_format(text: str) -> str:
     """A number format by any of its names, such as bf16 or torch.bfloat16."""
-    from accelsim.gpu import formats
+    from accelsim.gpu import machine as formats
     from accelsim.inputs.errors import AccelsimError
 
     try:

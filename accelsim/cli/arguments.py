@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from accelsim import __version__
-from accelsim.cli import argument_types
-from accelsim.gpu import arguments as gpu_arguments
+from accelsim.cli import argument_types, gpu_arguments
 
 BAD_INPUT = 2
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
-STUDIES = ("timeloop", "sram", "area", "nvdla", "eyeriss", "eyeriss_isca", "scalesim", "tpu")
 SWEEP_PLOTS = ("front", "parallel", "sensitivity")
 
 
@@ -154,14 +152,14 @@ def make_parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="DIR", help="write KIND.schema.json there, of all kinds if none is given"
     )
 
-    made = command("validate", "hold our numbers against other tools' and against published machines")
+    made = command("validate", "hold our numbers against other tools' and against measured GPU kernels")
     made.add_argument(
-        "what", nargs="?", choices=(*STUDIES, "gemm", "conv"), metavar="WHAT",
-        help=f"{', '.join(STUDIES)} (default: all of these), or gemm, conv: measured times of GPU kernels",
+        "what", choices=("timeloop", "scalesim", "gemm", "conv"), metavar="WHAT",
+        help="timeloop, scalesim: records of these tools; gemm, conv: measured times of GPU kernels",
     )  # fmt: skip
     made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
     made.add_argument("--every", action="store_true", help="print every figure, however many there are")
-    made.add_argument("-o", "--output", metavar="DIR", help="write validation.md, validation.json and a plot of each")
+    made.add_argument("-o", "--output", metavar="DIR", help="gemm: write the report, its JSON and a plot of each GPU")
     made.add_argument("--json", action="store_true", help="print JSON instead of the report")
     gpu_arguments.add_validation(made)
     return parser

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 
 from accelsim.cli.inputs import make_provenance, one_layer, read_inputs
 from accelsim.cli.printing import DONE, NO_VALID_MAPPING, print_json, print_report, print_written
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.workload import Einsum
+from accelsim.model.evaluate import evaluate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,10 +20,10 @@ def eval_command(arguments: argparse.Namespace) -> int:
     """Evaluate one mapping."""
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.inputs.mapping import load_mapping
-    from accelsim.model.evaluate import evaluate
-    from accelsim.results.folder import layer_files, refuse_directory, write_directory
+    from accelsim.results.folder import refuse_directory, write_directory
     from accelsim.results.output import evaluation_json
-    from accelsim.show.report import print_result
+    from accelsim.show.folder import layer_files
+    from accelsim.show.report.mapping import print_result
 
     inputs = read_inputs(arguments)
     layer = one_layer(inputs, arguments)
@@ -45,7 +49,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
 def explain_command(arguments: argparse.Namespace) -> int:
     """Walk a small loop nest and show what each step moves."""
     from accelsim.inputs.mapping import load_mapping
-    from accelsim.model.explain import choose_mapping, explain, explanation_json
+    from accelsim.results.explain import explain, explanation_json
     from accelsim.results.output import provenance_json
     from accelsim.show.report.explain import print_explanation
 
@@ -55,7 +59,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
         mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
         origin = arguments.mapping
     else:
-        mapping, origin = choose_mapping(inputs.architecture, layer)
+        mapping, origin = _choose_mapping(inputs.architecture, layer)
     explanation = explain(
         inputs.architecture, layer, mapping, tensor=arguments.tensor, level=arguments.level, steps=arguments.steps
     )
@@ -65,3 +69,14 @@ def explain_command(arguments: argparse.Namespace) -> int:
     else:
         print_report(lambda console: print_explanation(console, explanation, origin))
     return DONE if explanation.same and explanation.result.valid else NO_VALID_MAPPING
+
+
+def _choose_mapping(architecture: Architecture, einsum: Einsum) -> tuple[LoopNest, str]:
+    """Return a mapping to explain, and in words where it is from: the one of least energy."""
+    from accelsim.results.explain import refuse_large
+    from accelsim.search.mapper import map_einsum
+    from accelsim.show.report.text import large
+
+    refuse_large(einsum)
+    found = map_einsum(architecture, einsum, method="exact")
+    return found.best.mapping, f"one of least energy of all {large(found.space_size)} in the map space"

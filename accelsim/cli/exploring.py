@@ -16,7 +16,7 @@ from accelsim.inputs.files import file_name
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from accelsim.explore.record import Explored
+    from accelsim.explore.store import Explored
 
 Rows = list[dict[str, Any]]
 

@@ -8,9 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from accelsim.cli.caching import open_cache
-from accelsim.cli.importing import print_notes
-from accelsim.cli.inputs import Inputs, find_files, make_provenance, read_machine, read_overrides, split
+from accelsim.cli.inputs import (
+    Inputs,
+    find_files,
+    make_provenance,
+    open_cache,
+    print_notes,
+    read_machine,
+    read_overrides,
+    split,
+)
 from accelsim.cli.printing import DONE, INTERRUPTED, make_console, print_json, print_report, print_written
 from accelsim.search.stopping import answering
 

@@ -21,11 +21,11 @@ _ALIGNED = 8
 def gpu_roofline(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a GPU."""
     from accelsim.cli.inputs import read_workload
+    from accelsim.gpu.advice import points, ridges
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
     from accelsim.gpu.kernel import best_kernels
     from accelsim.gpu.layers import gemms_of, product_of
-    from accelsim.gpu.roofline import points, ridges
     from accelsim.show.report.gpu_advice import point_row, print_roofline
 
     dtype = arguments.dtype or "fp16"
@@ -110,7 +110,7 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.compare import compare_profile, kernels_of
     from accelsim.gpu.profile import read_profile
     from accelsim.inputs import library
-    from accelsim.inputs.workload import load_workload
+    from accelsim.inputs.workload_reader import load_workload
     from accelsim.show.report.gpu_compare import compared_row, doubt_of, print_compared
 
     gpu = load_gpu(arguments.gpu, arguments.mig)

@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.printing import DONE, print_json, print_report, print_written
-from accelsim.gpu.arguments import ROTATING
 from accelsim.inputs.errors import AccelsimError
 
 if TYPE_CHECKING:
@@ -28,26 +27,6 @@ _FOREIGN = (
     "seed",
     "html",
 )
-
-
-_OF_GPUS = {
-    **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": ROTATING, "training_pass": "forward", "stream_k": False, "winograd": False},
-}
-
-
-def refuse_gpu_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that mean nothing on a machine that is no GPU.
-
-    Raises
-    ------
-    AccelsimError
-        If there is one.
-    """
-    for name, usual in _OF_GPUS.items():
-        if getattr(arguments, name) != usual:
-            option = {"training_pass": "pass", "stream_k": "stream-k"}.get(name, name)
-            raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
 
 
 def map_on_gpu(arguments: argparse.Namespace) -> int:

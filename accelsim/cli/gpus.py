@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.printing import DONE, print_json, print_report, print_written
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import hash_file
 
@@ -91,7 +91,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
-    _refuse(arguments, "gemm", every=False)
+    refuse(arguments, "gemm", every=False)
     found, skipped = validate_gemm(
         arguments.paths,
         gpu=arguments.gpu,
@@ -164,7 +164,7 @@ def validate_conv_command(arguments: argparse.Namespace) -> int:
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
-    _refuse(arguments, "conv", mig=None, dtype=None, leave_out=False, l2=ROTATING, output=None, every=False)
+    refuse(arguments, "conv", mig=None, dtype=None, leave_out=False, l2=ROTATING, output=None, every=False)
     found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
     if arguments.json:
         named = ("gpu", "number_format", "algorithm", "training_pass")
@@ -181,7 +181,7 @@ def validate_conv_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _refuse(arguments: argparse.Namespace, what: str, **usual: str | bool | None) -> None:
+def refuse(arguments: argparse.Namespace, what: str, **usual: str | bool | None) -> None:
     """Refuse options that a study has not."""
     for name, value in usual.items():
         if getattr(arguments, name) != value:

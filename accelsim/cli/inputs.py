@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture
-from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.errors import AccelsimError, Problem, SpecError, Unreadable
+from accelsim.inputs.files import read_utf8
 from accelsim.inputs.params import check_overrides, parameter_names, unknown_overrides
 from accelsim.inputs.units import listed, near_miss
-from accelsim.inputs.workload import Einsum, Workload, load_workload
+from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload_reader import load_workload
 
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
+    from accelsim.inputs.library import Note
+    from accelsim.results.cache import ResultCache
     from accelsim.results.output import Provenance
+
 
 SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
 """Parameters that the options for sizes set, the first of them that a workload has."""
@@ -109,6 +115,10 @@ def split(text: str) -> list[str]:
 
 def find_files(given: dict[str, str]) -> dict[str, Path]:
     """Find the file of each kind by its path or its shipped name."""
+    machine = given.get("architecture", "")
+    if machine and library.find(machine, "arch") is None and _catalogued(machine):
+        what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
+        raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
     return {kind: library.resolve(name, KINDS[kind]) for kind, name in given.items()}
 
 
@@ -195,3 +205,53 @@ def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace)
     if command != "map":
         return Provenance(command, files, inputs.overrides)
     return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds)
+
+
+def is_gpu(name_or_path: str) -> bool:
+    """Whether a command's argument names a GPU: a file with the key `gpu`, or a name of the catalogue."""
+    path = library.find(name_or_path, "arch")
+    if path is None:
+        return _catalogued(name_or_path)
+    try:
+        return any(line.startswith("gpu:") for line in read_utf8(path).splitlines())
+    except Unreadable:
+        return False
+
+
+def _catalogued(name: str) -> bool:
+    """Whether a name is one of a GPU that ships."""
+    from accelsim.gpu.catalogue import find_gpu
+
+    return find_gpu(name) is not None
+
+
+def open_cache(arguments: argparse.Namespace) -> ResultCache | None:
+    """Cache that the arguments ask for; each trouble with it is one line on stderr, said once."""
+    from accelsim.results.cache import ResultCache, default_folder
+
+    if arguments.no_cache:
+        return None
+    said: set[str] = set()
+
+    def complain(line: str) -> None:
+        if line not in said:
+            sys.stderr.write(f"accelsim: {line}\n")
+        said.add(line)
+
+    return ResultCache(default_folder(), complain)
+
+
+_NAMED = 3
+"""Nodes of a kind that are named where all of them would be too many lines."""
+
+
+def print_notes(notes: Iterable[Note]) -> None:
+    """Say on stderr what of a model is not counted as it is, nodes of a kind together."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for note in notes:
+        groups.setdefault((note.operator, note.done, note.why), []).append(note.node)
+    for (operator, done, why), nodes in groups.items():
+        more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+        sys.stderr.write(f"{operator} {done}: {why}: {', '.join(nodes[:_NAMED])}{more}\n")
+    if any(len(nodes) > _NAMED for nodes in groups.values()):
+        sys.stderr.write("`accelsim import` names every node\n")

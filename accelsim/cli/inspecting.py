@@ -1,21 +1,31 @@
-"""The commands that look at files rather than map: `check`, `energy`, `list` and `schema`."""
+"""The commands that show and check files: `check`, `energy`, `list`, `schema`, `import` and `cache`."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
+from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.inputs import read_overrides
 from accelsim.cli.printing import BAD_INPUT, DONE, print_json, print_report
+from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
-from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.params import check_overrides
+from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
+from accelsim.inputs.constraints import read_constraints
+from accelsim.inputs.energy.table import read_energy_table
+from accelsim.inputs.errors import AccelsimError, Problem
+from accelsim.inputs.fields import Document, open_document
+from accelsim.inputs.library import MODELS, importer
+from accelsim.inputs.mapping import read_mapping
+from accelsim.inputs.params import check_overrides, unknown_overrides
+from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
-from accelsim.inputs.workload import load_workload
+from accelsim.inputs.workload import Workload
+from accelsim.inputs.workload_reader import load_workload, read_imported, read_workload
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,9 +33,9 @@ if TYPE_CHECKING:
 
 def schema_command(arguments: argparse.Namespace) -> int:
     """Print or write JSON Schemas."""
-    from accelsim.inputs.schema import KINDS, json_schema
     from accelsim.results.folder import write_directory
     from accelsim.results.output import to_json
+    from accelsim.show.schema import KINDS, json_schema
 
     kinds = [arguments.kind] if arguments.kind else KINDS
     if arguments.output:
@@ -41,8 +51,6 @@ def schema_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Report every mistake in files of any kind."""
-    from accelsim.cli.check import check_files
-
     paths = [_any_kind(name) for name in arguments.files]
     problems = check_files(paths, read_overrides(arguments))
     for problem in problems:
@@ -60,10 +68,10 @@ def _any_kind(name: str) -> str | Path:
 
 def energy_command(arguments: argparse.Namespace) -> int:
     """Show the energy of each action of a machine, its area, and its power with everything busy."""
-    from accelsim.inputs.energy.interpolation import error_notes
+    from accelsim.inputs.energy.sram import error_notes
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
     from accelsim.results.output import InputFile, Provenance, input_file, provenance_json
-    from accelsim.show.report import print_energies
+    from accelsim.show.report.tables import print_energies
 
     overrides = read_overrides(arguments)
     path = library.resolve(arguments.arch, "arch")
@@ -89,7 +97,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
 
 def list_command(arguments: argparse.Namespace) -> int:
     """Name the files that ship."""
-    from accelsim.show.report import print_shipped
+    from accelsim.show.report.tables import print_shipped
 
     kinds = [arguments.kind] if arguments.kind else list(library.KINDS)
     listing = {kind: [_about(path, kind) for path in library.shipped(kind)] for kind in kinds}
@@ -116,3 +124,114 @@ def _about(path: Path, kind: str) -> dict[str, Any]:
         row["layers"] = sum(layer.repeat for layer in layers)
         row["macs"] = sum(layer.repeat * layer.macs for layer in layers)
     return row
+
+
+def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, str] | None = None) -> list[Problem]:
+    """Read files of any kind and return every mistake in them, by file and line.
+
+    Mappings and constraints are checked against architecture and workload where the files hold one of each, the
+    workload with a single layer; otherwise only for its form.
+
+    Parameters
+    ----------
+    paths : sequence of str or path
+        Architectures, workloads, mappings and energy tables, in any order.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the files; a name that no file defines is a mistake.
+
+    Returns
+    -------
+    list of Problem
+        Empty if all is well.
+    """
+    problems = Problems()
+    overrides = overrides or {}
+    for problem in unknown_overrides(overrides, paths):
+        problems.found.append(problem)
+    opened = [open_document(path, None, overrides, problems) for path in paths]
+    documents = [document for document in opened if document is not None]
+    architectures: list[Architecture | None] = []
+    workloads: list[Workload | None] = []
+    for document in documents:
+        if document.kind == "architecture":
+            architectures.append(read_architecture(document.body, document.path, problems))
+        elif document.kind == "workload":
+            workloads.append(read_workload(document.body, problems))
+        elif document.kind == "gpu":
+            read_gpu(document.body, problems)
+        elif document.kind == "energy_table":
+            read_energy_table(document.body, problems)
+        elif document.kind == "sweep":
+            _check_sweep(document, problems)
+    _check_upon(documents, architectures, workloads, problems)
+    return sorted(set(problems.found), key=lambda problem: (problem.mark, problem.what))
+
+
+def _check_sweep(document: Document, problems: Problems) -> None:
+    """Check a sweep and the files that it names."""
+    from accelsim.explore.checking import File
+    from accelsim.explore.sweep import read_sweep
+
+    read_sweep(document.body, File(document.path, Path(document.path)), problems)
+
+
+def _check_upon(
+    documents: Sequence[Document],
+    architectures: Sequence[Architecture | None],
+    workloads: Sequence[Workload | None],
+    problems: Problems,
+) -> None:
+    """Check mappings and constraints, against architecture and workload if it is clear which ones are meant."""
+    architecture = architectures[0] if len(architectures) == 1 else None
+    workload = workloads[0] if len(workloads) == 1 else None
+    einsum = workload.layers[0] if workload is not None and len(workload.layers) == 1 else None
+    for document in documents:
+        if document.kind == "mapping":
+            read_mapping(document.body, problems, architecture, einsum)
+        elif document.kind == "constraints":
+            read_constraints(document.body, problems, architecture, einsum)
+
+
+def cache_command(arguments: argparse.Namespace) -> int:
+    """Say where results are kept and how many, or remove them."""
+    from accelsim.results.cache import ResultCache, default_folder
+
+    cache = ResultCache(default_folder())
+    sizes = [path.stat().st_size for path in cache.files()]
+    if arguments.clear:
+        removed = cache.clear()
+        sys.stdout.write(f"{cache.folder}: {_many(removed)} removed\n")
+    elif arguments.json:
+        print_json({"folder": str(cache.folder), "entries": len(sizes), "bytes": sum(sizes)})
+    else:
+        sys.stdout.write(f"{cache.folder}: {_many(len(sizes))}, {sum(sizes) / 1024:,.1f} KiB\n")
+    return DONE
+
+
+def _many(entries: int) -> str:
+    return f"{entries:,} result" + ("" if entries == 1 else "s")
+
+
+def import_command(arguments: argparse.Namespace) -> int:
+    """Write a model as a workload file, and say what is not in it as it is in the model."""
+    from accelsim.results.folder import refuse_file, write_page
+
+    path = Path(arguments.workload)
+    model = importer(path)
+    if model is None:
+        raise AccelsimError(f"{path}: expected a model, a file that ends in {' or '.join(MODELS)}")
+    if arguments.output:
+        refuse_file(arguments.output, f"{path.stem}.yaml")
+    overrides = read_overrides(arguments)
+    check_overrides(overrides, [path])
+    imported = model.import_model(path, overrides)
+    read_imported(imported, path, overrides)  # refuses what no command could read
+    text = imported.text.replace("params: {bits: 16}", f"params: {{bits: {overrides.get('bits', '16')}}}", 1)
+    for note in imported.notes:
+        sys.stderr.write(f"{note}\n")
+    if not arguments.output:
+        sys.stdout.write(text)
+        return DONE
+    write_page(arguments.output, text)
+    sys.stdout.write(f"Written to {arguments.output}\n")
+    return DONE

@@ -19,7 +19,7 @@ from accelsim.search import stopping
 NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 1, 2, 70, 130, 141
 
 _HOME = {  # module of each command, imported when it runs
-    "cache_command": "caching",
+    "cache_command": "inspecting",
     "calibrate_command": "gpus",
     "check_command": "inspecting",
     "energy_command": "inspecting",
@@ -30,14 +30,14 @@ _HOME = {  # module of each command, imported when it runs
     "gpu_advise_command": "gpu_advice",
     "gpu_compare_command": "gpu_advice",
     "gpus_command": "gpus",
-    "import_command": "importing",
+    "import_command": "inspecting",
     "list_command": "inspecting",
     "map_command": "mapping",
     "plot_command": "plotting",
     "roofline_command": "rooflining",
     "schema_command": "inspecting",
     "spread_command": "spreading",
-    "validate_command": "validating",
+    "validate_command": "verifying",
     "verify_command": "verifying",
 }
 

@@ -9,13 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.cli.caching import open_cache
-from accelsim.cli.importing import print_notes
+from accelsim.cli.gpu_arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
+    is_gpu,
     make_provenance,
     one_layer,
+    open_cache,
+    print_notes,
     read_inputs,
     read_layer_constraints,
 )
@@ -38,28 +40,31 @@ if TYPE_CHECKING:
 
     from accelsim.model.limits import Limits
     from accelsim.results.cache import MapOptions, ResultCache
+    from accelsim.results.network import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
-    from accelsim.show.report import LayerOutcome
 
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
-    from accelsim.cli.gpu_mapping import map_on_gpu, refuse_gpu_options
-    from accelsim.gpu.catalogue import is_gpu
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import layer_files, refuse_directory, refuse_page, write_directory, write_page
     from accelsim.results.output import map_json
 
     if is_gpu(arguments.arch):
+        from accelsim.cli.gpu_mapping import map_on_gpu
+
         return map_on_gpu(arguments)
     refuse_gpu_options(arguments)
     inputs = read_inputs(arguments)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
     if arguments.output:
+        from accelsim.results.folder import refuse_directory
+
         refuse_directory(arguments.output)
     if arguments.html:
+        from accelsim.results.folder import refuse_page
+
         refuse_page(arguments.html, inputs.layer)
     if arguments.pareto:
         return _map_front(inputs, arguments)
@@ -71,22 +76,28 @@ def map_command(arguments: argparse.Namespace) -> int:
     provenance = make_provenance("map", inputs, arguments)
     document = map_json(search, provenance, machine_json(inputs.architecture))
     if arguments.output:
+        from accelsim.results.folder import write_directory
+        from accelsim.show.folder import layer_files
+
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
     if arguments.html:
+        from accelsim.results.folder import write_page
         from accelsim.show.html import search_report
 
         write_page(arguments.html, search_report(search, inputs.architecture, layer))
     if arguments.json:
         print_json(document)
         return INTERRUPTED if search.stop == "interrupted" else DONE
-    from accelsim.show.report import print_headline, print_population, print_ranked, print_result, print_search
-
     population = None if arguments.quiet or search.stop == "interrupted" else _population(inputs, layer, search)
 
     def show(console: Console) -> None:
+        from accelsim.show.report.mapping import print_headline, print_result
+
         if arguments.quiet:
             print_headline(console, search.best, search)
             return
+        from accelsim.show.report.search import print_population, print_ranked, print_search
+
         print_result(console, search.best, inputs.architecture, layer, search)
         print_search(console, search)
         print_population(console, search, population)
@@ -110,9 +121,10 @@ def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[in
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Find the mappings of one layer that no other one beats."""
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import front_files, write_directory
+    from accelsim.results.folder import write_directory
     from accelsim.results.output import front_json
-    from accelsim.show.report import print_front
+    from accelsim.show.folder import front_files
+    from accelsim.show.report.front import print_front
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
@@ -137,9 +149,11 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import layer_files, write_directory
+    from accelsim.results.folder import write_directory
+    from accelsim.results.network import layer_rows, network_totals
     from accelsim.results.output import map_json, network_json, to_json
-    from accelsim.show.report.network import layer_rows, network_totals, print_network
+    from accelsim.show.folder import layer_files
+    from accelsim.show.report.network import print_network
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
@@ -187,7 +201,7 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
     """Map each layer of a network, equal ones once; ends early where the user interrupts it."""
     from accelsim.model.limits import layer_limits
     from accelsim.results.cache import carry_over, content_key
-    from accelsim.show.report.network import LayerOutcome
+    from accelsim.results.network import LayerOutcome
 
     machine, layers = inputs.architecture, inputs.workload.layers
     known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from accelsim.cli.caching import open_cache
 from accelsim.cli.inputs import (
     Inputs,
     find_files,
     named_layers,
     one_layer,
+    open_cache,
     read_inputs,
     read_layer_constraints,
     read_machines,

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from accelsim.inputs.architecture import Architecture
-    from accelsim.model.roofline import Stand
+    from accelsim.model.limits import Stand
 
 
 def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
-    from accelsim.gpu.catalogue import is_gpu
+    from accelsim.cli.inputs import is_gpu
 
     if is_gpu(arguments.arch):
         if arguments.objective or arguments.constraints:
@@ -36,7 +36,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 
         write_figure(arguments.output, plot_machine_roofline(machine, stands))
     if arguments.json:
-        from accelsim.model.roofline import peak_macs_per_cycle
+        from accelsim.model.limits import peak_macs_per_cycle
         from accelsim.show.report.roofline import port_rows, stand_row
 
         peak = peak_macs_per_cycle(machine)
@@ -60,7 +60,7 @@ def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture
     """Map the layers of each workload, and say where they stand."""
     from accelsim.cli.inputs import read_inputs
     from accelsim.cli.mapping import map_layers
-    from accelsim.model.roofline import stand
+    from accelsim.model.limits import stand
     from accelsim.results.cache import MapOptions
 
     every = [

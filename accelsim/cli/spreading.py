@@ -6,12 +6,12 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from accelsim.cli.caching import open_cache
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
     make_provenance,
     named_layers,
+    open_cache,
     read_layer_constraints,
     read_machines,
 )
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
 def spread_command(arguments: argparse.Namespace) -> int:
     """Take the census of each layer on each machine."""
+    from accelsim.population.output import census_json
     from accelsim.results.folder import refuse_directory, refuse_page, write_directory, write_page
-    from accelsim.results.output import census_json, to_json
+    from accelsim.results.output import to_json
 
     if arguments.output:
         refuse_directory(arguments.output)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from accelsim.explore.reading import read_number, read_texts
-from accelsim.explore.sweep import File, Network, Parameter
-from accelsim.importers import MODELS
+from accelsim.explore import expression
+from accelsim.explore.expression import Value
+from accelsim.explore.reading import (
+    read_number,
+    read_texts,
+)
 from accelsim.inputs import fields, library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import Constraints, read_constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.fields import Fields, Keys
+from accelsim.inputs.library import MODELS
 from accelsim.inputs.params import parameter_names, parameter_values, unknown_overrides
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss, quoted
-from accelsim.inputs.workload import Einsum, Workload, load_workload
+from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload_reader import load_workload
 
 
 def find_file(given: str, kind: str, node: Node | None, beside: Path, problems: Problems) -> File | None:
@@ -220,3 +226,56 @@ def _reading(architecture: File, overrides: dict[str, str], found: list[Architec
     machine = read_architecture(document.body, architecture.path, tried) if document else None
     found += [machine] if machine is not None and not tried.found else []
     return tried
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as the sweep names it, and where it was found."""
+
+    given: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the architecture or of workloads, and the values that it takes, as they are written.
+
+    As `--set` does, it sets its name in each file that defines it.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    kind: str
+
+    @property
+    def numbers(self) -> tuple[Value, ...]:
+        """The values in the base unit of their kind."""
+        return tuple(expression.quantity(text)[0] for text in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A workload with its weight: how often it counts in the totals of a design.
+
+    Attributes
+    ----------
+    layers : tuple of Einsum
+        Those that count, with the parameters that are swept as in the file.
+    overrides : mapping of str to str
+        Parameters that have one other value in all designs.
+    yields : mapping of str to int
+        What a run gives, such as `{"frames": 8}`.
+    wanted : tuple of str
+        Names of the layers that count; none: all.
+    parameters : frozenset of str
+        Names of all parameters of the file.
+    """
+
+    file: File
+    name: str
+    layers: tuple[Einsum, ...]
+    weight: float = 1.0
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    yields: Mapping[str, int] = field(default_factory=dict)
+    wanted: tuple[str, ...] = ()
+    parameters: frozenset[str] = frozenset()

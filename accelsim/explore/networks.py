@@ -6,11 +6,12 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
-from accelsim.explore.checking import chosen_layers
+from accelsim.explore.checking import Network, chosen_layers
 from accelsim.explore.machines import Design, layer_mark
-from accelsim.explore.sweep import Network, Sweep
+from accelsim.explore.sweep import Sweep
 from accelsim.inputs.errors import AccelsimError, SpecError
-from accelsim.inputs.workload import Einsum, load_workload
+from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload_reader import load_workload
 
 MOST = 10_000
 """Combinations of parameters of one workload at most: the layers of all of them go to each worker."""

@@ -25,8 +25,7 @@ from accelsim.explore.machines import (
 )
 from accelsim.explore.networks import Load, Loads
 from accelsim.explore.pool import Alone, Pool, Workers
-from accelsim.explore.record import Explored, Record, State
-from accelsim.explore.store import Store
+from accelsim.explore.store import Explored, Record, State, Store
 from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from accelsim.explore import expression
-from accelsim.explore.expression import Expression, Value
-from accelsim.explore.ranges import VALUES_FORM, read_values
+from accelsim.explore.checking import File, Network, Parameter
+from accelsim.explore.expression import Expression
 from accelsim.explore.reading import (
     BUDGETS,
+    VALUES_FORM,
     entries_of,
     read_budgets,
     read_conditions,
@@ -20,6 +21,7 @@ from accelsim.explore.reading import (
     read_expression,
     read_number,
     read_texts,
+    read_values,
     refuse_no_area,
 )
 from accelsim.inputs import fields, forms, library
@@ -29,7 +31,6 @@ from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
 from accelsim.inputs.units import listed, near_miss, quoted
-from accelsim.inputs.workload import Einsum
 
 OBJECTIVES = ("energy", "cycles", "time", "edp", "power", "area")
 """What a design may be judged by; the smaller the better."""
@@ -39,59 +40,6 @@ COLUMNS = {
     "area": "area_um2",
 }  # fmt: skip
 """Column of the table of designs for each objective."""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file as the sweep names it, and where it was found."""
-
-    given: str
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of the architecture or of workloads, and the values that it takes, as they are written.
-
-    As `--set` does, it sets its name in each file that defines it.
-    """
-
-    name: str
-    values: tuple[str, ...]
-    kind: str
-
-    @property
-    def numbers(self) -> tuple[Value, ...]:
-        """The values in the base unit of their kind."""
-        return tuple(expression.quantity(text)[0] for text in self.values)
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """A workload with its weight: how often it counts in the totals of a design.
-
-    Attributes
-    ----------
-    layers : tuple of Einsum
-        Those that count, with the parameters that are swept as in the file.
-    overrides : mapping of str to str
-        Parameters that have one other value in all designs.
-    yields : mapping of str to int
-        What a run gives, such as `{"frames": 8}`.
-    wanted : tuple of str
-        Names of the layers that count; none: all.
-    parameters : frozenset of str
-        Names of all parameters of the file.
-    """
-
-    file: File
-    name: str
-    layers: tuple[Einsum, ...]
-    weight: float = 1.0
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    yields: Mapping[str, int] = field(default_factory=dict)
-    wanted: tuple[str, ...] = ()
-    parameters: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.fusion.chain import Chain, Shortcut, make_chain, make_link, word_by_word
-from accelsim.inputs.edges import Edge
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss
-from accelsim.inputs.workload import Einsum, Workload
+from accelsim.inputs.workload import Edge, Einsum, Workload
 
 _Run = tuple[str, int]
 """A layer and which of its runs."""

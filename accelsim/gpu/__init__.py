@@ -15,3 +15,8 @@ Measurements
     reads layers. `validation` predicts them and `errors` sums up; `fit` fits: one GPU in `calibration`, all of them in
     `common_fit`.
 """
+
+ROTATING = "rotating"
+L2_STATES = (ROTATING, "cold", "warm")
+"""What L2 holds when a kernel starts: `rotating`, what fits of the activations and of several copies of the weights,
+used in turn as in the layers of a network; `cold`, nothing; `warm`, what fits of the same product."""

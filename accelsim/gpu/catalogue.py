@@ -1,18 +1,276 @@
-"""The GPUs that come with accelsim, found by file, name, alias or the name that the driver prints."""
+"""The GPUs that come with accelsim, found by file, name, alias or the name that the driver prints.
+
+Read a GPU file: what stands under `gpu`, with every mistake and its place.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
-from accelsim.gpu.machine import Gpu
-from accelsim.gpu.spec import load_gpu_file
-from accelsim.inputs import library
-from accelsim.inputs.errors import AccelsimError, Unreadable
-from accelsim.inputs.files import read_utf8
-from accelsim.inputs.units import near_miss
+from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
+from accelsim.inputs import fields, forms, library
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import Rate, listed, near_miss, quoted
+
+_MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
+_CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})")
+_MEMORY_TYPE = re.compile(rf"({'|'.join(MEMORY_TYPES)})[A-Za-z0-9]{{0,8}}")
+_POWER = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?)\s*W")
+_ABOVE_0 = r"^(?!0*(\.0*)?$)[0-9]{1,12}(\.[0-9]{0,9})?$"
+GENERATIONS = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
+
+
+@formed(forms.either({"type": "number", "exclusiveMinimum": 0}, forms.scalar({"type": "string", "pattern": _ABOVE_0})))
+def _number(node: Node, problems: Problems) -> float | None:
+    """Read a number above 0, in quotes too."""
+    if isinstance(node, ScalarNode) and re.match(_ABOVE_0, node.text):
+        return float(node.text)
+    problems.add(node, f"expected a number above 0, got {describe(node)}")
+    return None
+
+
+@formed(forms.pattern(_POWER))
+def _power_w(node: Node, problems: Problems) -> float | None:
+    """Read a power [W]."""
+    match = _POWER.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
+    if match is None or float(match[1]) == 0:
+        problems.add(node, f"expected a power, got {describe(node)}", "write it like '700 W'")
+        return None
+    return float(match[1])
+
+
+@formed(forms.pattern(_MEMORY_TYPE))
+def _memory_type(node: Node, problems: Problems) -> str | None:
+    """Read a type of memory."""
+    if isinstance(node, ScalarNode) and _MEMORY_TYPE.fullmatch(node.text):
+        return node.text
+    problems.add(node, f"expected a type of memory, got {describe(node)}", f"it begins with {listed(MEMORY_TYPES)}")
+    return None
+
+
+@formed(forms.pattern(_CAPABILITY))
+def _capability(node: Node, problems: Problems) -> tuple[int, int] | None:
+    """Read a compute capability."""
+    match = _CAPABILITY.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
+    if match is None:
+        problems.add(node, f"expected a compute capability, got {describe(node)}", "write it like '9.0'")
+        return None
+    return int(match[1]), int(match[2])
+
+
+@formed(forms.pattern(_MMA))
+def _mma(node: Node, problems: Problems) -> tuple[int, int, int] | None:
+    """Read the shape of an MMA instruction."""
+    match = _MMA.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
+    if match is None or min(int(size) for size in match.groups()) == 0:
+        problems.add(
+            node, f"expected the shape of an MMA instruction, got {describe(node)}", "write it like 'm16n8k16'"
+        )
+        return None
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+_FORMAT_NAMES: Form = {"enum": list(FORMATS)}
+_NUMBERS = fields.mapping_of(_number)
+_SHAPES = fields.mapping_of(_mma)
+_TEXTS = fields.mapping_of(fields.text)
+_CLOCK: Keys = {"boost": Key(fields.frequency_hz, required=True), "tensor": Key(fields.frequency_hz, required=True)}
+_MEMORY: Keys = {
+    "size": Key(fields.positive_size_bits, required=True),
+    "type": Key(_memory_type, required=True),
+    "bandwidth": Key(fields.rate, required=True),
+}
+_L2: Keys = {"size": Key(fields.positive_size_bits, required=True), "bandwidth": Key(fields.rate, required=True)}
+_SM: Keys = {
+    "smem": Key(fields.positive_size_bits, required=True),
+    "smem_per_block": Key(fields.positive_size_bits, required=True),
+    **{name: Key(fields.positive_int, required=True) for name in ("registers", "warps", "blocks")},
+}
+_PROFILE: Keys = {
+    "sms": Key(fields.positive_int, required=True),
+    "memory_eighths": Key(fields.positive_int, required=True),
+}
+
+
+def _of_formats(values: Form) -> Form:
+    return forms.named(values, _FORMAT_NAMES)
+
+
+_GPU: Keys = {
+    "name": Key(fields.name, required=True),
+    "chip": Key(fields.text, required=True),
+    "generation": Key(fields.one_of(GENERATIONS), required=True),
+    "compute_capability": Key(_capability, required=True),
+    "aliases": Key(fields.list_of(fields.name)),
+    "devices": Key(fields.list_of(fields.text)),
+    "sms": Key(fields.positive_int, required=True),
+    "clock": Key(node_of(keys_form(_CLOCK)), required=True),
+    "operations_per_sm_cycle": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
+    "peak_tflops": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
+    "peak_tflops_sparse": Key(Formed(_NUMBERS.read, _of_formats(_number.form))),
+    "mma": Key(Formed(_SHAPES.read, _of_formats(_mma.form))),
+    "memory": Key(node_of(keys_form(_MEMORY)), required=True),
+    "l2": Key(node_of(keys_form(_L2)), required=True),
+    "sm": Key(node_of(keys_form(_SM)), required=True),
+    "nvlink": Key(fields.rate),
+    "tdp": Key(_power_w, required=True),
+    "mig": Key(node_of(forms.named(keys_form(_PROFILE)))),
+    "sources": Key(_TEXTS, required=True),
+    "unsure": Key(_TEXTS),
+}
+GPU_FORM: Form = keys_form(_GPU)
+"""What may stand under `gpu`, as JSON Schema."""
+
+
+def load_gpu_file(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Gpu:
+    """Read a GPU file.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `gpu`.
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    document = fields.open_document(path, "gpu", overrides, problems)
+    return problems.result(read_gpu(document.body, problems) if document else None)
+
+
+def read_gpu(body: Node, problems: Problems) -> Gpu | None:
+    """Read what stands under `gpu`, or return None with every mistake reported."""
+    before = len(problems)
+    top = Fields(body, problems, _GPU)
+    values: dict[str, Any] = {key: top.value(key, None) for key in _GPU}
+    parts = {
+        key: _part(top, key, keys) for key, keys in (("clock", _CLOCK), ("memory", _MEMORY), ("l2", _L2), ("sm", _SM))
+    }
+    mig = _profiles(top)
+    for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
+        _check_formats(top, key)
+    there = [values[key] for key in _GPU if key not in (*parts, "mig") and _GPU[key].required]
+    there += [value for part in parts.values() for value in (part.values() or [None])]
+    if len(problems) > before or not top.readable or None in there:
+        return None
+    _check_whole(top, values, parts, mig)
+    if len(problems) > before:
+        return None
+    clock, memory, l2, sm = (parts[key] for key in ("clock", "memory", "l2", "sm"))
+    return Gpu(
+        **{key: values[key] for key in ("name", "chip", "generation", "compute_capability", "sms")},
+        boost_hz=float(clock["boost"]),
+        tensor_hz=float(clock["tensor"]),
+        operations_per_sm_cycle=values["operations_per_sm_cycle"],
+        peak_tflops=values["peak_tflops"],
+        peak_tflops_sparse=values["peak_tflops_sparse"] or {},
+        mma=values["mma"] or {},
+        memory_bytes=memory["size"] // 8,
+        memory_type=memory["type"],
+        dram_bytes_per_s=_bytes_per_s(memory["bandwidth"]),
+        l2_bytes=l2["size"] // 8,
+        l2_bytes_per_s=_bytes_per_s(l2["bandwidth"]),
+        smem_bytes=sm["smem"] // 8,
+        smem_per_block_bytes=sm["smem_per_block"] // 8,
+        registers=sm["registers"],
+        warps=sm["warps"],
+        blocks=sm["blocks"],
+        nvlink_bytes_per_s=_bytes_per_s(values["nvlink"]) if values["nvlink"] else 0.0,
+        tdp_w=values["tdp"],
+        mig=mig,
+        aliases=tuple(values["aliases"] or ()),
+        devices=tuple(values["devices"] or ()),
+        sources=values["sources"],
+        unsure=values["unsure"] or {},
+    )
+
+
+def _part(top: Fields, key: str, keys: Keys) -> dict[str, Any]:
+    """Values of a group of keys."""
+    node = top.get(key)
+    if node is None or top.problems.unreadable(node):
+        return {}
+    part = Fields(node, top.problems, keys)
+    found: dict[str, Any] = {name: part.value(name, None) for name in keys}
+    return found
+
+
+def _profiles(top: Fields) -> dict[str, MigProfile]:
+    """Read the MIG profiles by name."""
+    node = top.get("mig")
+    if node is None or top.problems.unreadable(node):
+        return {}
+    if not isinstance(node, MapNode):
+        top.problems.add(node, f"expected a mapping of profiles, got {describe(node)}")
+        return {}
+    found = {}
+    for name, entry in node.entries.items():
+        profile = Fields(entry, top.problems, _PROFILE)
+        found[name] = MigProfile(name, profile.value("sms", 1), profile.value("memory_eighths", 1))
+    return found
+
+
+def _check_formats(top: Fields, key: str) -> None:
+    """Report names that are no number format."""
+    node = top.get(key)
+    for name, mark in node.key_marks.items() if isinstance(node, MapNode) else ():
+        if name not in FORMATS:
+            hint = near_miss(name, FORMATS) or f"formats: {listed(FORMATS)}"
+            top.problems.add(BadNode(mark, node.path if node else ""), f"{quoted(name)} is no number format", hint)
+
+
+def _check_whole(
+    top: Fields, values: Mapping[str, Any], parts: Mapping[str, Any], mig: Mapping[str, MigProfile]
+) -> None:
+    """Report figures that contradict each other."""
+    for key in ("memory", "l2"):
+        _per_second(top, parts[key]["bandwidth"], f"{key}", "bandwidth")
+    if values["nvlink"]:
+        _per_second(top, values["nvlink"], "nvlink", "")
+    for name in values["peak_tflops"]:
+        if name not in _names(top.entries["operations_per_sm_cycle"]):
+            top.problems.add(top.entries["peak_tflops"], f"'{name}' has no operations_per_sm_cycle", "add it there")
+    for name in values["peak_tflops_sparse"] or ():
+        if name not in values["peak_tflops"]:
+            top.problems.add(top.entries["peak_tflops_sparse"], f"'{name}' has no peak_tflops", "add it there")
+    if parts["sm"]["smem_per_block"] > parts["sm"]["smem"]:
+        top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
+    for name, profile in mig.items():
+        if profile.sms > values["sms"] or profile.memory_eighths > 8:
+            what = (
+                f"profile {name} has more than the GPU: {profile.sms} SMs, {profile.memory_eighths} eighths of memory"
+            )
+            top.problems.add(top.entries["mig"], what)
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    """Names in a mapping, of values that could not be worked out too."""
+    return tuple(node.entries) if isinstance(node, MapNode) else ()
+
+
+def _per_second(top: Fields, rate: Rate, key: str, inner: str) -> None:
+    """Report a rate that is not bytes a second."""
+    if rate.unit != "bit" or rate.time != "s":
+        what = f"{inner or 'a rate'} must be in bytes a second"
+        top.problems.add(top.entries[key], what, "write it like '3352 GB/s'")
+
+
+def _bytes_per_s(rate: Rate) -> float:
+    return float(rate.amount / Fraction(8))
+
 
 KIND = "gpus"
 
@@ -57,17 +315,6 @@ def find_gpu(name: str) -> Gpu | None:
         if wanted in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices)):
             return gpu
     return None
-
-
-def is_gpu(name_or_path: str) -> bool:
-    """Whether a command's argument names a GPU: a file with the key `gpu`, or a name of the catalogue."""
-    path = library.find(name_or_path, "arch")
-    if path is None:
-        return find_gpu(name_or_path) is not None
-    try:
-        return any(line.startswith("gpu:") for line in read_utf8(path).splitlines())
-    except Unreadable:
-        return False
 
 
 def _by_name(name: str) -> Gpu:

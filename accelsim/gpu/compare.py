@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.formats import no_format
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import gemms_of, product_of
-from accelsim.gpu.machine import FORMATS, Gpu
+from accelsim.gpu.machine import FORMATS, Gpu, no_format
 from accelsim.gpu.profile import ProfiledKernel
 from accelsim.inputs.errors import Mark, Problem
 from accelsim.inputs.units import quoted

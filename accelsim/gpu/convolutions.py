@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.arrays import Floats
 from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
+from accelsim.gpu.constants import Floats
 from accelsim.gpu.errors import Errors, errors_of
-from accelsim.gpu.formats import format_of, no_format
 from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
 from accelsim.gpu.layers import PASSES
-from accelsim.gpu.machine import BYTES, Gpu
+from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
 from accelsim.gpu.operators import layout_change_us
 from accelsim.gpu.table import find_table, finite
 from accelsim.gpu.tiling import compute_class

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from accelsim.gpu.arrays import Floats
+from accelsim.gpu.constants import Floats
 
 _FAR_OFF = 5.0
 DOUBT = ": is it this GPU and number format, and the unit of the times?"

@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.arguments import L2_STATES, ROTATING
-from accelsim.gpu.arrays import Floats
-from accelsim.gpu.constants import ONE_ROUND, Constants
-from accelsim.gpu.energy import clock_under_power_limit
+from accelsim.gpu import L2_STATES, ROTATING
+from accelsim.gpu.constants import ONE_ROUND, Constants, Floats, clock_under_power_limit
 from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.schedule import SPLITS, STREAM_K, Work, work_of
-from accelsim.gpu.tiling import TileSet, sparse_share, tile_set
+from accelsim.gpu.tiling import SPLITS, STREAM_K, TileSet, Work, sparse_share, tile_set, work_of
 from accelsim.inputs.errors import AccelsimError
 
 LARGEST = 2**26

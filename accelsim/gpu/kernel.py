@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode
-from accelsim.gpu.energy import board_power_w
+from accelsim.gpu.constants import board_power_w
 from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms
 from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.schedule import SCHEDULES, SPLITS, STREAM_K, stream_k
-from accelsim.gpu.tiling import TileSet, tile_set
+from accelsim.gpu.tiling import SCHEDULES, SPLITS, STREAM_K, TileSet, stream_k, tile_set
 
 LONGEST = ("tensor", "stream", "l2", "dram")
 """Resources of which the busiest is the bottleneck: multiply-adds, an SM's loads, L2, DRAM."""

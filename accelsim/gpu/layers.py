@@ -45,7 +45,7 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
 
     Examples
     --------
-    >>> from accelsim.inputs.workload import load_workload
+    >>> from accelsim.inputs.workload_reader import load_workload
     >>> conv = load_workload("conv").layers[0]
     >>> dict(conv.dims)
     {'N': 1, 'K': 256, 'C': 256, 'P': 56, 'Q': 56, 'R': 3, 'S': 3}

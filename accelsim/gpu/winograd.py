@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.arguments import ROTATING
-from accelsim.gpu.arrays import Floats
+from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode
-from accelsim.gpu.constants import Constants
-from accelsim.gpu.energy import board_power_w, clock_under_power_limit
+from accelsim.gpu.constants import Constants, Floats, board_power_w, clock_under_power_limit
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import PASSES
@@ -151,7 +149,7 @@ def layer_sizes(einsum: Einsum) -> dict[str, Floats] | None:
 
     Examples
     --------
-    >>> from accelsim.inputs.workload import load_workload
+    >>> from accelsim.inputs.workload_reader import load_workload
     >>> found = layer_sizes(load_workload("conv").layers[0])
     >>> {name: int(size[0]) for name, size in found.items()}
     {'N': 1, 'C': 256, 'H': 58, 'W': 58, 'K': 256, 'R': 3, 'S': 3, 'P': 56, 'Q': 56}
@@ -197,7 +195,7 @@ def with_winograd(
     >>> from accelsim.gpu.catalogue import load_gpu
     >>> from accelsim.gpu.kernel import best_kernels
     >>> from accelsim.gpu.layers import gemms_of, product_of
-    >>> from accelsim.inputs.workload import load_workload
+    >>> from accelsim.inputs.workload_reader import load_workload
     >>> v100, conv = load_gpu("v100"), load_workload("conv").layers[0]
     >>> mode = mode_of(v100, "fp32")
     >>> (gemm,) = best_kernels(v100, ["conv"], gemms_of([product_of(conv)]), "fp32", mode)

@@ -1,4 +1,1 @@
-"""Files of other tools."""
-
-MODELS = (".onnx", ".pt2")
-"""Endings of models that stand wherever a workload may: of ONNX, and of programs that `torch.export.save` wrote."""
+"""Files of other tools, found by their ending through `accelsim.inputs.library`."""

@@ -16,9 +16,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.onnx_shapes import Shapes, read_model
+from accelsim.importers.onnx_shapes import Shapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.library import Imported, Note
 from accelsim.inputs.units import printable
+
+__all__ = ["import_model", "parameters"]
 
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
 _FOLDED = (
@@ -58,27 +61,6 @@ _REDUCTIONS = (
 )
 _PARTS = ("Split", "Slice", "Gather", "GatherElements", "GatherND", "Expand", "Tile", "Pad", "Resize", "Upsample")
 _ONE_PASS_WHY = "counted as one pass over its input: each word is read once and written once"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A node that is not counted as it is: its name, its operator, what was done with it, and why."""
-
-    node: str
-    operator: str
-    done: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.node} ({self.operator}): {self.done}: {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """A model as a workload file, and what is not in it as it is in the model."""
-
-    text: str
-    notes: tuple[Note, ...]
 
 
 @dataclass(slots=True)
@@ -123,14 +105,14 @@ class _Import:
                 self.made[output] = self.made[source]
 
 
-def import_onnx(path: str | PathLike[str], sizes: Mapping[str, str] | None = None) -> Imported:
+def import_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Imported:
     """Read an ONNX model as a workload.
 
     Parameters
     ----------
     path : str or path
         The model; its weights need not be there.
-    sizes : mapping of str to str, optional
+    sizes : mapping of str to str
         Sizes of dimensions that the model leaves open, by name; `batch` and `seq` also stand for the usual names.
 
     Returns
@@ -143,7 +125,7 @@ def import_onnx(path: str | PathLike[str], sizes: Mapping[str, str] | None = Non
     AccelsimError
         If onnx is missing, the file is no model, a size is missing, or nothing in it can be counted.
     """
-    shapes = read_model(path, sizes or {})
+    shapes = read_model(path, sizes)
     work = _Import(shapes)
     work.active.update(shapes.inputs)
     for node in shapes.nodes:

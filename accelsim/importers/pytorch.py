@@ -45,7 +45,7 @@ def workload_from_torch(module: Any, inputs: tuple[Any, ...], *, name: str | Non
     AccelsimError
         If torch or onnxscript is missing, torch cannot export the module, or nothing in it can be counted.
     """
-    from accelsim.inputs.workload import load_workload
+    from accelsim.inputs.workload_reader import load_workload
 
     torch = _torch()
     try:

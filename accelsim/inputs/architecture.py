@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
 from accelsim.inputs import fields, forms, library
-from accelsim.inputs.compression import COMPRESSION, read_compression
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.energy.table import (
     AREA,
@@ -27,8 +26,8 @@ from accelsim.inputs.energy.table import (
 )
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
+from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
-from accelsim.inputs.systolic import SYSTOLIC, Systolic, check_systolic, read_systolic
 from accelsim.inputs.units import Rate, decimal, listed
 from accelsim.inputs.workload import ROLES, Tensor
 
@@ -472,3 +471,22 @@ def _check_needed(part: Fields, name: str, needed: list[tuple[str, str]], machin
         if action == "transfer":
             hint = "give the `fanout` a `class` (wire, network), or `energy: {transfer: 0 pJ, source: …}`"
         part.problems.add(part.node, what, hint)
+
+
+def check_systolic(levels: Sequence[Level], nodes: Sequence[MapNode], problems: Problems) -> None:
+    """Report a systolic array whose PEs hold nothing, or a second one."""
+    arrays = [(index, level.systolic) for index, level in enumerate(levels) if level.systolic is not None]
+    for index, array in arrays if len(nodes) == len(levels) else ():
+        fanout, role = nodes[index].entries["fanout"], array.stationary
+        inside = levels[index + 1] if index + 1 < len(levels) else None
+        if index != arrays[0][0]:
+            problems.add(fanout, f"level {levels[arrays[0][0]].name} has a systolic array already; one is possible")
+        elif inside is None:
+            hint = f"add a level with the register of a PE after {levels[index].name}, `keep: [{role}]`"
+            problems.add(fanout, f"the PEs of the systolic array have nothing to hold {role} in", hint)
+        elif inside.name and role not in inside.keep:
+            problems.add(
+                fanout,
+                f"the PEs of the systolic array, {inside.name}, need not keep {role}",
+                f"write `keep: [{role}]` in {inside.name}",
+            )

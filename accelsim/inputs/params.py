@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 
-from accelsim.importers import MODELS
 from accelsim.inputs.errors import Mark, Problem, SpecError
+from accelsim.inputs.library import importer
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, compose_file
 from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
 
@@ -234,10 +234,9 @@ def _override(node: Node, text: str) -> Node:
 
 def parameter_names(path: str | PathLike[str]) -> frozenset[str]:
     """Names that `--set` can override in a file; none if the file cannot be read."""
-    if str(path).endswith(MODELS):
-        from accelsim.importers.onnx_shapes import parameters
-
-        return parameters(path)
+    model = importer(path)
+    if model is not None:
+        return model.parameters(path)
     unreported = Problems()
     root = compose_file(path, unreported)
     return frozenset(_definitions(root, unreported)[0]) if isinstance(root, MapNode) else frozenset()

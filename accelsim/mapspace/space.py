@@ -22,7 +22,7 @@ from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.mapspace.factors import count_patterns, count_remainders, divisors, factorizations
-from accelsim.model.encode import SAFE, Bools, Encoded, Floats, Ints, decode_mapping, empty_batch
+from accelsim.model.encode import SAFE, Bools, Encoded, Floats, Ints
 
 MAX_ROWS = 20_000_000
 
@@ -296,29 +296,6 @@ class MapSpace:
                 index -= count * each
                 start += count
         return self._mapping(chosen, index, kept)
-
-    def sample(self, rng: np.random.Generator, count: int) -> list[Mapping]:
-        """Draw mappings uniformly and independently, before fanout and capacity are checked.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        count : int
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from accelsim import load_architecture, load_workload
-        >>> from accelsim.model.encode import encode
-        >>> space = MapSpace(encode(load_architecture("eyeriss"), load_workload("conv1d").layers[0]))
-        >>> len(space.sample(np.random.default_rng(0), 3))
-        3
-        """
-        from accelsim.mapspace.kernel import draw_many
-
-        batch = empty_batch(self.encoded, count)
-        draw_many(self.arrays, rng.integers(2**64, dtype=np.uint64), 0, batch)
-        return [decode_mapping(self.encoded, batch, b) for b in range(count)]
 
     def _mapping(self, chosen: Sequence[Ints], order: int, kept: int) -> Mapping:
         mapped = []

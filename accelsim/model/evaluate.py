@@ -12,13 +12,11 @@ from accelsim.inputs.mapping import Loop, Mapping, leaves_remainder, overlong_lo
 from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
-from accelsim.model.bursts import outer_bursts
 from accelsim.model.detail import FIRST, TILES, WORDS, Detail, make_detail
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.fills import computing_cycles, level_fills
-from accelsim.model.ragged import Parts, ragged_parts
-from accelsim.model.ramps import array_ramps
-from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
+from accelsim.model.result import LevelResult, Parts, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
+from accelsim.model.systolic import array_ramps
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
@@ -54,7 +52,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     architecture, einsum = encoded.architecture, encoded.einsum
     _refuse_misfit(architecture, einsum, mapping)
     ragged = leaves_remainder(mapping, einsum.dims)
-    parts = ragged_parts(encoded, mapping) if ragged else _whole_parts(encoded, mapping)
+    parts = _ragged_parts(encoded, mapping) if ragged else _whole_parts(encoded, mapping)
     levels = []
     for index, first in enumerate(first_nodes(architecture.levels)[:-1]):
         level = architecture.levels[first]
@@ -97,10 +95,22 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         ramps=parts.ramps,
         fills=level_fills(architecture, einsum.tensors, parts.at_level, parts.on_network, ragged=ragged),
         computing_cycles=computing_cycles(architecture, busy, parts.at_level),
-        bursts=outer_bursts(architecture.levels[0], einsum, mapping, parts.at_level, parts.on_network)
+        bursts=_bursts(architecture.levels[0], einsum, mapping, parts)
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),
     )
+
+
+def _ragged_parts(encoded: Encoded, mapping: Mapping) -> Parts:
+    from accelsim.model.ragged import ragged_parts
+
+    return ragged_parts(encoded, mapping)
+
+
+def _bursts(outermost: Level, einsum: Einsum, mapping: Mapping, parts: Parts) -> tuple[TensorBursts, ...]:
+    from accelsim.model.bursts import outer_bursts
+
+    return outer_bursts(outermost, einsum, mapping, parts.at_level, parts.on_network)
 
 
 def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:

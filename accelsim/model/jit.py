@@ -52,9 +52,9 @@ class Kernel:
         return self(*arguments)
 
     def content(self) -> str:
-        """Hash of all that is compiled with the function: its code, kernels that it calls, and constants it names."""
+        """Hash of all that is compiled: the function with its module, kernels that it calls, and constants it names."""
         if not self._content:
-            parts = [self.form, *_content_of(self.function)]
+            parts = [self.form, self.function.__module__, *_content_of(self.function)]
             self._content = hashlib.sha256(repr(parts).encode()).hexdigest()
         return self._content
 

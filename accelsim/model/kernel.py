@@ -32,10 +32,9 @@ from accelsim.model.detail import (
     Detail,
 )
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
-from accelsim.model.entering import words_into
 from accelsim.model.jit import inline, jit
 from accelsim.model.systolic import held_cycles
-from accelsim.model.windows import distinct_windows, seen_windows
+from accelsim.model.windows import distinct_windows, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION = range(6)
 RULES = 8

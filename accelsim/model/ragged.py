@@ -18,27 +18,9 @@ from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.workload import ROLES
 from accelsim.model.encode import PE, Encoded
 from accelsim.model.nest_sums import DOWN, UP, Instances, NestSums, Operand, operand_of
-from accelsim.model.ramps import array_ramps
 from accelsim.model.remainders import ALL, FIRST, Choice, instance_classes
-from accelsim.model.result import Ramp, TensorAtLevel, TensorOnNetwork
-
-
-class Parts(NamedTuple):
-    """What the counts of one mapping come to.
-
-    `used` are the instances in use of each level (last: compute units), `steps` those of the temporal loops;
-    `cycles_of` and `leak_pj` are by level. All storage nodes of a level (`accelsim.inputs.nodes`) are one level here.
-    """
-
-    used: list[int]
-    steps: int
-    at_level: list[TensorAtLevel]
-    on_network: list[TensorOnNetwork]
-    cycles_of: list[int]
-    leak_pj: list[float]
-    energy_pj: float
-    cycles: int
-    ramps: tuple[Ramp, ...]
+from accelsim.model.result import Parts, Ramp, TensorAtLevel, TensorOnNetwork
+from accelsim.model.systolic import array_ramps
 
 
 class _Counts(NamedTuple):

@@ -1,4 +1,4 @@
-"""Cycles of a systolic array with its ramps, compiled; docs/model.md, section 8.
+"""Cycles of a systolic array with its ramps, which nothing else overlaps; docs/model.md, section 8.
 
 Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from accelsim.model.detail import FIRST, TILE, TILES, WORDS
-from accelsim.model.encode import BUFFERED, PE, ROWS, SKEW
-from accelsim.model.entering import tiles_into, words_into
+from accelsim.model.encode import BUFFERED, PE, ROWS, SKEW, Encoded
 from accelsim.model.jit import inline, jit
+from accelsim.model.result import Ramp
+from accelsim.model.windows import tiles_into, words_into
 
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
@@ -51,3 +52,31 @@ def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detai
                     first += s.at[lv, t, TILE]
     s.array[TILES], s.array[WORDS], s.array[FIRST] = max(tiles, 1), words, first
     return int(array_cycles(c, steps, s.array[TILES], s.array[WORDS], s.array[FIRST]))
+
+
+def array_ramps(encoded: Encoded, steps: int, tiles: int, words: int, first: int) -> tuple[Ramp, ...]:
+    """Ramps of a systolic array; none if the machine has no such array.
+
+    Parameters
+    ----------
+    encoded : Encoded
+    steps : int
+        Compute cycles without ramps.
+    tiles, words, first : int
+        How often the tile in a PE changes, words that enter it in all, and at first.
+    """
+    array = encoded.constants.array.tolist()
+    if array[PE] < 0:
+        return ()
+    role = next(level.systolic.stationary for level in encoded.architecture.levels if level.systolic is not None)
+    rows, skew = array[ROWS], array[SKEW]
+    if not array[BUFFERED]:
+        found = [Ramp("skew of the array", tiles, skew * tiles), Ramp(f"preload of {role}", tiles, rows * words)]
+    else:
+        waits = max(0, rows * words - (steps + rows * first))
+        found = [
+            Ramp("skew of the array", 1, skew),
+            Ramp(f"first preload of {role}", 1, rows * first),
+            Ramp(f"waiting for preloads of {role}", 1, waits),
+        ]
+    return tuple(ramp for ramp in found if ramp.cycles)

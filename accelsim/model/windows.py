@@ -1,14 +1,14 @@
-"""Closed formulas for windowed tensors, compiled.
+"""What enters a tile: words, and how often it changes, in closed form; compiled.
 
-These have a rank that two or more loops move, as `h = P + R` of a convolution. docs/model.md derives the formulas. Axis
-letters: L = storage levels (outermost first), D = dimensions, T = tensors.
+Windowed tensors have a rank that two or more loops move, as `h = P + R` of a convolution. docs/model.md, section 3,
+derives the formulas. Axis letters: L = storage levels (outermost first), D = dimensions, T = tensors.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD
+from accelsim.model.detail import BEFORE, INSIDE, LOOPS, SPREAD, TILE
 from accelsim.model.jit import inline, jit
 
 if TYPE_CHECKING:
@@ -161,3 +161,28 @@ def seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int
                 extent = _mark_sum(s.reach, extent, step * s.place[lv, d, SPREAD], temporal[lv, d])
         words *= _count_marks(s.reach, extent)
     return words
+
+
+@inline
+def _boxes_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, box: int) -> int:
+    """Words that enter tiles of so many: one tile a step of the loops down to the innermost that moves it."""
+    for lv in range(level - 1, -1, -1):
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d = order[lv, j]
+            if c.relevant[t, d]:
+                if c.windowed[t]:
+                    return int(words_into_window(c, temporal, order, s, level, t, lv, j, box))
+                return int(box * s.place[lv, j, BEFORE] * temporal[lv, d])
+    return box
+
+
+@inline
+def words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
+    """Words that enter one instance's tile."""
+    return int(_boxes_into(c, temporal, order, s, level, t, s.at[level, t, TILE]))
+
+
+@inline
+def tiles_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
+    """Steps that move one instance's tile, the first one included."""
+    return int(_boxes_into(c, temporal, order, s, level, t, 1))

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim import __version__
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
@@ -39,6 +38,7 @@ from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.stopping import part_file
 
 if TYPE_CHECKING:
+    from accelsim.inputs.constraints import Constraints
     from accelsim.search.strategy import Budget, OnProgress
 
 FOLDER = "ACCELSIM_CACHE"

@@ -144,7 +144,7 @@ def remake_rest(
         Of a network: what `remake_search` made of each layer; None where nothing was found.
     """
     from accelsim.model.limits import layer_limits
-    from accelsim.show.report.network import LayerOutcome, layer_rows, network_totals
+    from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 
     machine = machine_json(architecture)
     head = {**provenance_json(provenance), "accelsim": document["accelsim"]}

@@ -18,11 +18,10 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate
-from accelsim.model.explain import LARGEST_WALK, same_as_walked
 from accelsim.model.result import Result
-from accelsim.results.form_check import misfits
+from accelsim.results.explain import LARGEST_WALK, same_as_walked
 from accelsim.results.output import Provenance, read_mapping_json, result_json
-from accelsim.results.output_schema import RESULT_FORM
+from accelsim.results.output_schema import RESULT_FORM, misfits
 from accelsim.results.remade import (
     COPIED,
     OF_THE_SEARCH,

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.common_fit import constants_of, family, fit_common
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.measured import read_measured, split_rows
 from accelsim.gpu.tiling import compute_class
+from accelsim.gpu.validation import constants_of, family, fit_common
 
 
 def main() -> None:

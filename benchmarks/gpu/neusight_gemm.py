@@ -13,7 +13,7 @@ import csv
 import sys
 from pathlib import Path
 
-from accelsim.gpu.grids import covers
+from accelsim.gpu.measured import covers
 
 
 def main() -> None:

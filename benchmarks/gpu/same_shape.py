@@ -20,8 +20,8 @@ import numpy as np
 
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.formats import number_format
 from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.machine import number_format
 
 LEAST_BATCHES = 4
 LEAST_US = 1000.0

@@ -14,8 +14,7 @@ from accelsim.gpu.advice import sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.schedule import SPLITS
-from accelsim.gpu.tiling import tile_set
+from accelsim.gpu.tiling import SPLITS, tile_set
 
 COUNT = 20_000
 TIMES = 3

@@ -17,7 +17,7 @@ _START = """<!doctype html>
 
 
 def _write_schemas(app: Any) -> None:
-    from accelsim.inputs.schema import KINDS, json_schema
+    from accelsim.show.schema import KINDS, json_schema
 
     SCHEMAS.mkdir(parents=True, exist_ok=True)
     for kind in KINDS:

@@ -51,21 +51,21 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.operators": (
             *("time_operators", "operator_intensity", "product_intensity", "convolution_bounds", "recurrent_gemms"),
             "layout_change_us",
+            "all_reduce_us",
+            "tensor_parallel_us",
         ),
-        "accelsim.gpu.links": ("all_reduce_us", "tensor_parallel_us"),
         "accelsim.gpu.measured": ("read_measured", "split_rows"),
         "accelsim.gpu.validation": ("validate_gemm",),
     },
     "What input files become": {
         "accelsim.inputs.architecture": ("Architecture", "Level", "Axis", "Compute"),
-        "accelsim.inputs.workload": ("Workload", "Einsum", "Tensor"),
-        "accelsim.inputs.edges": ("to_networkx",),
+        "accelsim.inputs.workload": ("Workload", "Einsum", "Tensor", "to_networkx"),
         "accelsim.inputs.mapping": ("Mapping", "LevelMapping", "Loop", "dump_mapping"),
         "accelsim.inputs.constraints": ("Constraints", "LevelConstraint", "Block", "Factor"),
     },
     "Limits and oracle": {
         "accelsim.model.limits": ("layer_limits", "Limits"),
-        "accelsim.model.explain": ("explain", "Explanation"),
+        "accelsim.results.explain": ("explain", "Explanation"),
     },
     "Errors": {
         "accelsim.inputs.errors": ("AccelsimError", "SpecError", "NoValidMapping"),

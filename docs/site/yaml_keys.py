@@ -29,8 +29,8 @@ def _part(kind: str) -> str:
 
 def _rows(kind: str) -> list[tuple[str, str]]:
     """The mapping that each key stands in, and its row."""
-    from accelsim.inputs.schema import schema_keys
     from accelsim.inputs.schema_keys import ABOUT
+    from accelsim.show.schema import schema_keys
 
     about, found = ABOUT[kind], []
     for each in schema_keys(kind):

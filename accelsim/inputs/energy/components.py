@@ -6,12 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from accelsim.inputs.energy.arithmetic import FLOATS, WIDTHS, adder, mac
 from accelsim.inputs.energy.estimate import Estimate, NoEstimateError, Value
-from accelsim.inputs.energy.memories import dram, register, register_file
+from accelsim.inputs.energy.primitives import FLOATS, WIDTHS, adder, dram, mac, network, register, register_file, wire
 from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.energy.table import AreaEntry, EnergyEntry, Found, Part
-from accelsim.inputs.energy.wires import network, wire
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_size_bits
 
 CLASSES: Mapping[str, tuple[str, ...]] = {

@@ -38,7 +38,7 @@ def read_estimator(node: Node | None, beside: Path, problems: Problems) -> Estim
 
         return ComponentModels()
     if name == HWCOMPONENTS:
-        from accelsim.inputs.energy.hwcomponents import open_hwcomponents
+        from accelsim.inputs.energy.other_tools import open_hwcomponents
 
         try:
             return open_hwcomponents()
@@ -65,7 +65,7 @@ def _table(name: str, node: Node, beside: Path, problems: Problems) -> Component
 
 def _accelergy(written: Fields, beside: Path) -> Estimator | None:
     """Read an ERT and, where one is named, an ART."""
-    from accelsim.inputs.energy.accelergy import read_accelergy
+    from accelsim.inputs.energy.other_tools import read_accelergy
 
     ert, art = written.value("ert", ""), written.value("art", "")
     rename: dict[str, str] = written.value("rename", {})

@@ -25,10 +25,9 @@ from accelsim.search.exact.found_kernel import CYCLES, ENERGY, SURE, WITHIN, Fou
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver, make_found
 from accelsim.search.result import Certificate, SearchResult
-from accelsim.search.spaces import Spaces
+from accelsim.search.spaces import Spaces, rounded_spaces, trim
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
-from accelsim.search.trimming import rounded_spaces, trim
 
 LISTED = 1000
 """Mappings within a share of the best that are listed unless more are asked for."""

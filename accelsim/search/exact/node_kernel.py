@@ -24,11 +24,10 @@ from accelsim.model.detail import (
     Detail,
 )
 from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Ints
-from accelsim.model.entering import tiles_into, words_into
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
 from accelsim.model.systolic import array_cycles
-from accelsim.model.windows import seen_windows
+from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.bounds_kernel import reach_of, way_on
 from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.exact.node import Guide, Path

@@ -11,10 +11,10 @@ import numpy as np
 
 from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, SPREAD, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, Constants
-from accelsim.model.entering import words_into
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles
 from accelsim.model.systolic import array_cycles
+from accelsim.model.windows import words_into
 from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import Shapes

@@ -6,8 +6,8 @@ from typing import Any
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.workload import Einsum
+from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
-from accelsim.model.roofline import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.show.report.nest import compute_used, nest_levels
 from accelsim.show.report.text import OTHER_COLOUR, letters, tensor_colours
 

@@ -23,7 +23,6 @@ from accelsim.show.plots.result import energy_table, plot_energy, plot_stacks, s
 from accelsim.show.plots.reuse import plot_reuse, reuse_table
 from accelsim.show.plots.search import curve_table, plot_curve, plot_spread, spread_table
 from accelsim.show.plots.style import at_width, figure_bytes, new_axes
-from accelsim.show.plots.validation import plot_study, study_table
 
 __all__ = [
     "architecture_table",
@@ -55,11 +54,9 @@ __all__ = [
     "plot_reuse",
     "plot_spread",
     "plot_stacks",
-    "plot_study",
     "plot_within",
     "reuse_table",
     "spread_table",
     "stacks_table",
-    "study_table",
     "within_table",
 ]

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
-from accelsim.gpu.arrays import Floats
+from accelsim.gpu.advice import Point, Ridge
+from accelsim.gpu.constants import Floats
 from accelsim.gpu.machine import Gpu
-from accelsim.gpu.roofline import Point, Ridge
 from accelsim.show.plots.style import BEST_COLOUR, DARK, plain_log_ticks, put_title, styled
 
 _BLUE, _ORANGE = "#0072B2", "#E69F00"

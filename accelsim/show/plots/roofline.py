@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.model.roofline import Stand, peak_macs_per_cycle, ports
+from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
 from accelsim.show.plots.style import DARK, plain_log_ticks, put_title, styled
 
 _LEAST, _MAPPED = "#0072B2", "#D55E00"

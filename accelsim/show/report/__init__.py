@@ -2,23 +2,3 @@
 
 Every function prints to the console that it is given; colour only repeats what the text says.
 """
-
-from accelsim.show.report.front import print_front
-from accelsim.show.report.mapping import print_headline, print_result
-from accelsim.show.report.network import LayerOutcome, network_totals, print_network
-from accelsim.show.report.search import print_population, print_ranked, print_search
-from accelsim.show.report.tables import print_energies, print_shipped
-
-__all__ = [
-    "LayerOutcome",
-    "network_totals",
-    "print_energies",
-    "print_front",
-    "print_headline",
-    "print_network",
-    "print_population",
-    "print_ranked",
-    "print_result",
-    "print_search",
-    "print_shipped",
-]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from accelsim.model.explain import ComputeWalk, Explanation, TileStep, TileWalk
+from accelsim.results.explain import ComputeWalk, Explanation, TileStep, TileWalk
 from accelsim.show.report.nest import loop_range, print_nest
 from accelsim.show.report.text import count, energy, print_table, table, title
 

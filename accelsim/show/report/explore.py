@@ -15,7 +15,7 @@ from accelsim.inputs.units import format_energy, format_si
 from accelsim.show.report.text import print_table, table
 
 if TYPE_CHECKING:
-    from accelsim.explore.record import Explored, State
+    from accelsim.explore.store import Explored, State
     from accelsim.explore.sweep import Sweep
 
 _MOST = 40

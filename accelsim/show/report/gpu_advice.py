@@ -7,9 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from accelsim.gpu.advice import Advice, Change
+from accelsim.gpu.advice import HIGH, Advice, Change, Point, Ridge
 from accelsim.gpu.machine import Gpu
-from accelsim.gpu.roofline import HIGH, Point, Ridge
 from accelsim.inputs.units import format_si
 from accelsim.show.report.gpu_kernels import kernel_row, print_kernel
 from accelsim.show.report.text import percent, print_table, table, title

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from accelsim.gpu.arguments import ROTATING
+from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Calibration
 from accelsim.gpu.convolutions import ConvolutionErrors
 from accelsim.gpu.errors import LARGE_FLOP, Errors

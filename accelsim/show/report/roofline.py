@@ -10,7 +10,7 @@ from rich.console import Console
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.units import format_si
-from accelsim.model.roofline import Stand, peak_macs_per_cycle, ports
+from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
 from accelsim.show.report.text import percent, print_table, table, title
 
 

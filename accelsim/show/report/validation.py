@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from accelsim.show.report.text import page_text, print_table, table, title
-from accelsim.validation import CaseComparison, Figure, FigureErrors, Study, errors_by_quantity
+from accelsim.importers.timeloop_comparison import CaseComparison
+from accelsim.results.study import Figure, FigureErrors, Study, errors_by_quantity
+from accelsim.show.report.text import print_table, table, title
 
 MOST_FIGURES = 60
 """So many figures are printed one by one unless all are asked for."""
@@ -55,12 +56,6 @@ def print_study(console: Console, study: Study, *, every: bool = False) -> None:
     for note in study.notes:
         console.print(f"- {note}")
     console.print()
-
-
-def study_page(study: Study) -> str:
-    """A study as a section of a Markdown page, with every figure, beside a plot `NAME.svg`."""
-    text = page_text(lambda console: print_study(console, study, every=True))
-    return f"## {study.name}\n![{study.about}]({study.name}.svg)\n\n{text}"
 
 
 def _print_figures(console: Console, figures: Sequence[Figure], *, every: bool) -> None:
@@ -140,22 +135,6 @@ def _print_errors(console: Console, figures: Sequence[Figure]) -> None:
 
 def _named(errors: FigureErrors) -> str:
     return f"{errors.quantity}, {errors.variant}" if errors.variant else errors.quantity
-
-
-def print_studies(console: Console, studies: Sequence[Study]) -> None:
-    """Print one line for each study."""
-    title(console, "all studies")
-    made = table("study", "figures", "with a tolerance", "within it", "beyond, explained")
-    for study in studies:
-        judged = [figure for figure in study.figures if figure.agrees is not None]
-        made.add_row(
-            study.name,
-            str(len(study.figures)),
-            str(len(judged)),
-            str(len(judged) - len(study.wrong)),
-            str(len(study.wrong) - len(study.unexplained)),
-        )
-    print_table(console, made)
 
 
 def _percent(error: float) -> str:

@@ -1,8 +1,0 @@
-"""The type of arrays in the model of GPUs."""
-
-from __future__ import annotations
-
-import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]

@@ -1,0 +1,369 @@
+"""Hold our numbers against reference results, record by record and quantity by quantity."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, told
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Tensor
+from accelsim.model.evaluate import evaluate
+from accelsim.model.result import Result
+from accelsim.results.study import Figure, Study, reference_paths
+
+USUAL = "golden/timeloop"
+"""Where the records are in the folder of reference data."""
+ENERGY_TOLERANCE = 1e-9
+"""Relative; Timeloop adds the same products up in another order."""
+TWO_ITERATIONS = "two iterations of each loop"
+"""Counts as Timeloop's default finds them, which does not execute a whole loop."""
+
+SIMULATED = "default_equals_exact_simulation"
+COUNTS = ("utilized_capacity", "reads", "fills", "updates", "utilized_instances")
+
+Quantity = tuple[str, float, float]
+"""What, ours, theirs."""
+_Vector = tuple[int, ...]
+"""How far a step moves a tile along each rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseComparison:
+    """One record: whether it was compared (else why not), how many quantities, those that differ, and the worst.
+
+    `equal` is false for a difference, and for a record that could not be read though its flags do not exclude it.
+    `counts` says with which of our counts the printed ones are compared: those of the whole execution, or those that
+    Timeloop's default finds in `TWO_ITERATIONS`.
+    """
+
+    name: str
+    compared: bool
+    reason: str
+    quantities: int
+    different: int
+    worst_what: str
+    worst_difference: float
+    equal: bool
+    counts: str = ""
+
+
+def validate_timeloop(paths: Sequence[str | Path]) -> list[CaseComparison]:
+    """Evaluate Timeloop's records with our model and compare all counts.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        See `accelsim.importers.timeloop.read_cases`.
+
+    Returns
+    -------
+    list of CaseComparison
+        Integers must be equal, energies to 1e-9 relative. A record whose flags say that it rests on imperfect factors,
+        on link transfers between neighbours, or on a changed environment switch is not compared. Where Timeloop's
+        default, which visits two iterations of each loop only, is not what a full simulation gives, the record's
+        simulated variant is compared, and the printed counts with those of two iterations; so they are where the
+        record was too large to be simulated and does not print the counts of the whole execution.
+
+    Raises
+    ------
+    AccelsimError
+        If a path holds no records.
+    """
+    return [_compare(case) for path in paths for case in read_cases(Path(path))]
+
+
+def timeloop_study(paths: Sequence[str | Path] = ()) -> Study:
+    """Compare Timeloop's records; of each, how many quantities are equal.
+
+    Raises
+    ------
+    NoReferenceError
+        If no path is given and the usual records are absent.
+    """
+    cases = validate_timeloop(reference_paths(paths, USUAL))
+    compared = [case for case in cases if case.compared]
+    excluded = Counter(case.reason for case in cases if not case.compared)
+    return Study(
+        name="timeloop",
+        about="counts, energy and cycles of the cost model beside Timeloop's, record by record",
+        source="NVlabs/timeloop, commit 4cf6d4c, classic analysis",
+        figures=tuple(
+            Figure(
+                case=case.name,
+                quantity="equal quantities",
+                unit="",
+                published=case.quantities,
+                ours=case.quantities - case.different,
+                tolerance=0.0,
+                why=case.worst_what,
+            )
+            for case in compared
+        ),
+        notes=(
+            f"{sum(case.quantities for case in compared):,} quantities of {len(compared)} records",
+            *(f"not compared: {count} of {len(cases)} records: {reason}" for reason, count in sorted(excluded.items())),
+        ),
+    )
+
+
+def _compare(case: TimeloopCase | UnreadCase) -> CaseComparison:
+    if isinstance(case, UnreadCase):
+        return CaseComparison(case.name, False, case.reason, 0, 0, "", 0.0, not case.broken)
+    try:
+        return _compare_read(case)
+    except MALFORMED as error:
+        return CaseComparison(case.name, False, f"cannot be read: {told(error)}", 0, 0, "", 0.0, False)
+
+
+def _compare_read(case: TimeloopCase) -> CaseComparison:
+    reason = _excluded(case.record.get("flags", {}))
+    result = evaluate(case.architecture, case.einsum, case.mapping)
+    if "error" in case.record:
+        quantities: list[Quantity] = [("mapping is refused", float(not result.valid), 1.0)]
+    else:
+        quantities = list(_quantities(case, result, {}))
+    wrong = [quantity for quantity in quantities if not _same(quantity)]
+    counts = "whole execution"
+    if wrong and "error" not in case.record and case.record.get("flags", {}).get(SIMULATED) is not True:
+        counts, quantities = TWO_ITERATIONS, list(_quantities(case, result, _default_counts(case, result)))
+        wrong = [quantity for quantity in quantities if not _same(quantity)]
+    worst = max(wrong, key=_difference, default=("", 0.0, 0.0))
+    if not reason and wrong and case.record.get("flags", {}).get("refmodel_agrees") is False:
+        reason = f"marked as Timeloop's own rounding: {worst[0]} is {worst[1]:.15g}, truncated to {worst[2]:.15g}"
+    if reason:
+        return CaseComparison(case.name, False, reason, 0, 0, "", 0.0, True)
+    what = f"{worst[0]}: ours {worst[1]:.15g}, Timeloop's {worst[2]:.15g}" if wrong else ""
+    return CaseComparison(case.name, True, "", len(quantities), len(wrong), what, _difference(worst), not wrong, counts)
+
+
+def _excluded(flags: dict[str, Any]) -> str:
+    for flag, reason in (
+        ("imperfect_factors", "imperfect factors: Timeloop's own counts are wrong there"),
+        (
+            "link_transfers_matter",
+            "link transfers: words served by a neighbour, which accelsim's networks do not do here",
+        ),
+        ("env_switch", "a changed environment switch: other counting rules"),
+    ):
+        if flags.get(flag):
+            return reason
+    return ""
+
+
+def _difference(quantity: Quantity) -> float:
+    _, ours, theirs = quantity
+    return abs(ours - theirs) / max(abs(ours), abs(theirs)) if ours != theirs else 0.0
+
+
+def _same(quantity: Quantity) -> bool:
+    what, ours, theirs = quantity
+    return math.isclose(ours, theirs, rel_tol=ENERGY_TOLERANCE) if "energy" in what else ours == theirs
+
+
+def _quantities(case: TimeloopCase, result: Result, default: dict[tuple[str, str], list[int]]) -> Iterator[Quantity]:
+    """Every number that both have; `default` replaces our counts where Timeloop's default is known to differ."""
+    theirs = case.record["result"]
+    changed = _simulated(case.record)
+    cycles = theirs["cycles"] if theirs["cycles"] in _rounded_cycles(case, result) else result.cycles
+    yield "valid", float(result.valid), 1.0
+    yield "cycles", cycles, theirs["cycles"]
+    yield "computes", result.macs, theirs["computes"]
+    yield "utilization", float(result.ideal_cycles / cycles), theirs["utilization_exact"]
+    energy_shift = 0.0
+    ours = {(t.level, t.tensor): t for t in result.tensors}
+    used = {level.level: level.used_instances for level in result.levels}
+    for level in theirs["levels"]:
+        if level["name"] == result.compute:
+            yield "MAC instances used", result.compute_used, level["utilized_instances"]
+            yield "MAC energy", result.compute_pj, level["energy_total_pj"]
+            continue
+        for tensor, counts in level["tensors"].items():
+            name = f"{level['name']} {tensor}"
+            mine = ours.pop((level["name"], tensor), None)
+            yield f"{name} kept", float(mine is not None), 1.0
+            if mine is None:
+                continue
+            key = (level["name"], tensor)
+            printed = [counts[what] for what in COUNTS]
+            exact = [mine.tile_words, mine.reads, mine.fills, mine.updates, used[level["name"]]]
+            visited = default.get(key, exact)
+            if visited != exact:
+                energy_shift += mine.energy_pj - counts["energy_total_pj"]
+            else:
+                yield f"{name} energy", mine.energy_pj, counts["energy_total_pj"]
+            for what, our, their in zip(COUNTS, visited, printed, strict=True):
+                yield f"{name} {what}", our, their
+            if changed:
+                for what, our, their in zip(COUNTS, exact, changed.get(key, printed), strict=True):
+                    yield f"{name} {what} simulated", our, their
+    for level_name, tensor in ours:
+        yield f"{level_name} {tensor} kept", 1.0, 0.0
+    leak = {level.level: level.leak_pj for level in result.levels}
+    printed_leak = {level["name"]: level.get("leakage_energy_total_pj_2dp", 0.0) for level in theirs["levels"]}
+    for level_name, leak_pj in leak.items():
+        in_time = leak_pj / result.cycles * cycles
+        yield f"{level_name} leakage, as printed", float(f"{in_time:.2f}"), printed_leak[level_name]
+    dynamic = result.energy_pj - energy_shift - sum(leak.values())
+    yield "total energy", dynamic, theirs["total_energy_pj"] - sum(printed_leak.values())
+    yield from _networks(case, result)
+
+
+def _simulated(record: dict[str, Any]) -> dict[tuple[str, str], list[int]]:
+    """Counts by level and tensor that a full simulation changes (the record's variant without extrapolation)."""
+    if record.get("flags", {}).get(SIMULATED) is not False:
+        return {}
+    variant = record.get("variants", {}).get("no_extrapolation", {})
+    differences = variant.get("diff_(capacity,reads,fills,updates,instances)", {})
+    found = {}
+    for name, counts in differences.items():
+        level, _, tensor = name.partition(".")
+        found[level, tensor] = counts["variant"]
+    return found
+
+
+def _rounded_cycles(case: TimeloopCase, result: Result) -> set[int]:
+    """Cycles that Timeloop prints, `ceil(T / slowdown)` in doubles (buffer.cpp), if at most one off ours.
+
+    Ours are the exact `ceil(words / bandwidth)`. Where that quotient is an integer, the doubles may round to just above
+    it.
+    """
+    steps = result.compute_cycles
+    printed = {steps}
+    for level in case.architecture.levels:
+        counts = [t for t in result.tensors if t.level == level.name]
+        read, write = sum(t.reads / steps for t in counts), sum((t.fills + t.updates) / steps for t in counts)
+        ports = ((level.read_bandwidth, read), (level.write_bandwidth, write), (level.bandwidth, read + write))
+        slowdown = min([1.0, *(float(rate) / demand for rate, demand in ports if rate is not None and demand > 0)])
+        printed.add(math.ceil(steps / slowdown))
+    return {max(printed)} if abs(max(printed) - result.cycles) <= 1 else set()
+
+
+def _default_counts(case: TimeloopCase, result: Result) -> dict[tuple[str, str], list[int]]:
+    """Counts of windowed inputs as Timeloop's default finds them, which visits only iterations 0 and 1 of each loop.
+
+    Where an outer loop steps on, the loops inside it are then seen to wrap from iteration 1, not from their last one;
+    so the step vector there differs from the real one where two loops move the same rank (its README, rule 6).
+    """
+    found = {}
+    exact = {(t.level, t.tensor): t for t in result.tensors}
+    distinct = {(n.level, n.tensor): n.distinct for n in result.networks}
+    names = [level.level for level in result.levels]
+    for tensor in case.einsum.tensors:
+        if tensor.output or all(len(rank) == 1 for rank in tensor.ranks):
+            continue
+        kept = [index for index, name in enumerate(names) if (name, tensor.name) in exact]
+        into = {index: _default_words(case.mapping, tensor, index) for index in kept[1:]}
+        for index, child in zip(kept, [*kept[1:], None], strict=True):
+            counts = exact[names[index], tensor.name]
+            reads = counts.reads
+            if child is not None:
+                reads = into[child] * math.prod(distinct[names[k], tensor.name] for k in range(index, child))
+            found[names[index], tensor.name] = [
+                counts.tile_words, reads, into.get(index, 0), 0, result.levels[index].used_instances,
+            ]  # fmt: skip
+    return found
+
+
+def _default_words(mapping: Mapping, tensor: Tensor, level: int) -> int:
+    """Words into a tile if of each loop only the iterations 0 and 1 are visited, and 1 stands for all later ones."""
+    inside: dict[str, int] = {}
+    outside: list[tuple[str, int, int]] = []  # innermost first: dimension, bound, step
+    for index in range(len(mapping.levels) - 1, -1, -1):
+        mapped = mapping.levels[index]
+        for loop in (*mapped.y, *mapped.x):
+            inside[loop.dim] = inside.get(loop.dim, 1) * loop.bound
+        for loop in reversed(mapped.temporal):
+            if index < level and loop.bound > 1:
+                outside.append((loop.dim, loop.bound, inside.get(loop.dim, 1)))
+            inside[loop.dim] = inside.get(loop.dim, 1) * loop.bound
+        if index == level:
+            box = tensor.box({dim: inside.get(dim, 1) for dim in tensor.dims})
+    rank_of = {dim: (r, factor) for r, rank in enumerate(tensor.ranks) for dim, factor in rank}
+    vectors, wrap = [], (0,) * len(box)
+    for dim, _, step in outside:
+        forward = [0] * len(box)
+        if dim in rank_of:
+            forward[rank_of[dim][0]] = rank_of[dim][1] * step
+        vectors.append(tuple(f - w for f, w in zip(forward, wrap, strict=True)))
+        wrap = tuple(f + w for f, w in zip(forward, wrap, strict=True))
+
+    @cache
+    def visit(loops: int, remembered: _Vector | None) -> tuple[int, _Vector | None]:
+        """Words that the steps of the innermost loops bring, and the vector that is remembered after them."""
+        if not loops:
+            return 0, remembered
+        first, remembered = visit(loops - 1, remembered)
+        step, remembered = _words_of_step(box, vectors[loops - 1], remembered)
+        second, remembered = visit(loops - 1, remembered)
+        return first + (outside[loops - 1][1] - 1) * (step + second), remembered
+
+    return math.prod(box) + visit(len(outside), None)[0]
+
+
+def _words_of_step(box: Sequence[int], vector: _Vector, remembered: _Vector | None) -> tuple[int, _Vector | None]:
+    """Words that a step of a tile brings, and the vector that is remembered after it (its README, rule 5)."""
+    moved = [r for r, far in enumerate(vector) if far]
+    if not moved:
+        return 0, remembered
+    whole = math.prod(box)
+    if remembered not in (None, vector):
+        return whole, None
+    r = moved[0]
+    return (whole // box[r] * min(box[r], abs(vector[r])) if len(moved) == 1 else whole), vector
+
+
+def _networks(case: TimeloopCase, result: Result) -> Iterator[Quantity]:
+    """Fanout, and multicast factors with how many groups of children have each."""
+    names = [level.level for level in result.levels] + [result.compute]
+    ours = {(network.level, network.tensor): network for network in result.networks}
+    for network in case.record["result"].get("networks", []):
+        above, _, below = network["name"].partition(" <==> ")
+        if above not in names or names[names.index(above) + 1] != below:
+            continue
+        for tensor in case.einsum.tensors:
+            counts = network["tensors"].get(tensor.name)
+            if not counts or not counts["ingresses"]:
+                continue
+            name = f"{network['name']} {tensor.name}"
+            groups = multicast_groups(case.mapping, tensor, names.index(above))
+            yield f"{name} fanout", ours[above, tensor.name].children, counts["fanout"]
+            yield f"{name} multicast factor", max(groups), counts["multicast_factor"]
+            yield f"{name} distinct", sum(groups.values()), ours[above, tensor.name].distinct
+            for theirs in counts["ingress_histogram"]:
+                yield f"{name} groups of {theirs['multicast']}", groups.pop(theirs["multicast"], 0), theirs["scatter"]
+            yield f"{name} other groups", sum(groups.values()), 0
+
+
+def multicast_groups(mapping: Mapping, tensor: Tensor, network: int) -> Counter[int]:
+    """How many groups of children that need equal tiles there are, by their number of children.
+
+    Counted child by child, on the network below level `network`.
+    """
+    inside: dict[str, int] = {}
+    for level in mapping.levels[network + 1 :]:
+        for loop in (*level.temporal, *level.x, *level.y):
+            inside[loop.dim] = inside.get(loop.dim, 1) * loop.bound
+    spread: dict[str, int] = {}
+    for loop in (*mapping.levels[network].x, *mapping.levels[network].y):
+        spread[loop.dim] = spread.get(loop.dim, 1) * loop.bound
+    children = itertools.product(*(range(bound) for bound in spread.values()))
+    offsets = Counter(
+        tuple(
+            sum(
+                factor * place * inside.get(dim, 1)
+                for dim, place in zip(spread, child, strict=True)
+                for other, factor in rank
+                if other == dim
+            )
+            for rank in tensor.ranks
+        )
+        for child in children
+    )
+    return Counter(offsets.values())

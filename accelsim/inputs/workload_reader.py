@@ -1,0 +1,325 @@
+"""Read a workload: its layers, and which layer's output feeds which input, where the shapes agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+
+from accelsim.inputs import fields, forms, library
+from accelsim.inputs.einsum import Operand, einsum_forms, read_conv, read_einsum, read_gemm
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, keys_form, node_of
+from accelsim.inputs.forms import Form
+from accelsim.inputs.library import Imported, importer
+from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import LARGEST, listed, near_miss, quoted
+from accelsim.inputs.workload import ROLES, Edge, Einsum, Tensor, Workload
+
+Sources = dict[str | None, list[ScalarNode]]
+"""Names of the layers that feed each input tensor; None stands for the one input of a layer."""
+Feed = tuple[str, Node, Sources]
+"""A layer that says what feeds it, the place where, and what it says."""
+_SOURCES: Form = forms.either(fields.name.form, forms.sequence(fields.name.form, least=1))
+FROM_FORM: Form = forms.either(_SOURCES, forms.named(_SOURCES))
+"""What may stand under `from`: a layer, several that are concatenated, or these by tensor."""
+
+
+def read_sources(node: Node, problems: Problems) -> Sources | None:
+    """Read what stands under `from`."""
+    if problems.unreadable(node):
+        return None
+    if not isinstance(node, MapNode):
+        names = _names(node, problems)
+        return {None: names} if names else None
+    found: Sources = {}
+    for tensor, value in node.entries.items():
+        names = _names(value, problems)
+        if names:
+            found[tensor] = names
+    return found
+
+
+read_from = Formed(read_sources, FROM_FORM)
+
+
+def _names(node: Node, problems: Problems) -> list[ScalarNode]:
+    """Names of one layer, or of several, with their places."""
+    items = node.items if isinstance(node, ListNode) else (node,)
+    if not items:
+        problems.add(node, "expected the name of a layer, got an empty list")
+    found = []
+    for item in items:
+        if isinstance(item, ScalarNode) and fields.name(item, problems) is not None:
+            found.append(item)
+        elif not isinstance(item, ScalarNode | BadNode):
+            problems.add(item, f"expected the name of a layer, got {describe(item)}")
+    return found
+
+
+def check_edges(feeds: Sequence[Feed], layers: Sequence[Einsum], problems: Problems) -> tuple[Edge, ...]:
+    """Turn what stands under `from` into edges, and report those that lead nowhere or whose shapes do not agree.
+
+    Parameters
+    ----------
+    feeds : sequence of Feed
+    layers : sequence of Einsum
+        All layers in the order of the file, which is the order in which they run.
+    """
+    place = {layer.name: number for number, layer in enumerate(layers)}
+    edges = []
+    for title, node, sources in feeds:
+        consumer = layers[place[title]]
+        for name, producers in sources.items():
+            tensor = _input(consumer, name, node, problems)
+            known = [producer for producer in producers if _known(producer, consumer, place, problems)]
+            if tensor is None or len(known) < len(producers):
+                continue
+            outputs = [layers[place[producer.text]] for producer in producers]
+            _check_shapes(consumer, tensor, outputs, producers[0], problems)
+            edges += [Edge(producer.text, consumer.name, tensor.name) for producer in producers]
+    return tuple(edges)
+
+
+def _input(consumer: Einsum, name: str | None, node: Node, problems: Problems) -> Tensor | None:
+    """Input tensor of that name, or the only one with the role Inputs."""
+    inputs = {tensor.name: tensor for tensor in consumer.tensors if not tensor.output}
+    if name in inputs:
+        return inputs[name]
+    if name is None:
+        only = [tensor for tensor in inputs.values() if tensor.role == "Inputs"]
+        if len(only) == 1:
+            return only[0]
+        problems.add(node, f"{consumer.name} has the inputs {listed(inputs)}", "say which one: from: {TENSOR: LAYER}")
+        return None
+    hint = near_miss(name, inputs) or f"inputs: {listed(inputs)}"
+    mark = node.key_marks[name] if isinstance(node, MapNode) else node.mark
+    problems.add(BadNode(mark, f"{node.path}.{name}"), f"is no input of {consumer.name}", hint)
+    return None
+
+
+def _known(producer: ScalarNode, consumer: Einsum, place: Mapping[str, int], problems: Problems) -> bool:
+    """Whether a layer of that name stands before its consumer."""
+    name = producer.text
+    if name not in place:
+        before = [other for other, number in place.items() if number < place[consumer.name]]
+        problems.add(producer, f"no layer is named '{name}'", near_miss(name, before) or f"layers: {listed(before)}")
+        return False
+    if place[name] >= place[consumer.name]:
+        which = "the layer itself" if name == consumer.name else f"'{name}', which stands after it"
+        problems.add(producer, f"{consumer.name} is fed by {which}", "write the layers in the order in which they run")
+        return False
+    return True
+
+
+def _check_shapes(
+    consumer: Einsum, tensor: Tensor, producers: Sequence[Einsum], where: ScalarNode, problems: Problems
+) -> None:
+    """Report outputs that are not what the input tensor asks for.
+
+    Ranks over which a window slides (`2*P + R`) must agree one by one, counted from the last, as far as padding allows;
+    of all others the product must, since a tensor may be reshaped between two layers. An output that has no rank beside
+    those (a matrix of tokens that becomes an image) must have as many words.
+    """
+    boxes = [producer.output.box(producer.dims) for producer in producers]
+    limits = _windows(consumer, tensor)
+    wanted = tensor.box(consumer.dims)
+    rest = math.prod(extent for at, extent in enumerate(reversed(wanted)) if at not in limits)
+    given = " + ".join(" x ".join(map(str, box)) for box in boxes)
+    asked = " x ".join(map(str, wanted))
+    said = f"{listed([p.name for p in producers])} gives {given}, but {tensor.name} of {consumer.name} is {asked}"
+    if any(len(box) <= len(limits) for box in boxes) and limits:
+        least, most = (rest * math.prod(limit[i] for limit in limits.values()) for i in (0, 1))
+        if not least <= sum(map(math.prod, boxes)) <= most:
+            problems.add(where, said, "the words must be as many, but for padding")
+        return
+    for box in boxes:
+        for at, (least, most) in limits.items():
+            if not least <= box[-1 - at] <= most:
+                allowed = f"{least}" if least == most else f"{least} to {most}"
+                problems.add(where, said, f"rank {len(wanted) - at} must be {allowed}, padding included or not")
+                return
+    found = sum(math.prod(extent for at, extent in enumerate(reversed(box)) if at not in limits) for box in boxes)
+    if found != rest:
+        problems.add(where, said, f"{rest:,} words{' a position' if limits else ''} are needed, {found:,} come")
+
+
+def _windows(consumer: Einsum, tensor: Tensor) -> dict[int, tuple[int, int]]:
+    """Ranks with a window, counted from the last, with the smallest and largest extent that an input may have there.
+
+    An input is smaller than the box by its padding, which is less than a window on each side; it is larger by the rows
+    that the last step of a stride does not reach.
+    """
+    found = {}
+    moved = consumer.output.dims
+    for at, rank in enumerate(reversed(tensor.ranks)):
+        steps = [coefficient for dim, coefficient in rank if dim in moved]
+        window = sum(coefficient * (consumer.dims[dim] - 1) for dim, coefficient in rank if dim not in moved)
+        if len(rank) > 1 and steps:
+            extent = tensor.box(consumer.dims)[-1 - at]
+            found[at] = (max(1, extent - 2 * window), extent + min(steps) - 1)
+    return found
+
+
+_FORMS: Keys = {name: Key(node_of(form)) for name, form in einsum_forms(ROLES).items()}
+_NAME = Key(fields.name, required=True)
+_MORE: Keys = {
+    "repeat": Key(fields.positive_int),
+    "bits": Key(fields.mapping_of(fields.positive_int)),
+    "whole": Key(fields.set_of(fields.identifier)),
+}
+_LAYER: Keys = {"name": _NAME, "from": Key(read_from), **_FORMS, **_MORE}
+_YIELDS: Keys = {"yields": Key(fields.mapping_of(fields.positive_int))}
+_ONE_FORM = [{"required": [name]} for name in _FORMS]
+_LAYERS = forms.sequence({**keys_form(_LAYER), "oneOf": _ONE_FORM}, least=1)
+_TOP: Keys = {"name": _NAME, **_FORMS, "layers": Key(node_of(_LAYERS)), **_MORE, **_YIELDS}
+WORKLOAD_FORM: Form = {**keys_form(_TOP), "oneOf": [*_ONE_FORM, {"required": ["layers"]}]}
+"""What may stand under `workload`, as JSON Schema."""
+_DEFAULT_BITS = 16
+
+
+def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Workload:
+    """Read a workload file.
+
+    Parameters
+    ----------
+    path : str or path
+        YAML file with a top-level key `workload`, the name of one that ships, an ONNX model (`*.onnx`), or a
+        program that `torch.export.save` wrote (`*.pt2`).
+    overrides : mapping of str to str, optional
+        Values of parameters that replace those in the file.
+
+    Returns
+    -------
+    Workload
+        Layers in the order of the file.
+
+    Raises
+    ------
+    SpecError
+        With every mistake in the file and its place.
+    """
+    problems = Problems()
+    path = library.find(path, "workloads") or path
+    model = importer(path)
+    if model is not None:
+        return read_imported(model.import_model(path, overrides or {}), path, overrides or {})
+    document = fields.open_document(path, "workload", overrides, problems)
+    return problems.result(read_workload(document.body, problems) if document else None)
+
+
+def read_imported(imported: Imported, path: str | PathLike[str], overrides: Mapping[str, str]) -> Workload:
+    """Read an imported model as `load_workload` reads a file."""
+    problems = Problems()
+    document = fields.open_document(path, "workload", overrides, problems, imported.text)
+    found = problems.result(read_workload(document.body, problems) if document else None)
+    return replace(found, notes=tuple(imported.notes))
+
+
+def read_workload(body: Node, problems: Problems) -> Workload | None:
+    """Read what stands under `workload`, or return None with every mistake reported."""
+    before = len(problems)
+    top = Fields(body, problems, _TOP)
+    title = top.value("name", "")
+    bits: dict[str, int] = top.value("bits", {})
+    yields: dict[str, int] = top.value("yields", {})
+    _check_yields(top, yields)
+    layers, feeds = _layers(top, bits) if "layers" in top else ([_layer(top, title, bits, {})], [])
+    _check_bits(top, layers)
+    found = tuple(filter(None, layers))
+    edges = check_edges(feeds, found, problems) if len(problems) == before else ()
+    return Workload(title, found, edges, yields) if len(problems) == before and top.readable else None
+
+
+def _check_yields(top: Fields, yields: Mapping[str, int]) -> None:
+    """Report more than one thing that a run gives: a rate is of one."""
+    if len(yields) > 1:
+        top.problems.add(top.entries["yields"], f"a run yields one thing, got {listed(yields)}", "keep one of them")
+
+
+def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], list[Feed]]:
+    """Read the layers of a workload, and what feeds those that say so."""
+    problems = top.problems
+    for key in (*_FORMS, "repeat", "whole"):
+        if key in top:
+            problems.add(top.entries[key], "stands beside 'layers'", f"put `{key}` into a layer")
+    node = top.entries["layers"]
+    if problems.unreadable(node):
+        return [], []
+    if not isinstance(node, ListNode) or not node.items:
+        problems.add(node, f"expected a list of layers, got {describe(node)}")
+        return [], []
+    layers: list[Einsum | None] = []
+    feeds: list[Feed] = []
+    lines: dict[str, int] = {}
+    for item in node.items:
+        layer = Fields(item, problems, _LAYER)
+        title = layer.value("name", "")
+        if title in lines:
+            problems.add(layer.entries["name"], f"two layers are named '{title}', first at line {lines[title]}")
+        elif title:
+            lines[title] = layer.entries["name"].mark.line
+        own_bits: dict[str, int] = layer.value("bits", {})
+        layers.append(_layer(layer, title, own_bits, bits))
+        _check_bits(layer, layers[-1:])
+        sources: Sources = layer.value("from", {})
+        if sources:
+            feeds.append((title, layer.entries["from"], sources))
+    return layers, feeds
+
+
+def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Einsum | None:
+    """Read one Einsum in whichever form it is written; its own bits go before those of the workload."""
+    problems = layer.problems
+    before = len(problems)
+    repeat = layer.value("repeat", 1)
+    whole: frozenset[str] = layer.value("whole", frozenset())
+    given = [key for key in _FORMS if key in layer]
+    if layer.readable and len(given) != 1:
+        problems.add(layer.node, f"expected one of {listed(_FORMS)}; got {' and '.join(given) or 'none'}")
+    if len(given) != 1:
+        return None
+    node = layer.entries[given[0]]
+    if given[0] == "einsum":
+        shape = read_einsum(node, problems, ROLES)
+    else:
+        shape = read_conv(node, problems) if given[0] == "conv" else read_gemm(node, problems)
+    if shape is None or len(problems) > before:
+        return None
+    for dim in sorted(whole - shape.dims.keys()):
+        hint = near_miss(dim, shape.dims) or f"dimensions: {listed(shape.dims)}"
+        problems.add(layer.entries["whole"], f"{quoted(dim)} is no dimension of {title}", hint)
+    tensors = tuple(_tensor(operand, bits, outer_bits) for operand in shape.operands)
+    for tensor in tensors:
+        if tensor.psum_bits < tensor.bits:
+            what = f"partial sums of {tensor.psum_bits} bit are narrower than {tensor.name} of {tensor.bits} bit"
+            problems.add(layer.entries.get("bits", layer.node), what, f"write psums: {tensor.bits} or more in `bits`")
+    found = Einsum(title, shape.dims, tensors, repeat, whole=whole)
+    words = {f"words of {tensor.name}": tensor.words(shape.dims) for tensor in tensors}
+    what, many = max({"multiply-accumulates": found.macs, **words}.items(), key=lambda each: each[1])
+    if many >= LARGEST:
+        problems.add(node, f"2**{many.bit_length() - 1} {what} are too many to count: 2**62 are", "split the layer")
+    return found
+
+
+def _tensor(operand: Operand, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:
+    """Tensor of an operand with its width: by name before role, the layer's before the workload's."""
+    name, ranks, role = operand
+    widths = (table[key] for table in (bits, outer_bits) for key in (name, role) if key in table)
+    width = next(widths, _DEFAULT_BITS)
+    output = role == "Outputs"
+    psum_bits = bits.get("psums", outer_bits.get("psums", width)) if output else width
+    return Tensor(name, ranks, role, width, psum_bits, output)
+
+
+def _check_bits(owner: Fields, layers: list[Einsum | None]) -> None:
+    """Report keys of `bits` that are neither a role nor a tensor; only where every layer could be read."""
+    node = owner.get("bits")
+    if not isinstance(node, MapNode) or not all(layers):
+        return
+    tensors = [tensor.name for layer in layers if layer for tensor in layer.tensors]
+    known = list(dict.fromkeys([*ROLES, *tensors, "psums"]))
+    for key, mark in node.key_marks.items():
+        if key not in known:
+            hint = near_miss(key, known) or f"keys: {listed(known)}"
+            owner.problems.add(BadNode(mark, node.path), f"{quoted(key)} is neither a tensor nor a role", hint)

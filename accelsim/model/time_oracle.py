@@ -1,0 +1,306 @@
+"""Oracle of systolic arrays: runs the array step by step and counts cycles; nothing here is a formula.
+
+Oracle of a machine without overlap: walks all tiles, transfer by transfer, and adds up how long each takes.
+
+Nothing here is a formula of words: what a transfer moves is counted word by word, as in `accelsim.model.oracle`.
+
+Oracle of bursts: walks what the outermost level moves, word by word, and counts the bursts of each run of words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.nodes import arrange_for
+from accelsim.inputs.workload import Einsum, Tensor, pad
+from accelsim.model.oracle import (
+    Box,
+    Coordinate,
+    OracleCounts,
+    Point,
+    Sharing,
+    Step,
+    acting_steps,
+    execute,
+    holds_partial_sums,
+    in_time,
+    nest_loops,
+    walk_tile,
+)
+from accelsim.model.result import LevelFills
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayWalk:
+    """What a systolic array went through: changes of what its PEs hold, words into a PE by change, and cycles."""
+
+    tiles: int
+    words: int
+    cycles: int
+
+
+def walk_array(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> ArrayWalk | None:
+    """Run a systolic array step by step; operands reach a PE one step after its neighbour, above or to the left.
+
+    A word of what the PEs hold passes one row a cycle. The array stands still while it enters, and it enters once the
+    last PE is done with the tile before; where the PEs are double-buffered, it enters while that is used.
+    """
+    architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
+    arrays = [(index, level.systolic) for index, level in enumerate(architecture.levels) if level.systolic is not None]
+    if not arrays:
+        return None
+    around, array = arrays[0]
+    level, inside = architecture.levels[around], architecture.levels[around + 1]
+    held, double = array.stationary, array.double_buffered
+    each = architecture.compute.cycles_per_mac
+    last_pe = max(row + column for row in range(level.y.size) for column in range(level.x.size)) * each
+    coming: dict[tuple[str, tuple[int, ...]], int] = {}
+    for tensor in einsum.tensors:
+        for index, mapped in enumerate(mapping.levels):
+            if tensor.role == held and mapped.level == inside.name and tensor.name in mapped.keep:
+                for step in walk_tile(einsum, mapping, tensor, index):
+                    if step.entering:
+                        at = (tensor.name, step.indices)
+                        coming[at] = max(coming.get(at, 0), len(step.entering))
+    tiles, words = len(coming), sum(coming.values())
+    rows = range(0 if held == "Outputs" else level.y.size)
+    clock, entering, first = 0, 0, True
+    for number, acting in enumerate(acting_steps(einsum, nest_loops(mapping))):
+        for at in [(name, indices) for name, indices in coming if acting[: len(indices)] == indices]:
+            clock += last_pe if not first and not double else 0
+            first, new = False, coming.pop(at)
+            for _ in rows:
+                entering += new
+                clock += new if number == 0 or not double else 0
+        clock += each
+    return ArrayWalk(tiles, words, (max(clock, entering) if double else clock) + last_pe)
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Cycles of the transfers of one level, all and the first or last."""
+
+    first_fill: Fraction = Fraction()
+    fills: Fraction = Fraction()
+    last_drain: Fraction = Fraction()
+    drains: Fraction = Fraction()
+
+
+def walk_fills(
+    architecture: Architecture, einsum: Einsum, mapping: Mapping, counts: OracleCounts | None = None
+) -> tuple[int, tuple[LevelFills, ...]]:
+    """Run a mapping tile by tile: cycles of computing, and of all transfers of each level one after the other.
+
+    In a step, the words that leave the tiles of a tensor at a level go up in all instances at once, then those that
+    enter come down; each transfer takes as long as the slower side. Where the level above adds the words that arrive
+    to older ones, which do not come back, these are read after that. Computing is the steps, with those that a systolic
+    array needs besides, or what the compute units ask of the ports.
+
+    Parameters
+    ----------
+    architecture, einsum, mapping
+        As for `execute`.
+    counts : OracleCounts, optional
+        What `execute` found.
+    """
+    counts = counts or execute(architecture, einsum, mapping)
+    array = walk_array(architecture, einsum, mapping)
+    architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
+    levels = architecture.levels
+    clocks = {level.name: _Clock() for level in levels}
+    read: defaultdict[str, Fraction] = defaultdict(Fraction)
+    written: defaultdict[str, Fraction] = defaultdict(Fraction)
+    for tensor in einsum.tensors:
+        keeps = [index for index, node in enumerate(mapping.levels) if tensor.name in node.keep]
+        words = {index: _element(mapping, levels[index], tensor, counts, index) for index in keeps}
+        for parent, child in itertools.pairwise(keeps):
+            _walk_link(architecture, einsum, mapping, tensor, (parent, child), words, clocks[levels[child].name])
+        asked = counts.levels[keeps[-1]][tensor.name]
+        drained = max(asked.drained.values())
+        read[levels[keeps[-1]].name] += (asked.reads - drained) * words[keeps[-1]]
+        written[levels[keeps[-1]].name] += asked.updates * words[keeps[-1]]
+    computing = counts.steps * architecture.compute.cycles_per_mac if array is None else array.cycles
+    for level in levels:
+        for rate, moved in (
+            (level.read_bandwidth, read[level.name]),
+            (level.write_bandwidth, written[level.name]),
+            (level.bandwidth, read[level.name] + written[level.name]),
+        ):
+            computing = max(computing, 0 if rate is None else math.ceil(moved / rate))
+    found = []
+    for around, level in itertools.pairwise(levels):
+        clock = clocks[level.name]
+        if level.name != around.name:
+            double = around.systolic is not None and around.systolic.double_buffered
+            cycles = map(math.ceil, (clock.first_fill, clock.fills, clock.last_drain, clock.drains))
+            found.append(LevelFills(level.name, double or level.multiple_buffering > 1, *cycles))
+    return computing, tuple(found)
+
+
+def _element(mapping: Mapping, level: Level, tensor: Tensor, counts: OracleCounts, index: int) -> int | Fraction:
+    """Storage words of an element at a level."""
+    partial = holds_partial_sums(mapping, tensor, level.name, counts.levels[index][tensor.name])
+    return level.element_words(tensor, partial=partial)
+
+
+def _walk_link(
+    architecture: Architecture,
+    einsum: Einsum,
+    mapping: Mapping,
+    tensor: Tensor,
+    link: tuple[int, int],
+    words: dict[int, int | Fraction],
+    clock: _Clock,
+) -> None:
+    """Walk the tiles of one tensor at one level, which the level above it fills."""
+    parent, child = link
+    above, here = architecture.levels[parent], architecture.levels[child]
+    around = [level for level in architecture.levels[:child] if level.name != here.name][-1]
+    sharing = Sharing(architecture, einsum, mapping, tensor, parent, child)
+    held: dict[Coordinate, tuple[Coordinate, Hashable]] = {}
+    seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
+    older: defaultdict[Coordinate, int] = defaultdict(int)
+    shifts = 0
+    if around.systolic is not None and around.systolic.stationary == tensor.role and not tensor.output:
+        shifts = around.y.size
+    last = Fraction()
+    for number, steps in enumerate(in_time(walk_tile(einsum, mapping, tensor, child))):
+        up: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
+        down: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
+        coming = {step.instance: _coming(tensor, step, seen_here) for step in steps}
+        for step in steps:
+            if tensor.output and step.instance in held:
+                up[held[step.instance]] |= step.leaving
+            if step.entering:
+                held[step.instance] = sharing.keys(step.indices, step.instance, "spatial_reduction")[parent]
+                kind = "spatial_reduction" if tensor.output else "multicast"
+                down[sharing.keys(step.indices, step.instance, kind)[parent]] |= coming[step.instance]
+        for (instance, _), arrived in up.items():
+            older[instance] += len(arrived & seen_above[instance])
+            seen_above[instance] |= arrived
+        if tensor.output:
+            leaving = max(len(step.leaving) for step in steps) * words[child]
+            last = max(_time(leaving, here, "read"), _time(_most(up) * words[parent], above, "write"))
+            clock.drains += last
+        enter = max(len(each) for each in coming.values())
+        taken = max(_time(enter * words[child], here, "write"), _time(_most(down) * words[parent], above, "read"))
+        taken = max(Fraction(), taken - shifts * enter)
+        clock.fills += taken
+        clock.first_fill += taken if number == 0 else 0
+        if tensor.output:
+            for (instance, _), each in down.items():
+                older[instance] -= len(each)
+    clock.last_drain += last
+    clock.drains += _time(max([0, *older.values()]) * words[parent], above, "read")
+
+
+def _coming(tensor: Tensor, step: Step, seen: defaultdict[Coordinate, set[Point]]) -> frozenset[Point]:
+    """Words that come down to an instance: of the output only those that it held before."""
+    if not tensor.output:
+        return step.entering
+    found = step.entering & seen[step.instance]
+    seen[step.instance] |= step.entering
+    return found
+
+
+def _most(by_group: dict[tuple[Coordinate, Hashable], set[Point]]) -> int:
+    """Words at the instance above that moves most, those that a group shares counted once."""
+    totals: defaultdict[Coordinate, int] = defaultdict(int)
+    for (instance, _), moved in by_group.items():
+        totals[instance] += len(moved)
+    return max(totals.values(), default=0)
+
+
+def _time(words: int | Fraction, level: Level, action: str) -> Fraction:
+    """Cycles that so many storage words take at a port, alone."""
+    rates = (level.bandwidth, level.read_bandwidth if action == "read" else level.write_bandwidth)
+    return max((words / rate for rate in rates if rate is not None), default=Fraction())
+
+
+def walk_bursts(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> dict[str, int]:
+    """Bits of all bursts that the outermost level moves, by tensor.
+
+    Words of a transfer are put in the order of their addresses; each run in a row takes bursts of its own.
+    """
+    counts = execute(architecture, einsum, mapping)
+    architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
+    outermost = architecture.levels[0]
+    assert outermost.burst_bits is not None
+    found: dict[str, int] = {}
+    for tensor in einsum.tensors:
+        partial = holds_partial_sums(mapping, tensor, outermost.name, counts.levels[0][tensor.name])
+        element = int(outermost.element_words(tensor, partial=partial)) * outermost.word_bits
+        child = next((i for i, n in enumerate(mapping.levels) if i and tensor.name in n.keep), len(mapping.levels))
+        found[tensor.name] = sum(
+            -(-run * element // outermost.burst_bits) * outermost.burst_bits
+            for moved in _transfers(architecture, einsum, mapping, tensor, child)
+            for run in _runs(einsum, tensor, moved)
+        )
+    return found
+
+
+def _transfers(
+    architecture: Architecture, einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int
+) -> Iterable[set[Point]]:
+    """Words that all tiles take from the outermost level, or send there, in each step.
+
+    Where tiles that do not share have words in common, each group of tiles that share has transfers of its own.
+    """
+    sharing = Sharing(architecture, einsum, mapping, tensor, 0, child)
+    kind = "spatial_reduction" if tensor.output else "multicast"
+    held: dict[Coordinate, Hashable] = {}
+    boxes: dict[Hashable, Box] = {}
+    times = in_time(walk_tile(einsum, mapping, tensor, child))
+    for step in times[0]:
+        boxes[sharing.keys(step.indices, step.instance, kind)[0]] = step.box
+    inside = [point for box in boxes.values() for point in itertools.product(*(range(a, b + 1) for a, b in box))]
+    apart = len(inside) > len(set(inside))
+    seen: set[Point] = set()
+    for steps in times:
+        groups: defaultdict[Hashable, set[Point]] = defaultdict(set)
+        for step in steps:
+            key = sharing.keys(step.indices, step.instance, kind)[0] if step.entering else None
+            if not tensor.output and step.entering:
+                groups[key if apart else None] |= step.entering
+            if tensor.output and step.leaving:
+                groups[held[step.instance] if apart else None] |= step.leaving
+            if step.entering:
+                held[step.instance] = key
+        for moved in groups.values():
+            yield moved
+            if tensor.output:
+                yield moved & seen
+                seen |= moved
+
+
+def _runs(einsum: Einsum, tensor: Tensor, moved: set[Point]) -> Iterable[int]:
+    """Lengths of the runs of words side by side in a row; rows of the last rank that are whole join to longer ones."""
+    inner, points = 1, moved
+    for rank in reversed(tensor.ranks):
+        extent = 1 + sum(factor * (einsum.dims[dim] - 1) for dim, factor in rank)
+        rows: defaultdict[Point, list[int]] = defaultdict(list)
+        for *row, at in sorted(points):
+            rows[tuple(row)].append(at)
+        if any(len(along) < extent for along in rows.values()):
+            for along in rows.values():
+                yield from (inner * words for words in _side_by_side(along))
+            return
+        inner, points = inner * extent, set(rows)
+    yield from [inner] * len(points)
+
+
+def _side_by_side(along: list[int]) -> Iterable[int]:
+    run = 0
+    for number, at in enumerate(along, 1):
+        run += 1
+        if number == len(along) or along[number] != at + 1:
+            yield run
+            run = 0

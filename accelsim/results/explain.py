@@ -1,0 +1,427 @@
+"""Explain a mapping: walk its loop nest with the oracle, and tell for each tile what each step moves, and why.
+
+The walk executes the nest; its totals are compared with those of the closed formula (`evaluate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.mapping import last_passes
+from accelsim.inputs.units import listed, near_miss
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.model.evaluate import evaluate
+from accelsim.model.oracle import Box, OracleCounts, Step, execute, walk_tile
+from accelsim.model.result import LevelFills, Result
+from accelsim.model.time_oracle import walk_array, walk_fills
+
+LARGEST_WALK = 100_000
+"""A nest of more MACs x compute units in use than this is not walked."""
+MOST_STEPS = 40
+_COUNTED = ("tile", "reads", "fills", "updates", "total_reads", "total_fills", "total_updates")
+_NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six")
+_WINDOWS = {frozenset("PR"): "h", frozenset("QS"): "w"}
+
+Vector = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TileStep:
+    """One step of the loops outside a tile, for the first instance of the level.
+
+    Attributes
+    ----------
+    number : int
+        From 1 on; 0 for the end, when what is left leaves the tile.
+    indices : tuple of int
+        Of the loops outside, outermost first; empty at the end.
+    before, after : tuple of (int, int), or None
+        Box before and after the step: first and last coordinate along each rank; None: no tile.
+    entering, leaving : int
+        Words.
+    first : int
+        Of those entering: output words that come in for the first time, so that there is nothing to read.
+    why : str
+        What decides which words are moved.
+    fills, updates : int
+        Words filled from the level above, and sent up to it as updates, in all steps until now.
+    """
+
+    number: int
+    indices: tuple[int, ...]
+    before: Box | None
+    after: Box | None
+    entering: int
+    leaving: int
+    first: int
+    why: str
+    fills: int
+    updates: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileWalk:
+    """All steps of one tensor's tile at one level.
+
+    Attributes
+    ----------
+    parent : str
+        The next level outwards that keeps the tensor.
+    ranks : tuple of str
+        Short names of the tensor's ranks.
+    loops : tuple of (str, int, int, str)
+        Temporal loops outside the tile, outermost first: dimension, bound, iterations of the last pass, level.
+    instances : int
+        Instances of the level in use; the steps are those of the first one. The others move as many words, or
+        fewer where loops leave remainders.
+    steps : tuple of TileStep
+        The first ones, up to a limit.
+    count : int
+        All of them, with the end.
+    parent_reads, parent_updates : int
+        Words that one instance of the parent reads for all instances below it, and takes from them.
+    parents, below : int
+        Instances of the parent in use, and of this level below each of them.
+    fills, first, updates : int
+        In all steps: words filled from the parent, output words that came in for the first time, updates of the parent.
+    """
+
+    level: str
+    tensor: str
+    parent: str
+    ranks: tuple[str, ...]
+    output: bool
+    tile_words: int
+    loops: tuple[tuple[str, int, int, str], ...]
+    instances: int
+    parents: int
+    below: int
+    steps: tuple[TileStep, ...]
+    count: int
+    fills: int
+    first: int
+    updates: int
+    parent_reads: int
+    parent_updates: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeWalk:
+    """What the compute units ask of one tensor: a word in each step, of the innermost level that keeps it."""
+
+    tensor: str
+    parent: str
+    steps: int
+    parents: int
+    below: int
+    output: bool
+    parent_reads: int
+    parent_updates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A mapping walked step by step, and evaluated.
+
+    `ranks` holds what each rank of each tensor is, such as `h` and `P + R`; `totals` has a row for each level and
+    tensor with `counted` and `formula`: tile, reads, fills and updates in words of one instance, the busiest one, and
+    the last three of all instances together. `computing_cycles` and `fills` are cycles of the run without overlap,
+    transfer by transfer; the result's are by formula, and of the busiest instance alone where loops leave remainders.
+    """
+
+    result: Result
+    ranks: Mapping[str, tuple[tuple[str, str], ...]]
+    walks: tuple[TileWalk, ...]
+    compute: tuple[ComputeWalk, ...]
+    compute_steps: int
+    totals: tuple[dict[str, Any], ...]
+    computing_cycles: int
+    fills: tuple[LevelFills, ...]
+    same: bool
+
+
+def explain(
+    architecture: Architecture,
+    einsum: Einsum,
+    mapping: LoopNest,
+    *,
+    tensor: str | None = None,
+    level: str | None = None,
+    steps: int = MOST_STEPS,
+) -> Explanation:
+    """Walk a small loop nest and tell what each step moves.
+
+    Parameters
+    ----------
+    architecture, einsum, mapping
+        As for `evaluate`; small enough to walk.
+    tensor, level : str, optional
+        Tell of this one only; the totals are of all.
+    steps : int
+        Tell at most so many steps of each tile.
+
+    Raises
+    ------
+    AccelsimError
+        If the nest is too large to walk, or there is no such tensor or level.
+    """
+    names = [t.name for t in einsum.tensors]
+    levels = [each.name for each in architecture.levels]
+    wrong = [
+        f"no {what} '{name}'; {near_miss(name, known) or f'{what}s: {listed(known)}'}"
+        for what, name, known in (("tensor", tensor, names), ("level", level, levels))
+        if name is not None and name not in known
+    ]
+    if wrong:
+        raise AccelsimError("\n".join(wrong))
+    result = evaluate(architecture, einsum, mapping)
+    refuse_large(einsum, result.compute_used)
+    counts = execute(architecture, einsum, mapping)
+    chosen = [t for t in einsum.tensors if tensor in (None, t.name)]
+    tiles = [
+        (index, t)
+        for index, node in enumerate(mapping.levels)
+        for t in chosen
+        if index > 0 and t.name in node.keep and level in (None, node.level)
+    ]
+    totals = _totals(result, counts)
+    computing, fills = walk_fills(architecture, einsum, mapping, counts)
+    return Explanation(
+        result=result,
+        ranks={t.name: tuple(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
+        walks=tuple(_walk(einsum, mapping, t, index, counts, steps) for index, t in tiles),
+        compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
+        compute_steps=counts.steps,
+        totals=tuple(totals),
+        computing_cycles=computing,
+        fills=fills,
+        same=_same(architecture, einsum, result, counts, totals)
+        and computing == result.computing_cycles
+        and (fills == result.fills or result.ragged),
+    )
+
+
+def same_as_walked(architecture: Architecture, einsum: Einsum, result: Result) -> bool | None:
+    """Whether every count of a result is that of the walked nest; None if the nest is too large to walk."""
+    if einsum.macs * result.compute_used > LARGEST_WALK:
+        return None
+    counts = execute(architecture, einsum, result.mapping)
+    return _same(architecture, einsum, result, counts, _totals(result, counts))
+
+
+def _same(
+    architecture: Architecture,
+    einsum: Einsum,
+    result: Result,
+    counts: OracleCounts,
+    totals: Sequence[Mapping[str, Any]],
+) -> bool:
+    array = walk_array(architecture, einsum, result.mapping)
+    return (
+        all(row["counted"] == row["formula"] for row in totals)
+        and counts.steps * result.cycles_per_mac == result.compute_cycles
+        and (array is None or array.cycles == result.busy_cycles)
+    )
+
+
+def refuse_large(einsum: Einsum, compute_units: int = 1) -> None:
+    """Raise AccelsimError if walking the nest would take too long."""
+    if einsum.macs * compute_units <= LARGEST_WALK:
+        return
+    on = f" on {compute_units:,} compute units" if compute_units > 1 else ""
+    raise AccelsimError(
+        f"{einsum.name} has {einsum.macs:,} MACs{on}; explain visits every step and stops at {LARGEST_WALK:,} "
+        "MACs x compute units; try a small workload such as conv1d"
+    )
+
+
+def rank_names(tensor: Tensor) -> tuple[str, ...]:
+    """Short names of a tensor's ranks: the dimension in small letters, `h` and `w` for the windows of a convolution.
+
+    Examples
+    --------
+    >>> rank_names(Tensor("Inputs", ((("C", 1),), (("P", 2), ("R", 1)))))
+    ('c', 'h')
+    """
+    names = []
+    for rank in tensor.ranks:
+        dims = [dim for dim, _ in rank]
+        names.append(_WINDOWS.get(frozenset(dims), "+".join(dims).lower()))
+    return tuple(names) if len(set(names)) == len(names) else tuple(map(_rank_text, tensor.ranks))
+
+
+def _rank_text(rank: Sequence[tuple[str, int]]) -> str:
+    return " + ".join(dim if factor == 1 else f"{factor}*{dim}" for dim, factor in rank)
+
+
+def _parent(mapping: LoopNest, tensor: Tensor, index: int) -> int:
+    """Next level outwards that keeps the tensor."""
+    return max(i for i in range(index) if tensor.name in mapping.levels[i].keep)
+
+
+def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, most: int) -> TileWalk:
+    """Walk the tile of one tensor at one level."""
+    parent = _parent(mapping, tensor, index)
+    names = [level.level for level in mapping.levels]
+    told: list[TileStep] = []
+    count = first = 0
+    for last in _steps(einsum, mapping, tensor, index):
+        count += 1
+        first += last.first
+        if len(told) < most:
+            told.append(last)
+    above_counts, here = counts.levels[parent][tensor.name], counts.levels[index][tensor.name]
+    passes = last_passes(mapping, einsum.dims)
+    return TileWalk(
+        level=names[index],
+        tensor=tensor.name,
+        parent=names[parent],
+        ranks=rank_names(tensor),
+        output=tensor.output,
+        tile_words=here.tile,
+        loops=tuple(
+            (loop.dim, loop.bound, most, names[above])
+            for above in range(index)
+            for loop, most in zip(mapping.levels[above].temporal, passes[above][0], strict=True)
+        ),
+        instances=counts.used[index],
+        parents=counts.used[parent],
+        below=counts.used[index] // counts.used[parent],
+        steps=tuple(told),
+        count=count,
+        fills=last.fills,
+        first=first,
+        updates=last.updates,
+        parent_reads=above_counts.reads,
+        parent_updates=above_counts.updates,
+    )
+
+
+def _compute_walk(mapping: LoopNest, tensor: Tensor, counts: OracleCounts) -> ComputeWalk:
+    parent = _parent(mapping, tensor, len(mapping.levels))
+    above = counts.levels[parent][tensor.name]
+    return ComputeWalk(
+        tensor=tensor.name,
+        parent=mapping.levels[parent].level,
+        steps=counts.steps,
+        parents=counts.used[parent],
+        below=counts.used[-1] // counts.used[parent],
+        output=tensor.output,
+        parent_reads=above.reads,
+        parent_updates=above.updates,
+    )
+
+
+def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
+    """Steps of the first instance of a level, each with its reason."""
+    ranks = rank_names(tensor)
+    remembered: Vector | None = None
+    before: Box | None = None
+    seen: set[Vector] = set()
+    fills = updates = 0
+    instance = None
+    for number, step in enumerate(walk_tile(einsum, mapping, tensor, index), 1):
+        instance = step.instance if instance is None else instance
+        if step.instance != instance:
+            return
+        vector = tuple(now - was for (now, _), (was, _) in zip(step.box, before or step.box, strict=True))
+        why = _why(step, before, vector, remembered, ranks)
+        if any(vector):
+            remembered = vector if remembered in (None, vector) else None
+        first = len(step.entering - seen) if tensor.output else 0
+        if tensor.output:
+            seen |= step.entering
+            updates += len(step.leaving)
+        fills += len(step.entering) - first
+        end = not step.indices and before is not None
+        yield TileStep(
+            number=0 if end else number,
+            indices=step.indices,
+            before=before,
+            after=None if end else step.box,
+            entering=len(step.entering),
+            leaving=len(step.leaving),
+            first=first,
+            why=why,
+            fills=fills,
+            updates=updates,
+        )
+        before = step.box
+
+
+def _why(step: Step, before: Box | None, vector: Vector, remembered: Vector | None, ranks: Sequence[str]) -> str:
+    """Say which rule of the model decided what a step moves."""
+    if before is None:
+        return "whole box: the first one"
+    if not step.indices:
+        return "end: the tile is emptied"
+    if not any(vector):
+        return "stays"
+    moved = [rank for rank, by in enumerate(vector) if by]
+    if remembered not in (None, vector):
+        return "whole box: another step than the one before"
+    if len(moved) > 1:
+        return f"whole box: moved along {_NUMBER_WORDS[len(moved)] if len(moved) < 7 else len(moved)} ranks"
+    by = f"moved along {ranks[moved[0]]} by {vector[moved[0]]}"
+    if abs(vector[moved[0]]) > before[moved[0]][1] - before[moved[0]][0]:
+        return f"whole box: {by}, no overlap"
+    return f"new part only: {by}" + ("" if remembered is None else ", same step as before")
+
+
+def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
+    """Counts of the walk beside those of the closed formula, for each level and tensor [words]."""
+    at = {(node.level, name): index for index, node in enumerate(result.mapping.levels) for name in node.keep}
+    rows = []
+    for t in result.tensors:
+        walked = counts.levels[at[t.level, t.tensor]][t.tensor]
+        rows.append(
+            {
+                "level": t.level,
+                "tensor": t.tensor,
+                "counted": {name: getattr(walked, name) for name in _COUNTED},
+                "formula": {"tile": t.tile_words, **{name: getattr(t, name) for name in _COUNTED[1:]}},
+            }
+        )
+    return rows
+
+
+def explanation_json(explanation: Explanation) -> dict[str, Any]:
+    """Everything in an explanation as plain values; a box is its ranks with first coordinate and one past the last."""
+    from accelsim.results.output import mapping_json
+
+    result = explanation.result
+    return {
+        "architecture": result.architecture,
+        "layer": result.workload,
+        "valid": result.valid,
+        "violations": [str(violation) for violation in result.violations],
+        "imperfect": sorted(result.mapping.imperfect),
+        "padded": result.mapping.padding,
+        "mapping": mapping_json(result.mapping),
+        "ranks": {tensor: dict(ranks) for tensor, ranks in explanation.ranks.items()},
+        "tiles": [_walk_json(walk) for walk in explanation.walks],
+        "compute_steps": explanation.compute_steps,
+        "compute": [asdict(walk) for walk in explanation.compute],
+        "totals": [dict(row) for row in explanation.totals],
+        "fills": [asdict(each) for each in explanation.fills],
+        "computing_cycles": explanation.computing_cycles,
+        "closed_formula_is_the_same": explanation.same,
+    }
+
+
+def _walk_json(walk: TileWalk) -> dict[str, Any]:
+    rows = []
+    for step in walk.steps:
+        boxes = {"before": _box_json(walk.ranks, step.before), "after": _box_json(walk.ranks, step.after)}
+        rows.append({**asdict(step), "indices": list(step.indices), **boxes})
+    loops = [{"dim": dim, "bound": bound, "last_pass": last, "level": level} for dim, bound, last, level in walk.loops]
+    return {**asdict(walk), "ranks": list(walk.ranks), "loops": loops, "steps": rows}
+
+
+def _box_json(ranks: Sequence[str], box: Box | None) -> dict[str, list[int]] | None:
+    return None if box is None else {rank: [low, high + 1] for rank, (low, high) in zip(ranks, box, strict=True)}

@@ -1,0 +1,174 @@
+"""A study: figures that were published or measured, beside ours, and where they are found."""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from accelsim.inputs.errors import AccelsimError
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure that was published or measured, and ours.
+
+    Attributes
+    ----------
+    case : str
+        What it is of, such as a layer on a machine.
+    quantity, unit : str
+    published, ours : float
+    tolerance : float, or None
+        How far apart they may be, relative to the published one; 0: equal; None: shown beside each other only.
+    variant : str
+        Which of several answers of ours it is, such as `published mapping`.
+    why : str
+        Where the two differ: why, or what else to know of ours.
+    explained : bool
+        Whether `why` accounts for an error beyond the tolerance.
+    """
+
+    case: str
+    quantity: str
+    unit: str
+    published: float
+    ours: float
+    tolerance: float | None = None
+    variant: str = ""
+    why: str = ""
+    explained: bool = False
+
+    @property
+    def error(self) -> float:
+        """How far ours is above the published one, relative to it."""
+        if self.ours == self.published:
+            return 0.0
+        return self.ours / self.published - 1.0 if self.published else math.inf
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether ours is within the tolerance; None without one."""
+        return None if self.tolerance is None else abs(self.error) <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Figures of one machine or one tool, with where they come from.
+
+    Attributes
+    ----------
+    name : str
+        As the command that runs it takes it.
+    about : str
+        One sentence: what is compared with what.
+    source : str
+        Publication or tool, with version, table or file.
+    figures : tuple of Figure
+    notes : tuple of str
+        What a reader must know besides: assumptions, what is left out, and why.
+    """
+
+    name: str
+    about: str
+    source: str
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> tuple[Figure, ...]:
+        """Figures that are further off than their tolerance."""
+        return tuple(figure for figure in self.figures if figure.agrees is False)
+
+    @property
+    def unexplained(self) -> tuple[Figure, ...]:
+        """Those of them for which no reason is known."""
+        return tuple(figure for figure in self.wrong if not figure.explained)
+
+
+@dataclass(frozen=True, slots=True)
+class FigureErrors:
+    """Errors of the figures of one quantity.
+
+    Attributes
+    ----------
+    quantity, variant : str
+    count : int
+    equal : int
+        Figures that agree exactly.
+    median, mean, worst : float
+        Of the absolute relative errors.
+    worst_case : str
+    within : int, or None
+        Figures within their tolerance; None where none has one.
+    """
+
+    quantity: str
+    variant: str
+    count: int
+    equal: int
+    median: float
+    mean: float
+    worst: float
+    worst_case: str
+    within: int | None
+
+
+def errors_by_quantity(figures: Sequence[Figure]) -> list[FigureErrors]:
+    """Errors by quantity and variant, in the order in which they first occur."""
+    groups: dict[tuple[str, str], list[Figure]] = {}
+    for figure in figures:
+        groups.setdefault((figure.quantity, figure.variant), []).append(figure)
+    found = []
+    for (quantity, variant), members in groups.items():
+        errors = [abs(figure.error) for figure in members]
+        judged = [figure.agrees for figure in members if figure.agrees is not None]
+        worst = max(members, key=lambda figure: abs(figure.error))
+        found.append(
+            FigureErrors(
+                quantity=quantity,
+                variant=variant,
+                count=len(members),
+                equal=sum(error == 0 for error in errors),
+                median=statistics.median(errors),
+                mean=statistics.fmean(errors),
+                worst=abs(worst.error),
+                worst_case=worst.case,
+                within=sum(judged) if judged else None,
+            )
+        )
+    return found
+
+
+def study_json(study: Study) -> dict[str, Any]:
+    """A study as JSON."""
+    document = asdict(study)
+    for entry, figure in zip(document["figures"], study.figures, strict=True):
+        entry.update(error=figure.error, agrees=figure.agrees)
+    return document
+
+
+class NoReferenceError(AccelsimError):
+    """Reference data that a study needs is absent."""
+
+
+def reference_paths(given: Sequence[str | Path], usual: str) -> list[Path]:
+    """Paths that were given, or the usual one in the folder of reference data.
+
+    The folder is `ACCELSIM_SHARED`, or `../shared` beside the working directory.
+
+    Raises
+    ------
+    NoReferenceError
+        If none was given and the usual one is absent.
+    """
+    if given:
+        return [Path(path) for path in given]
+    path = Path(os.environ.get("ACCELSIM_SHARED") or "../shared") / usual
+    if not path.exists():
+        raise NoReferenceError(f"{path}: is absent; say where the records are: accelsim validate WHAT PATH")
+    return [path]

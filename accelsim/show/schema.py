@@ -1,0 +1,180 @@
+"""JSON Schemas (draft 2020-12) of the input files, for editors and other programs, and of result.json.
+
+Keys, types, words and units are those that the readers declare. What a schema cannot say, `accelsim check` says: names
+must refer to something, loops multiply to their bounds, every action has an energy, only the first level has no `size`,
+and `$name` is taken for whatever stands in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from accelsim.explore.sweep import SWEEP_FORM
+from accelsim.gpu.catalogue import GPU_FORM
+from accelsim.inputs import constraints, fields, forms
+from accelsim.inputs.architecture import ARCHITECTURE_FORM
+from accelsim.inputs.energy.table import ENERGY_TABLE_FORM
+from accelsim.inputs.forms import Form
+from accelsim.inputs.mapping import MAPPING_FORM
+from accelsim.inputs.schema_keys import ABOUT, About
+from accelsim.inputs.units import quantity_pattern
+from accelsim.inputs.workload_reader import WORKLOAD_FORM
+from accelsim.results.output_schema import RESULT_FORM
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _constraints_form() -> Form:
+    """Form of what stands under `constraints`."""
+    names = forms.sequence(fields.identifier.form, different=True)
+    either_name = forms.either({"const": constraints.REST}, fields.identifier.form)
+    in_block: dict[str, Form] = {
+        "factors": forms.sequence(forms.pattern(constraints._FACTOR)),
+        "only": names,
+        "order": forms.sequence(either_name, different=True),
+    }
+    axis = forms.mapping({key: in_block[key] for key in constraints.AXIS_KEYS})
+    at_level: dict[str, Form] = {
+        "level": fields.name.form,
+        "keep": names,
+        "bypass": names,
+        "temporal": forms.mapping({key: in_block[key] for key in constraints.TEMPORAL_KEYS}),
+        "spatial": forms.mapping({"x": axis, "y": axis}),
+    }
+    level = forms.mapping({key: at_level[key] for key in constraints.LEVEL_KEYS}, ["level"])
+    return forms.mapping({"levels": forms.sequence(level), "min_utilization": forms.fraction(0, 1)})
+
+
+_BODIES: dict[str, Form] = {
+    "architecture": ARCHITECTURE_FORM,
+    "gpu": GPU_FORM,
+    "workload": WORKLOAD_FORM,
+    "mapping": MAPPING_FORM,
+    "constraints": _constraints_form(),
+    "energy_table": ENERGY_TABLE_FORM,
+    "sweep": SWEEP_FORM,
+}
+KINDS = (*_BODIES, "result")
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """JSON Schema of a kind of file.
+
+    Parameters
+    ----------
+    kind : str
+        `architecture`, `gpu`, `workload`, `mapping`, `constraints`, `energy_table`, `sweep`, or `result`: the
+        result.json that `map` and `eval` write, and what they print with `--json`.
+
+    Examples
+    --------
+    >>> json_schema("mapping")["required"]
+    ['mapping']
+    """
+    head = {"$schema": DRAFT, "title": f"accelsim {kind.replace('_', ' ')}"}
+    if kind == "result":
+        return {**head, **RESULT_FORM}
+    document = forms.mapping({"params": {"$ref": "#/$defs/parameters"}, kind: _BODIES[kind]}, [kind])
+    return {**head, **_described(document, "", ABOUT.get(kind, {})), "$defs": forms.definitions()}
+
+
+def _described(form: Form, path: str, about: Mapping[str, About]) -> dict[str, Any]:
+    """The form with what each key means, which editors show beside it."""
+    found = dict(form)
+    if "anyOf" in form:
+        found["anyOf"] = [_described(part, path, about) for part in form["anyOf"]]
+    if "items" in form:
+        found["items"] = _described(form["items"], f"{path}[]", about)
+    if isinstance(form.get("additionalProperties"), dict):
+        found["additionalProperties"] = _described(form["additionalProperties"], f"{path}.*", about)
+    if "properties" in form:
+        found["properties"] = {
+            key: _with_meaning(_described(value, (at := f"{path}.{key}".lstrip(".")), about), about.get(at))
+            for key, value in form["properties"].items()
+        }
+    return found
+
+
+def _with_meaning(form: dict[str, Any], about: About | None) -> dict[str, Any]:
+    return form if about is None else {"description": about.meaning, **form}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaKey:
+    """A key of a kind of file: dotted, what may stand there in words, and whether it must be there."""
+
+    key: str
+    form: str
+    required: bool
+
+
+def schema_keys(kind: str) -> list[SchemaKey]:
+    """All keys of a kind of file, outer ones first, in the order of the schema.
+
+    Examples
+    --------
+    >>> [each.key for each in schema_keys("mapping")][:3]
+    ['params', 'mapping', 'mapping.imperfect']
+    """
+    return _keys_of(json_schema(kind), "")
+
+
+def _keys_of(form: Form, path: str) -> list[SchemaKey]:
+    found: list[SchemaKey] = []
+    for key, value in form.get("properties", {}).items():
+        at = f"{path}.{key}".lstrip(".")
+        found += [SchemaKey(at, in_words(value), key in form.get("required", ())), *_keys_of(value, at)]
+    for part in form.get("anyOf", ()):
+        found += _keys_of(part, path)
+    if "items" in form:
+        found += _keys_of(form["items"], f"{path}[]")
+    if isinstance(form.get("additionalProperties"), dict):
+        found += _keys_of(form["additionalProperties"], f"{path}.*")
+    return found
+
+
+def in_words(form: Form) -> str:
+    """What may be written, in words; that a parameter may stand for it is not said.
+
+    Examples
+    --------
+    >>> in_words(forms.integer(1)), in_words(forms.choice(["a", "b"])), in_words(forms.sequence(forms.text()))
+    ('integer >= 1', 'a or b', 'list of text')
+    """
+    several = [in_words(part) for part in form.get("anyOf", ()) if part.get("$ref") != "#/$defs/parameter"]
+    if several:
+        return " or ".join(dict.fromkeys(word for word in several if word != "integer in quotes"))
+    if "$ref" in form:
+        return "mapping"
+    if "enum" in form or "const" in form:
+        return " or ".join(map(str, form.get("enum", [form.get("const")])))
+    kind = form.get("type", "anything")
+    if kind == "array":
+        many = f" of {form['minItems']}" if form.get("minItems") == form.get("maxItems", -1) else ""
+        return f"list{many} of {in_words(form['items'])}" if not many else f"list{many}: {in_words(form['items'])}"
+    if kind == "object":
+        return "mapping"
+    if kind in ("integer", "number"):
+        name = "integer" if kind == "integer" else "number"
+        low, high = form.get("minimum"), form.get("maximum")
+        return f"{name} {low:g} to {high:g}" if high is not None and high < _ANY else f"{name} >= {low}"
+    if kind == "boolean":
+        return "true or false"
+    return _text_in_words(str(form.get("pattern", "")))
+
+
+_QUANTITY = quantity_pattern(())[:20]
+"""How the pattern of every quantity begins."""
+_ANY = 1e9
+"""A number up to this much has no limit that anybody meets."""
+
+
+def _text_in_words(pattern: str) -> str:
+    """What a text is, told by its pattern."""
+    if pattern == r"^[+-]?[0-9]+$":
+        return "integer in quotes"
+    if "true" in pattern:
+        return "true or false"
+    return "quantity" if pattern.startswith(_QUANTITY) else "text"

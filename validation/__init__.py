@@ -1,0 +1,1 @@
+"""Our numbers beside those of published chips and of other tools: `python -m validation`."""

@@ -1,0 +1,125 @@
+"""Run studies: `python -m validation [STUDY ...] [--every] [--json] [-o DIR]`; all of them by default."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from accelsim.cli.printing import BAD_INPUT, DIFFERS, DONE, print_json, print_report, print_written
+from accelsim.importers.scalesim import scalesim_study
+from accelsim.importers.timeloop_comparison import timeloop_study
+from accelsim.inputs.errors import AccelsimError
+from accelsim.results.folder import refuse_directory, write_directory
+from accelsim.results.output import to_json
+from accelsim.results.study import NoReferenceError, Study, study_json
+from accelsim.show.plots import figure_bytes
+from accelsim.show.report.text import page_text, print_table, table, title
+from accelsim.show.report.validation import print_study
+from validation.area import area_study
+from validation.eyeriss import eyeriss_study
+from validation.eyeriss_isca import eyeriss_isca_study
+from validation.nvdla import nvdla_study
+from validation.plot_study import plot_study
+from validation.sram import sram_study
+from validation.tpu import tpu_study
+
+STUDIES: dict[str, Callable[[], Study]] = {
+    "timeloop": timeloop_study,
+    "sram": sram_study,
+    "area": area_study,
+    "nvdla": nvdla_study,
+    "eyeriss": eyeriss_study,
+    "eyeriss_isca": eyeriss_isca_study,
+    "scalesim": scalesim_study,
+    "tpu": tpu_study,
+}
+"""Studies by name."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the studies named, or all whose data is there; 1 if a figure is too far off for no known reason."""
+    parser = argparse.ArgumentParser(prog="python -m validation", description=__doc__)
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"{', '.join(STUDIES)} (default: all)")
+    parser.add_argument("--every", action="store_true", help="print every figure, however many there are")
+    parser.add_argument("-o", "--output", metavar="DIR", help="write validation.md, validation.json and a plot of each")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    parsed = parser.parse_args(arguments)
+    unknown = [name for name in parsed.studies if name not in STUDIES]
+    if unknown:
+        parser.error(f"no study {', '.join(unknown)}; studies: {', '.join(STUDIES)}")
+    try:
+        return _run(parsed)
+    except AccelsimError as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    if parsed.output:
+        refuse_directory(parsed.output)
+    found: list[Study] = []
+    absent: list[str] = []
+    for name in parsed.studies or STUDIES:
+        try:
+            found.append(STUDIES[name]())
+        except NoReferenceError as error:
+            if parsed.studies:
+                raise
+            absent.append(f"{name}: not run: {error}")
+    document = {"studies": [study_json(study) for study in found], "not_run": absent}
+    if parsed.output:
+        write_directory(parsed.output, _files(found, document))
+
+    def show(console: Console) -> None:
+        for study in found:
+            print_study(console, study, every=parsed.every)
+        if len(found) > 1:
+            _print_studies(console, found)
+        print_written(console, parsed.output)
+
+    if parsed.json:
+        print_json(document)
+    else:
+        print_report(show)
+    for line in absent:
+        sys.stderr.write(line + "\n")
+    return DIFFERS if any(study.unexplained or not study.figures for study in found) else DONE
+
+
+def _files(studies: Sequence[Study], document: dict[str, Any]) -> dict[str, bytes]:
+    """Contents of the folder by name: the report as a page, the figures as JSON, and plots."""
+    page = ["# accelsim beside published figures", *(_page(study) for study in studies)]
+    files = {"validation.md": "\n\n".join(page).encode(), "validation.json": to_json(document).encode()}
+    for study in studies:
+        files |= {f"{study.name}.{kind}": content for kind, content in figure_bytes(plot_study(study)).items()}
+    return files
+
+
+def _page(study: Study) -> str:
+    """A study as a section of a Markdown page, with every figure, beside its plot `NAME.svg`."""
+    text = page_text(lambda console: print_study(console, study, every=True))
+    return f"## {study.name}\n![{study.about}]({study.name}.svg)\n\n{text}"
+
+
+def _print_studies(console: Console, studies: Sequence[Study]) -> None:
+    """Print one line for each study."""
+    title(console, "all studies")
+    made = table("study", "figures", "with a tolerance", "within it", "beyond, explained")
+    for study in studies:
+        judged = [figure for figure in study.figures if figure.agrees is not None]
+        made.add_row(
+            study.name,
+            str(len(study.figures)),
+            str(len(judged)),
+            str(len(judged) - len(study.wrong)),
+            str(len(study.wrong) - len(study.unexplained)),
+        )
+    print_table(console, made)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
