@@ -14,7 +14,7 @@ import pytest
 
 import accelsim
 from accelsim.model import compiling, machine_code
-from accelsim.model.jit import OWN, Kernel
+from accelsim.model.jit import Kernel
 from accelsim.model.machine_code import code_folder
 
 LOW = "from accelsim.model.jit import jit\nSTEP = {step}\n\n@jit\ndef low(n):\n    return n + STEP\n"
@@ -166,4 +166,4 @@ def test_content__of_a_list_is_refused():
     names = {"some": [1]}
     exec("def function():\n    return some[0]", names)
     with pytest.raises(TypeError, match="some: a kernel names list"):
-        Kernel(names["function"], OWN).content()
+        Kernel(names["function"], True).content()

@@ -22,8 +22,7 @@ from numba.core.typing.templates import AttributeTemplate, Signature, infer_geta
 from numba.extending import intrinsic, lower_getattr_generic, models, register_model
 from numba.np.numpy_support import as_dtype
 
-from accelsim.model.jit import OWN, Kernel
-from accelsim.model.machine_code import LOCK, PREFIX, Code, Kind, keep_code, load, name_of, read_code, say_once
+from accelsim.model.machine_code import LOCK, PREFIX, Code, Kind, Source, keep_code, load, name_of, read_code, say_once
 
 _OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
@@ -135,13 +134,13 @@ def _kind_of(of: Any) -> Kind:
     return (str(of), *(str(each) for each in getattr(of, "types", ())), str(getattr(of, "instance_class", "")))
 
 
-def compile_kernel(kernel: Kernel, kinds: tuple[Kind, ...]) -> None:
+def compile_kernel(kernel: Source, kinds: tuple[Kind, ...]) -> None:
     """Compile a kernel for what Python passes."""
     with LOCK:
         _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
 
 
-def _compile(kernel: Kernel, of: tuple[Any, ...], name: str) -> Any:
+def _compile(kernel: Source, of: tuple[Any, ...], name: str) -> Any:
     """Compile a kernel for Numba's types of its arguments, unless it is kept; returns the type of its result."""
     code = read_code(name)
     if code is None:
@@ -172,14 +171,14 @@ def _scalars(result: Any) -> tuple[str, ...]:
 
 
 @cache
-def _callable(kernel: Kernel) -> Any:
+def _callable(kernel: Source) -> Any:
     """A kernel as its callers name it: a reference to its machine code, or text that Numba compiles into them."""
-    if kernel.form == OWN:
+    if kernel.by_itself:
         return _reference(kernel)
     return numba.njit(**_OPTIONS, forceinline=True)(kernel.linked(_callable))
 
 
-def _reference(kernel: Kernel) -> Any:
+def _reference(kernel: Source) -> Any:
     """A function that calls the machine code of a kernel by its name."""
 
     def call(typing_context: Any, *arguments: Any) -> tuple[Signature, Callable[..., Any]]:

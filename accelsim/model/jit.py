@@ -9,7 +9,6 @@ from functools import update_wrapper
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-OWN, LINKED = "own", "linked"
 _FEW = 500
 """Calls that Python runs before a kernel is compiled for them: one takes 0.2 to 0.8 ms."""
 _PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0")
@@ -21,13 +20,13 @@ class Kernel:
     Parameters
     ----------
     function : callable
-    form : {OWN, LINKED}
-        How it is compiled: by itself, and callers hold its name alone; or into each of its callers.
+    by_itself : bool
+        Whether it is compiled by itself, and callers hold its name alone; otherwise into each of its callers.
     """
 
-    def __init__(self, function: Callable[..., Any], form: str) -> None:
+    def __init__(self, function: Callable[..., Any], by_itself: bool) -> None:
         update_wrapper(self, function)
-        self.function, self.form = function, form
+        self.function, self.by_itself = function, by_itself
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "")
         self._plain: Any = None
         self._content = ""
@@ -51,10 +50,16 @@ class Kernel:
                 return self.plain()(*arguments)
         return self(*arguments)
 
+    def compile(self, kinds: tuple[Any, ...]) -> None:
+        """Compile it for what Python passes; see `machine_code.Kind`."""
+        from accelsim.model.compiling import compile_kernel
+
+        compile_kernel(self, kinds)
+
     def content(self) -> str:
         """Hash of all that is compiled: the function with its module, kernels that it calls, and constants it names."""
         if not self._content:
-            parts = [self.form, self.function.__module__, *_content_of(self.function)]
+            parts = [self.by_itself, self.function.__module__, *_content_of(self.function)]
             self._content = hashlib.sha256(repr(parts).encode()).hexdigest()
         return self._content
 
@@ -118,9 +123,9 @@ def _content(name: str, value: Any) -> Any:
 
 def jit(function: Callable[..., Any]) -> Kernel:
     """Compile a function of arrays once; Python and other kernels call it."""
-    return Kernel(function, OWN)
+    return Kernel(function, True)
 
 
 def inline(function: Callable[..., Any]) -> Kernel:
     """Compile a function into each of its callers: for small ones that are called often."""
-    return Kernel(function, LINKED)
+    return Kernel(function, False)

@@ -17,6 +17,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -24,12 +25,11 @@ from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import RLock
-from typing import Any
+from types import FunctionType
+from typing import Any, Protocol
 
 import llvmlite.binding as llvm
 import numpy as np
-
-from accelsim.model.jit import Kernel
 
 LOCK = RLock()
 """Held while kernels are loaded or compiled."""
@@ -50,6 +50,23 @@ _HASH = hashlib.sha256().digest_size
 Kind = tuple[Any, ...]
 """What a compiled function must know of an argument: ("array", type of elements, axes, whether in C order), ("tuple",
 class, kinds of its fields), or the name of a scalar."""
+
+
+class Source(Protocol):
+    """What machine code is made from; see `jit.Kernel`."""
+
+    name: str
+    by_itself: bool
+    function: Callable[..., Any]
+
+    def linked(self, form: Callable[[Any], Any]) -> FunctionType:
+        """The function with other kernels that it calls in one form."""
+
+    def content(self) -> str:
+        """Hash of all that is compiled."""
+
+    def compile(self, kinds: tuple[Kind, ...]) -> None:
+        """Compile it for what Python passes, and keep the machine code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +94,7 @@ class Code:
     machine: bytes
 
 
-def call(kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
+def call(kernel: Source, arguments: tuple[Any, ...]) -> Any:
     """Call a kernel compiled for its arguments; the interpreter's lock is released meanwhile."""
     alive: list[Any] = []
     plain: list[Any] = []
@@ -88,20 +105,20 @@ def call(kernel: Kernel, arguments: tuple[Any, ...]) -> Any:
     return function(plain)
 
 
-def is_ready(kernel: Kernel, arguments: tuple[Any, ...]) -> bool:
+def is_ready(kernel: Source, arguments: tuple[Any, ...]) -> bool:
     """Whether a kernel has machine code for such arguments, in this process or on disk."""
     kinds = tuple([_pass(value, [], []) for value in arguments])
     return kinds in _functions(kernel) or read_code(name_of(kernel, kinds)) is not None
 
 
-def name_of(kernel: Kernel, kinds: tuple[Kind, ...]) -> str:
+def name_of(kernel: Source, kinds: tuple[Kind, ...]) -> str:
     """Name of a kernel's machine code: of its file, and for what calls it."""
     shown = [_shown(kinds), _processor(), _compiler(), sys.version]
     key = hashlib.sha256(repr(shown).encode()).hexdigest()[:16]
     return f"{kernel.name}-{kernel.content()[:16]}-{key}"
 
 
-def load(name: str, kernel: Kernel | None = None) -> int:
+def load(name: str) -> int:
     """Link machine code into the process, after what it needs; returns its address.
 
     Raises
@@ -135,7 +152,7 @@ def read_code(name: str) -> Code | None:
         return _READ.get(name)
 
 
-def keep_code(kernel: Kernel, name: str, code: Code) -> None:
+def keep_code(kernel: Source, name: str, code: Code) -> None:
     """Keep machine code for this process and, unless the disk is full, for others."""
     _READ[name] = code
     folder = code_folder()
@@ -172,13 +189,11 @@ _FUNCTIONS: dict[int, dict[tuple[Kind, ...], _Function]] = {}
 class _Function:
     """A kernel as a foreign function for the kinds of its arguments."""
 
-    def __init__(self, kernel: Kernel, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, kernel: Source, kinds: tuple[Kind, ...]) -> None:
         with LOCK:
             name = name_of(kernel, kinds)
             if read_code(name) is None:
-                from accelsim.model.compiling import compile_kernel
-
-                compile_kernel(kernel, kinds)
+                kernel.compile(kinds)
             address, self._returns = load(name), _READ[name].returns
         types = [each for kind in kinds for each in _c_types(kind)]
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)(address)
@@ -198,7 +213,7 @@ class _Function:
         return tuple(values) if len(values) > 1 else values[0] if values else None
 
 
-def _functions(kernel: Kernel) -> dict[tuple[Kind, ...], _Function]:
+def _functions(kernel: Source) -> dict[tuple[Kind, ...], _Function]:
     return _FUNCTIONS.setdefault(id(kernel), {})
 
 
