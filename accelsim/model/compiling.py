@@ -17,22 +17,53 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, typed_passes, untyped_passes
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager
 from numba.core.typing.templates import AttributeTemplate, Signature, infer_getattr, signature
 from numba.extending import intrinsic, lower_getattr_generic, models, register_model
 from numba.np.numpy_support import as_dtype
 
 from accelsim.model.machine_code import LOCK, PREFIX, Code, Kind, Source, keep_code, load, name_of, read_code, say_once
 
+_NEEDLESS = {
+    untyped_passes.WithLifting,
+    untyped_passes.InlineClosureLikes,
+    untyped_passes.RewriteDynamicRaises,
+    untyped_passes.MakeFunctionToJitFunction,
+    untyped_passes.InlineInlinables,
+    untyped_passes.FindLiterallyCalls,
+    untyped_passes.LiteralUnroll,
+    untyped_passes.LiteralPropagationSubPipelinePass,
+    typed_passes.InlineOverloads,
+    typed_passes.DumpParforDiagnostics,
+}
+"""Passes of Numba for what kernels do not use; each walks through the whole function again."""
+_WORD = ir.IntType(64)
+_POINTER = ir.IntType(8).as_pointer()
+
+
+class _Compiler(CompilerBase):  # type: ignore[misc]
+    """Numba's passes without those for what kernels do not use."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        """Give the passes in order."""
+        every, some = DefaultPassBuilder.define_nopython_pipeline(self.state), PassManager("kernel")
+        for each, name in every.passes:
+            if each not in _NEEDLESS:
+                some.add_pass(each, name)
+        some.finalize()
+        return [some]
+
+
 _OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "nogil": True,
     "_nrt": False,  # arrays belong to the caller: counting references would take most of the time
+    "pipeline_class": _Compiler,
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-_WORD = ir.IntType(64)
-_POINTER = ir.IntType(8).as_pointer()
 
 
 class Table(types.Type):  # type: ignore[misc]  # Numba has no types

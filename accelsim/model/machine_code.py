@@ -28,6 +28,7 @@ from threading import RLock
 from types import FunctionType
 from typing import Any, Protocol
 
+import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
@@ -333,8 +334,10 @@ def _processor() -> list[str]:
 
 
 @cache
-def _compiler() -> str:
-    return version("numba")
+def _compiler() -> list[str]:
+    """What makes machine code, and how arguments are passed to it."""
+    ours = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("compiling.py", "machine_code.py"))
+    return [version("numba"), llvmlite.__version__, hashlib.sha256(ours).hexdigest()]
 
 
 @cache
