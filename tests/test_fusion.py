@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.part import PartLimits, encode_part, held_by, map_part, part_space, without_held
-from accelsim.fusion.paths import find_lines, named_line
+from accelsim.fusion.paths import find_lines, find_shortcut, named_line
 from accelsim.fusion.price import CYCLES, ENERGY, Price
 from accelsim.fusion.product import Found, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
@@ -426,6 +427,60 @@ def test_find_lines__of_runs_that_several_layers_share() -> None:
     assert lines["b5_expand", "b5_depthwise", "b5_project"] == 2
     assert lines["b5_expand", "b7_depthwise", "b7_project"] == 1
     assert sum(n * len(names) for names, n in lines.items()) == 53
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Workload:
+    """Products and sums of one shape, each run some times and fed by layers before it, or by none."""
+    layers, edges = [], []
+    for number in range(draw(st.integers(1, 6))):
+        inputs = draw(st.sampled_from([["Inputs"], ["Inputs", "Residual"]]))
+        einsum = gemm(f"l{number}", 2, 2, 2) if len(inputs) == 1 else add(f"l{number}", {"M": 2, "N": 2})
+        layers.append(replace(einsum, repeat=draw(st.integers(1, 4))))
+        before = draw(st.permutations([f"l{at}" for at in range(number)]))
+        edges += [Edge(name, f"l{number}", draw(st.sampled_from(inputs))) for name in before[: draw(st.integers(0, 3))]]
+    return Workload("net", tuple(layers), tuple(edges))
+
+
+def walked_lines(network: Workload) -> dict[tuple[tuple[str, ...], bool], int]:
+    """Follow each run of each layer to the run that reads it; count lines by their layers and by a shortcut in them."""
+    layers = {layer.name: layer for layer in network.layers}
+    apart = {(each.producer, each.consumer) for each in find_lines(network).apart}
+    follows, used = dict[tuple[str, int], tuple[str, int]](), Counter[str]()
+    for edge in network.edges:
+        for run in range(layers[edge.consumer].repeat):
+            number = used[edge.producer]
+            used[edge.producer] += 1
+            if (edge.producer, edge.consumer) not in apart and (edge.consumer, run) not in follows.values():
+                follows[edge.producer, number] = edge.consumer, run
+    found = Counter[tuple[tuple[str, ...], bool]]()
+    for layer in network.layers:
+        for run in range(layer.repeat):
+            row = [(layer.name, run)]
+            if row[0] in follows.values():
+                continue
+            while row[-1] in follows:
+                row.append(follows[row[-1]])
+            names = tuple(name for name, _ in row)
+            shortcut = find_shortcut(network, names)
+            found[names, shortcut is not None and row[shortcut.layer][1] == run] += 1
+    return found
+
+
+@given(networks().filter(lambda network: bool(network.edges)))
+@settings(max_examples=200)
+def test_find_lines__are_those_that_every_run_is_followed_along(network: Workload) -> None:
+    lines = find_lines(network).lines
+    found = {(tuple(each.name for each in line.layers), line.shortcut is not None): line.repeat for line in lines}
+    assert len(found) == len(lines)
+    assert found == walked_lines(network)
+
+
+def test_find_lines__take_no_time_for_runs() -> None:
+    """A line of 12 runs of two layers, and all other runs of the first."""
+    layers = replace(gemm("a", 2, 2, 2), repeat=10**15), replace(gemm("b", 2, 2, 2), repeat=12)
+    found = find_lines(Workload("net", layers, (Edge("a", "b", "Inputs"),)))
+    assert [(len(line.layers), line.repeat) for line in found.lines] == [(2, 12), (1, 10**15 - 12)]
 
 
 def test_find_lines__an_output_that_is_read_twice_stays_apart() -> None:

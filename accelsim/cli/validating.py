@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -96,5 +97,5 @@ def _files(studies: Sequence[Study], document: dict[str, Any]) -> dict[str, byte
 def _json(study: Study) -> dict[str, Any]:
     document = asdict(study)
     for entry, figure in zip(document["figures"], study.figures, strict=True):
-        entry.update(error=figure.error, agrees=figure.agrees)
+        entry.update(error=figure.error if math.isfinite(figure.error) else None, agrees=figure.agrees)
     return document
