@@ -79,7 +79,12 @@ def test_json__nested_too_deeply_is_bad_input(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("cells", "said"),
-    [("12,0", "p.csv:2:4: a run takes 0"), ("12,1e400", "p.csv:2:4: Med (ns)"), ("1e400,5", "p.csv:2:1: Instances")],
+    [
+        ("12,0", "p.csv:2:4: a run takes 0"),
+        ("12,1e300", "p.csv:2:4: a run takes 1e+300"),
+        ("12,1e400", "p.csv:2:4: Med (ns)"),
+        ("1e400,5", "p.csv:2:1: Instances"),
+    ],
 )
 def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monkeypatch, cells, said):
     monkeypatch.chdir(tmp_path)

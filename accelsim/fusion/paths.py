@@ -198,7 +198,7 @@ def _join(workload: Workload, follows: _Follows) -> tuple[Line, ...]:
             run += many if run == first else 0
         if not rest:
             continue
-        names, tensors, runs = [layer.name], [], [run]
+        names, tensors, runs = [layer.name], list[str](), [run]
         while names[0] in follows:
             edge, first = follows[names[0]]
             names.insert(0, edge.producer)
