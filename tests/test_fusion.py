@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
-from accelsim.fusion.part import PartLimits, encode_part, held_by, map_part, part_space, without_held
+from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
 from accelsim.fusion.paths import find_lines, find_shortcut, named_line
 from accelsim.fusion.price import CYCLES, ENERGY, Price
 from accelsim.fusion.product import Found, least_product
@@ -278,7 +279,8 @@ def test_fuse__stopped_at_once_is_unfused_with_a_bound(objective: str) -> None:
 def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers by themselves have no complete front by then, so their limits are the bound; no part gets one either."""
     eyeriss, network = load_architecture("eyeriss"), load_workload("mobilenet_v2")
-    monkeypatch.setattr("accelsim.fusion.walk._LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("accelsim.fusion.walk.LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("accelsim.fusion.part.LEAST_SECONDS", 1e-6)
     found = fuse(eyeriss, network, objective="edp", chain=["b5_expand", "b5_depthwise"], seconds=1e-6, workers=1)
     assert (found.stop, found.chains, found.solved) == ("timeout", 0, 0)
     assert found.totals == found.unfused
@@ -286,9 +288,75 @@ def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPat
     energy_pj, cycles = sum(each.energy_pj for each in limits), sum(each.cycles for each in limits)
     assert 0 < found.certificate.bound <= energy_pj * cycles < found.certificate.value
     part = next(run.part for run in runs(ROWS, next(tilings(machine(), ROWS, "BUF")), machine().levels[1]))
+    asked = machine(), part.einsum(ROWS), held_by(ROWS, part, 1), 60
     for price in (None, ENERGY):
-        with pytest.raises(TimeoutError):
-            map_part(machine(), part.einsum(ROWS), held_by(ROWS, part, 1), 60, price, monotonic() + 1e-6)
+        stopped, sure = map_part(*asked, price, monotonic()), map_part(*asked, price)
+        assert stopped is not None
+        assert sure is not None
+        assert (stopped.stop, sure.stop) == ("timeout", "exhausted")
+        energy_pj = min(each.energy_pj for each in sure.results)
+        assert stopped.least[0] <= energy_pj <= min(each.energy_pj for each in stopped.results)
+
+
+@pytest.mark.parametrize("price", [ENERGY, CYCLES, Price(1.0, 3.0)], ids=["energy", "cycles", "both"])
+def test_fuse_chain__without_tables_has_an_answer_and_a_bound(monkeypatch: pytest.MonkeyPatch, price: Price) -> None:
+    tiny = machine(30)
+    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
+    monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 0)
+    for module in ("mapper", "front"):
+        monkeypatch.setattr(f"accelsim.search.exact.{module}.FIRST_WALKS", 8)
+        monkeypatch.setattr(f"accelsim.search.exact.{module}.LAST_WALKS", 1)
+    found, bound = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
+    assert found is not None
+    proof = found.certificate
+    assert 0 < bound <= least * (1 + 1e-12)
+    assert proof.value >= least * (1 - 1e-12)
+    assert (found.stop, proof.proved) == ("memory", False)
+    assert all(part.result.valid for part in found.parts)
+
+
+@pytest.mark.parametrize("fails", range(0, 16, 5))
+@pytest.mark.parametrize("price", [ENERGY, CYCLES], ids=["energy", "cycles"])
+def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
+    monkeypatch: pytest.MonkeyPatch, price: Price, fails: int
+) -> None:
+    """The search of one part ends with another mapping than the best, and with the limits as its bound."""
+    tiny, solve, calls = machine(30), map_part, itertools.count()
+    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
+
+    def one_stopped(*given: Any) -> PartResult | None:
+        answer = solve(*given)
+        if next(calls) != fails or answer is None:
+            return answer
+        worst = max(solve(*given[:4], ENERGY).results + solve(*given[:4], CYCLES).results, key=price.of)
+        used = next(level.used_words for level in worst.levels if level.level == "BUF")
+        return replace(answer, results=(worst,), used=(used,), stop="timeout", least=(0.0, 0.0))
+
+    monkeypatch.setattr("accelsim.fusion.search.map_part", one_stopped)
+    found, bound = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
+    assert found is not None
+    assert bound <= least * (1 + 1e-12)
+    assert found.certificate.value >= least * (1 - 1e-12)
+    assert found.certificate.proved == (bound >= found.certificate.value * (1 - 1e-11))
+    assert found.stop == ("exhausted" if found.certificate.proved else "timeout")
+
+
+def test_fuse_chain__a_part_without_a_mapping_in_time_is_not_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables do not fit and no walk finds anything: no fused tiling is found, and the bound is that of the limits."""
+    tiny = machine(30)
+    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, ENERGY))
+    monkeypatch.setattr("accelsim.search.exact.mapper.Descent.go", lambda *_: None)
+    monkeypatch.setattr("accelsim.search.exact.solve.Solver.search", late)
+    solutions = Solutions(tiny, ENERGY, prove_until=monotonic())
+    found, bound = fuse_chain(tiny, ATTENTION, solutions)
+    assert found is None
+    assert fused_limits(tiny, ATTENTION, solutions)[0] <= bound <= least
+    assert not solutions.impossible
+
+
+def late(*_: object, **__: object) -> None:
+    """A search whose time is up at once."""
+    raise TimeoutError
 
 
 def test_fuse__of_a_machine_without_a_buffer_for_outputs() -> None:
