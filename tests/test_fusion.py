@@ -341,6 +341,18 @@ def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
     assert found.stop == ("exhausted" if found.certificate.proved else "timeout")
 
 
+def test_fuse__without_tables_says_so_and_how_far_it_may_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny, network = machine(30), whole(ATTENTION.layers)
+    sure = fuse(tiny, network, workers=1)
+    monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 0)
+    monkeypatch.setattr("accelsim.search.exact.mapper.LAST_WALKS", 1)
+    found = fuse(tiny, network, workers=1)
+    assert (sure.stop, sure.certificate.proved) == ("exhausted", True)
+    assert (found.stop, found.certificate.proved) == ("memory", False)
+    assert found.fused
+    assert found.certificate.bound < sure.certificate.value <= found.certificate.value * (1 + 1e-12)
+
+
 def test_fuse_chain__a_part_without_a_mapping_in_time_is_not_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables do not fit and no walk finds anything: no fused tiling is found, and the bound is that of the limits."""
     tiny = machine(30)
