@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
 import os
 import shutil
@@ -19,7 +20,9 @@ from onnx_models import MODELS
 
 import accelsim.cli.arguments
 from accelsim.cli import main as cli
+from accelsim.explore.store import PARTS, parquet_bytes, part_columns, read_parquet
 from accelsim.inputs import library
+from accelsim.search import diagnose
 from sweeps import MACHINE
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -183,13 +186,35 @@ def _sweep(case: Case) -> Iterable[object]:
 
 def _swept(case: Case) -> Iterable[object]:
     shutil.copytree(CORPUS / "swept", "swept")
-    name = case.random.choice(sorted(path.name for path in Path("swept").iterdir() if path.is_file()))
+    name = case.random.choice(sorted(path.name for path in Path("swept").iterdir()))
+    if name == PARTS:
+        _damage_part(case)
+        return ["explore", CORPUS / "sweep.yaml", "--workers", "1", "-o", "swept", "--json"]
     if name.endswith(".json"):
         case.json(Path("swept") / name, f"swept/{name}")
     else:
         case._bytes((Path("swept") / name).read_bytes(), f"swept/{name}", 1.0)
     again = ["explore", CORPUS / "sweep.yaml", "--workers", "1", "-o", "swept", "--json"]
     return case.pick(["explore", "swept", "--json"], ["explore", "swept", "--front", "--where", "glb > 16 B"], again)
+
+
+def _damage_part(case: Case) -> None:
+    """Damage some values of a part of a sweep, and give it the name of its content."""
+    part = case.random.choice(sorted(Path("swept", PARTS).iterdir()))
+    rows, columns = read_parquet(part), part_columns()
+    for _ in range(case.random.choice([1, 1, 2, 8])):
+        row, name = case.random.choice(rows), case.random.choice(list(columns))
+        text = str(row[name] or "")
+        values = {
+            "text": [None, case.random.choice(mutations.NASTY), text[: case.random.randint(0, len(text))], text * 2],
+            "float": [None, 0.0, -1.0, float("nan"), float("inf"), 1e300],
+            "int": [None, 0, -1, 2**62],
+            "bool": [None, True, False],
+        }
+        row[name] = case.random.choice(values[columns[name]])
+    data = parquet_bytes(rows, columns)
+    part.unlink()
+    Path("swept", PARTS, f"{hashlib.sha256(data).hexdigest()[:32]}.parquet").write_bytes(data)
 
 
 def _energy_table(case: Case) -> Iterable[object]:
@@ -313,6 +338,7 @@ def prepare(folder: Path) -> None:
     """Write the files from which cases start, and load with that what the commands need, once for all processes."""
     global CORPUS
     CORPUS = folder
+    diagnose.DRAWS = 100  # of 2000 mappings, one by one
     accelsim.cli.arguments.make_parser = cache(accelsim.cli.arguments.make_parser)
     DONORS.extend(path for kind in library.KINDS for path in library.shipped(kind)[:8])
     (folder / "little.yaml").write_text(MACHINE.replace("GLB", "BUF"))

@@ -71,6 +71,13 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run):
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
 
 
+def forge(part, rows):
+    """Put a part of other rows in the place of one, under the name that it has then."""
+    forged = parquet_bytes(rows, part_columns())
+    part.unlink()
+    (part.parent / f"{hashlib.sha256(forged).hexdigest()[:32]}.parquet").write_bytes(forged)
+
+
 @pytest.mark.parametrize(
     ("column", "change", "said"),
     [
@@ -79,8 +86,17 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run):
         ("value", lambda value: value / 2, "value is"),
         ("bound", lambda value: value / 2, "proved is True, and False by its mapping and bound"),
         ("energy_by_component", lambda text: text.replace(": ", ": 1"), "energy_by_component is"),
-        ("mapping", lambda _: "[[],[],[]]", "its mapping is none of"),
-        ("mapping", lambda text: text.replace("DRAM", "DRUM"), "its mapping is none of"),
+        ("energy_by_component", lambda _: "[" * 100_000, "it is no result of"),
+        ("energy_by_component", lambda _: "{", "it is no result of"),
+        ("energy_by_component", lambda _: None, "energy_by_component is None"),
+        ("value", lambda _: None, "it is no result of"),
+        ("mapping", lambda _: "[[],[],[]]", "it is no result of"),
+        ("mapping", lambda _: "[" * 100_000, "it is no result of"),
+        ("mapping", lambda _: None, "it is no result of"),
+        ("mapping", lambda text: text[:-9], "it is no result of"),
+        ("mapping", lambda text: re.sub(r",\d+\]", f",{10**400}]", text), "it is no result of"),
+        ("mapping", lambda text: text.replace("DRAM", "DRUM"), "it is no result of"),
+        ("status", lambda _: "bounded", "it is no mapping: bounded"),
         ("what", lambda _: "evaluate", "it is of other work"),
     ],
 )
@@ -93,15 +109,40 @@ def test_forged_part__is_named_and_its_work_done_again(folder, run, column, chan
     rows = read_parquet(part)
     row = next(row for row in rows if row["status"] == "mapped")
     row[column] = change(row[column])
-    forged = parquet_bytes(rows, part_columns())
-    part.unlink()
-    (part.parent / f"{hashlib.sha256(forged).hexdigest()[:32]}.parquet").write_bytes(forged)
+    forge(part, rows)
     code, _, told = run("explore", "s.yaml", "-o", "out", "--workers", "1")
     assert (code, told.count("\n")) == (0, 1)
     assert "this part is not what it should be, and is " in told
     assert said in told
     assert tables(folder / "out") == before
     assert run("explore", "s.yaml", "-o", "out", "--workers", "1")[2] == ""
+
+
+@pytest.mark.parametrize("change", [{"status": "mapped"}, {"energy_pj": None}, {"cycles": -1.0}], ids=str)
+def test_forged_bound__is_named_and_its_work_done_again(folder, change):
+    sweep, told = sweep_of("  parameters: {pe: [1, 2]}\n  prune: true\n"), []
+    explore(sweep, "out", workers=1)
+    (part,) = (folder / "out" / "parts").iterdir()
+    rows = read_parquet(part)
+    next(row for row in rows if row["status"] == "bounded").update(change)
+    forge(part, rows)
+    before = tables(folder / "out")
+    explore(sweep, "out", workers=1, on_trouble=told.append)
+    (line,) = told
+    assert "what it held is done again: it bounds nothing: " in line
+    assert tables(folder / "out") == before
+
+
+def test_part__whose_keys_are_no_texts_is_damaged(folder):
+    sweep, told = sweep_of("  parameters: {pe: [1, 2]}\n"), []
+    explore(sweep, "out", workers=1)
+    (part,) = (folder / "out" / "parts").iterdir()
+    forge(part, [{**row, "key": None} for row in read_parquet(part)])
+    before = tables(folder / "out")
+    explore(sweep, "out", workers=1, on_trouble=told.append)
+    (line,) = told
+    assert "this part is damaged" in line
+    assert tables(folder / "out") == before
 
 
 def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from time import monotonic
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,8 +18,8 @@ from hypothesis import strategies as st
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
-from accelsim.fusion.part import PartLimits, encode_part, held_by, map_part, part_space, without_held
-from accelsim.fusion.paths import find_lines, named_line
+from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
+from accelsim.fusion.paths import find_lines, find_shortcut, named_line
 from accelsim.fusion.price import CYCLES, ENERGY, Price
 from accelsim.fusion.product import Found, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
@@ -276,7 +278,8 @@ def test_fuse__stopped_at_once_is_unfused_with_a_bound(objective: str) -> None:
 def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers by themselves have no complete front by then, so their limits are the bound; no part gets one either."""
     eyeriss, network = load_architecture("eyeriss"), load_workload("mobilenet_v2")
-    monkeypatch.setattr("accelsim.fusion.walk._LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("accelsim.fusion.walk.LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("accelsim.fusion.part.LEAST_SECONDS", 1e-6)
     found = fuse(eyeriss, network, objective="edp", chain=["b5_expand", "b5_depthwise"], seconds=1e-6, workers=1)
     assert (found.stop, found.chains, found.solved) == ("timeout", 0, 0)
     assert found.totals == found.unfused
@@ -284,9 +287,87 @@ def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPat
     energy_pj, cycles = sum(each.energy_pj for each in limits), sum(each.cycles for each in limits)
     assert 0 < found.certificate.bound <= energy_pj * cycles < found.certificate.value
     part = next(run.part for run in runs(ROWS, next(tilings(machine(), ROWS, "BUF")), machine().levels[1]))
+    asked = machine(), part.einsum(ROWS), held_by(ROWS, part, 1), 60
     for price in (None, ENERGY):
-        with pytest.raises(TimeoutError):
-            map_part(machine(), part.einsum(ROWS), held_by(ROWS, part, 1), 60, price, monotonic() + 1e-6)
+        stopped, sure = map_part(*asked, price, monotonic()), map_part(*asked, price)
+        assert stopped is not None
+        assert sure is not None
+        assert (stopped.stop, sure.stop) == ("timeout", "exhausted")
+        energy_pj = min(each.energy_pj for each in sure.results)
+        assert stopped.least[0] <= energy_pj <= min(each.energy_pj for each in stopped.results)
+
+
+@pytest.mark.parametrize("price", [ENERGY, CYCLES, Price(1.0, 3.0)], ids=["energy", "cycles", "both"])
+def test_fuse_chain__without_tables_has_an_answer_and_a_bound(monkeypatch: pytest.MonkeyPatch, price: Price) -> None:
+    tiny = machine(30)
+    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
+    monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 0)
+    for module in ("mapper", "front"):
+        monkeypatch.setattr(f"accelsim.search.exact.{module}.FIRST_WALKS", 1)
+        monkeypatch.setattr(f"accelsim.search.exact.{module}.LAST_WALKS", 1)
+    found, bound = fuse_chain(tiny, ATTENTION, Solutions(tiny, price, price.mixed))
+    assert found is not None
+    proof = found.certificate
+    assert 0 < bound <= least * (1 + 1e-12)
+    assert proof.value >= least * (1 - 1e-12)
+    assert (found.stop, proof.proved) == ("memory", False)
+    assert all(part.result.valid for part in found.parts)
+
+
+@pytest.mark.parametrize("fails", range(0, 16, 5))
+@pytest.mark.parametrize("price", [ENERGY, CYCLES], ids=["energy", "cycles"])
+def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
+    monkeypatch: pytest.MonkeyPatch, price: Price, fails: int
+) -> None:
+    """The search of one part ends with another mapping than the best, and with the limits as its bound."""
+    tiny, solve, calls = machine(30), map_part, itertools.count()
+    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
+
+    def one_stopped(*given: Any) -> PartResult | None:
+        answer = solve(*given)
+        if next(calls) != fails or answer is None:
+            return answer
+        worst = max(solve(*given[:4], ENERGY).results + solve(*given[:4], CYCLES).results, key=price.of)
+        used = next(level.used_words for level in worst.levels if level.level == "BUF")
+        return replace(answer, results=(worst,), used=(used,), stop="timeout", least=(0.0, 0.0))
+
+    monkeypatch.setattr("accelsim.fusion.search.map_part", one_stopped)
+    found, bound = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
+    assert found is not None
+    assert bound <= least * (1 + 1e-12)
+    assert found.certificate.value >= least * (1 - 1e-12)
+    assert found.certificate.proved == (bound >= found.certificate.value * (1 - 1e-11))
+    assert found.stop == ("exhausted" if found.certificate.proved else "timeout")
+
+
+def test_fuse__without_tables_says_so_and_how_far_it_may_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny, network = machine(30), whole(ATTENTION.layers)
+    sure = fuse(tiny, network, workers=1)
+    monkeypatch.setattr("accelsim.search.exact.bounds.MOST_BYTES", 0)
+    monkeypatch.setattr("accelsim.search.exact.mapper.LAST_WALKS", 1)
+    found = fuse(tiny, network, workers=1)
+    assert (sure.stop, sure.certificate.proved) == ("exhausted", True)
+    assert (found.stop, found.certificate.proved) == ("memory", False)
+    assert found.fused
+    assert found.certificate.bound < sure.certificate.value <= found.certificate.value * (1 + 1e-12)
+
+
+def test_fuse_chain__a_part_without_a_mapping_in_time_is_not_said_to_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables do not fit and no walk finds anything: no fused tiling is found, and the bound is that of the limits."""
+    tiny = machine(30)
+    _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, ENERGY))
+    monkeypatch.setattr("accelsim.search.exact.mapper.Descent.go", lambda *_: None)
+    monkeypatch.setattr("accelsim.search.exact.solve.Solver.search", late)
+    solutions = Solutions(tiny, ENERGY, prove_until=monotonic())
+    found, bound = fuse_chain(tiny, ATTENTION, solutions)
+    assert found is None
+    assert fused_limits(tiny, ATTENTION, solutions)[0] <= bound <= least
+    assert not solutions.impossible
+
+
+def late(*_: object, **__: object) -> None:
+    """A search whose time is up at once."""
+    raise TimeoutError
 
 
 def test_fuse__of_a_machine_without_a_buffer_for_outputs() -> None:
@@ -425,6 +506,60 @@ def test_find_lines__of_runs_that_several_layers_share() -> None:
     assert lines["b5_expand", "b5_depthwise", "b5_project"] == 2
     assert lines["b5_expand", "b7_depthwise", "b7_project"] == 1
     assert sum(n * len(names) for names, n in lines.items()) == 53
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Workload:
+    """Products and sums of one shape, each run some times and fed by layers before it, or by none."""
+    layers, edges = [], []
+    for number in range(draw(st.integers(1, 6))):
+        inputs = draw(st.sampled_from([["Inputs"], ["Inputs", "Residual"]]))
+        einsum = gemm(f"l{number}", 2, 2, 2) if len(inputs) == 1 else add(f"l{number}", {"M": 2, "N": 2})
+        layers.append(replace(einsum, repeat=draw(st.integers(1, 4))))
+        before = draw(st.permutations([f"l{at}" for at in range(number)]))
+        edges += [Edge(name, f"l{number}", draw(st.sampled_from(inputs))) for name in before[: draw(st.integers(0, 3))]]
+    return Workload("net", tuple(layers), tuple(edges))
+
+
+def walked_lines(network: Workload) -> dict[tuple[tuple[str, ...], bool], int]:
+    """Follow each run of each layer to the run that reads it; count lines by their layers and by a shortcut in them."""
+    layers = {layer.name: layer for layer in network.layers}
+    apart = {(each.producer, each.consumer) for each in find_lines(network).apart}
+    follows, used = dict[tuple[str, int], tuple[str, int]](), Counter[str]()
+    for edge in network.edges:
+        for run in range(layers[edge.consumer].repeat):
+            number = used[edge.producer]
+            used[edge.producer] += 1
+            if (edge.producer, edge.consumer) not in apart and (edge.consumer, run) not in follows.values():
+                follows[edge.producer, number] = edge.consumer, run
+    found = Counter[tuple[tuple[str, ...], bool]]()
+    for layer in network.layers:
+        for run in range(layer.repeat):
+            row = [(layer.name, run)]
+            if row[0] in follows.values():
+                continue
+            while row[-1] in follows:
+                row.append(follows[row[-1]])
+            names = tuple(name for name, _ in row)
+            shortcut = find_shortcut(network, names)
+            found[names, shortcut is not None and row[shortcut.layer][1] == run] += 1
+    return found
+
+
+@given(networks().filter(lambda network: bool(network.edges)))
+@settings(max_examples=200)
+def test_find_lines__are_those_that_every_run_is_followed_along(network: Workload) -> None:
+    lines = find_lines(network).lines
+    found = {(tuple(each.name for each in line.layers), line.shortcut is not None): line.repeat for line in lines}
+    assert len(found) == len(lines)
+    assert found == walked_lines(network)
+
+
+def test_find_lines__take_no_time_for_runs() -> None:
+    """A line of 12 runs of two layers, and all other runs of the first."""
+    layers = replace(gemm("a", 2, 2, 2), repeat=10**15), replace(gemm("b", 2, 2, 2), repeat=12)
+    found = find_lines(Workload("net", layers, (Edge("a", "b", "Inputs"),)))
+    assert [(len(line.layers), line.repeat) for line in found.lines] == [(2, 12), (1, 10**15 - 12)]
 
 
 def test_find_lines__an_output_that_is_read_twice_stays_apart() -> None:

@@ -1,4 +1,4 @@
-"""A few hundred damaged files, and the small inputs that once ended in a fault."""
+"""A thousand damaged files, and the small inputs that once ended in a fault."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CALIBRATION = ROOT / "accelsim/gpu/calibrations/a100_sxm_80gb_mma.json"
 
 def test_damaged_files__end_in_no_fault():
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--cases", "300"], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-m", "tests.fuzz", "--cases", "1000"], capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "300 cases" in done.stdout
+    assert "1000 cases" in done.stdout
     assert " 0 faults" in done.stdout
 
 
@@ -79,7 +79,12 @@ def test_json__nested_too_deeply_is_bad_input(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("cells", "said"),
-    [("12,0", "p.csv:2:4: a run takes 0"), ("12,1e400", "p.csv:2:4: Med (ns)"), ("1e400,5", "p.csv:2:1: Instances")],
+    [
+        ("12,0", "p.csv:2:4: a run takes 0"),
+        ("12,1e300", "p.csv:2:4: a run takes 1e+300"),
+        ("12,1e400", "p.csv:2:4: Med (ns)"),
+        ("1e400,5", "p.csv:2:1: Instances"),
+    ],
 )
 def test_profiles__with_a_number_that_no_run_has_are_refused(run, tmp_path, monkeypatch, cells, said):
     monkeypatch.chdir(tmp_path)

@@ -85,7 +85,8 @@ def test_mode_of__says_what_ships_and_refuses_another_gpus():
         ("M,N,time_us\n1,2,3\n", "no column K"),
         ("M,N,K,time_us\n1,2,3,4\n", "no column dtype; add it, or say --dtype"),
         ("M,N,K,dtype,time_us\n1,2,x,bf16,4\n", ":2:5: K: expected a whole number from 1 to 67108864, got 'x'"),
-        ("M,N,K,dtype,time_us\n1,2,3,bf16,0\n", ":2:12: time_us: expected a time above 0, got '0'"),
+        ("M,N,K,dtype,time_us\n1,2,3,bf16,0\n", ":2:12: time_us: expected a time from 1e-06 to 1e+12 us, got '0'"),
+        ("M,N,K,dtype,time_us\n1,2,3,bf16,1e-308\n", "time_us: expected a time from 1e-06 to 1e+12 us, got '1e-308'"),
         ("M,N,K,dtype,time_us\n1,2,3\n", ":2:1: expected 5 cells, got 3"),
     ],
 )
@@ -194,7 +195,10 @@ def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys,
             "its parts are of other kinds; write it anew",
         ),
         (["validate", "gemm", "other.csv", "--calibration", "part.json"], "'errors' is missing; write it anew"),
-        (["gpu", "compare", "late.csv", "--gpu", "a100"], "late.csv:2:10: time_us: expected a time above 0, got '-3'"),
+        (
+            ["gpu", "compare", "late.csv", "--gpu", "a100"],
+            "late.csv:2:10: time_us: expected a time from 1e-06 to 1e+12 us, got '-3'",
+        ),
         (
             ["gpu", "compare", "none.csv", "--gpu", "a100"],
             "none.csv:2:1: M: expected a whole number from 1 to 67108864",

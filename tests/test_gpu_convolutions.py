@@ -64,7 +64,7 @@ def test_validate_convolutions__names_mistakes_with_their_place(tmp_path):
     for message in (
         "conv.csv:2:19: W: expected a whole number from 1 to 67108864, got 'x'",
         "Q: expected a whole number from 1 to 67108864, got '1.5'",
-        "time_us_fwd: expected a time above 0, got '-1'",
+        "time_us_fwd: expected a time from 1e-06 to 1e+12 us, got '-1'",
     ):
         assert message in str(error.value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,15 @@ def test_scalesim__a_cycle_more_is_a_difference(table, run):
 
     assert (wrong.quantity, wrong.published, wrong.ours) == ("cycles", 57, 56)
     assert run("validate", "scalesim", path)[0] == 1
+
+
+def test_scalesim__a_published_0_has_no_relative_error(table, run, tmp_path):
+    path = table("4,3,ws,a,5,4,8,55,0,0,32,40")
+    code, out, _ = run("validate", "scalesim", path, "--json", "-o", tmp_path / "out")
+    figures = json.loads(out)["studies"][0]["figures"]
+    assert code == 1
+    assert [(each["error"], each["agrees"]) for each in figures] == [(0, True), (None, False), (0, True), (0, True)]
+    assert "not 0" in (tmp_path / "out" / "validation.md").read_text()
 
 
 def test_scalesim__mistakes_are_told_with_their_lines(table, run):

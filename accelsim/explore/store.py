@@ -80,12 +80,12 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
         content = read_file(path, MOST_MODEL_BYTES) if data is None else data
         file = parquet.ParquetFile(io.BytesIO(content), pre_buffer=False)
         table = file.read(use_threads=False)  # threads of pyarrow may end a process that exits at once
+        rows: list[Row] = table.to_pylist()
     except Unreadable as error:
         raise AccelsimError(f"{error}; run the sweep first") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise AccelsimError(f"{path}: cannot be read: {why}") from None
-    rows: list[Row] = table.to_pylist()
     return rows
 
 
@@ -135,7 +135,8 @@ class Store:
             rows = read_parquet(path, data) if whole else []
         except AccelsimError:
             rows = []
-        if not rows or any(name not in rows[0] for name in COLUMNS):
+        named = all(isinstance(row.get("key"), str) for row in rows)
+        if not rows or not named or any(name not in rows[0] for name in COLUMNS):
             aside = self._put_aside(path)
             self.troubles.append(f"{path}: this part is damaged, and is {aside} now; what it held is done again")
             return

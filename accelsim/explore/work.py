@@ -84,21 +84,40 @@ def differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
     """
     if row["what"] != item.what:
         return f"it is of other work: {row['what']}"
-    if row["status"] != "mapped":
+    if row["status"] in ("no_valid_mapping", "refused"):
         return ""
+    if item.what == BOUND:
+        least = row["energy_pj"], row["cycles"]
+        known = row["status"] == "bounded" and all(isinstance(each, float) and each >= 0 for each in least)
+        return "" if known else f"it bounds nothing: {row['status']}, {least[0]} pJ, {least[1]} cycles"
+    try:
+        return _mapping_differs(plan, item, row)
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        AccelsimError,
+    ) as error:
+        return f"it is no result of {plan.einsums[item.layer].name}: {error}"
+
+
+def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
+    """As `differs`, of a mapping; raises whatever a value of another kind leads to."""
+    if row["status"] != "mapped":
+        return f"it is no mapping: {row['status']}"
+    from accelsim.model.evaluate import evaluate
+
     einsum, searched = plan.einsums[item.layer], item.what != EVALUATE
     machine = unlimited(item.architecture) if item.what == MAP_FREE else item.architecture
-    try:
-        from accelsim.model.evaluate import evaluate
-
-        result = evaluate(machine, einsum, read_mapping_text(row["mapping"] if searched else item.mapping))
-    except (ValueError, LookupError, TypeError, AccelsimError) as error:
-        return f"its mapping is none of {einsum.name}: {error}"
+    result = evaluate(machine, einsum, read_mapping_text(row["mapping"] if searched else item.mapping))
     broken = [*map(str, result.violations)]
     if plan.mapper.constraints is not None:
         broken += plan.mapper.constraints.broken_by(result.mapping)
     if broken:
-        return "; ".join(map(str, broken))
+        return "; ".join(broken)
     found = _result_row(result)
     if searched:
         from accelsim.search.result import Certificate

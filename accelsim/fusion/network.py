@@ -21,6 +21,9 @@ from accelsim.search.result import Certificate
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.strategy import Objective
 
+SHARE_OF_WALKS = 0.25
+"""Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
+
 
 @dataclass(frozen=True, slots=True)
 class FusionResult:
@@ -44,7 +47,7 @@ class FusionResult:
     longest : int or None
         Layers that a fused chain has at most.
     stop : str
-        `exhausted`, `timeout` or `interrupted`.
+        `exhausted`, `timeout`, `interrupted` or `memory` (the tables of a search would not fit).
     chains, solved : int
         Chains that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
@@ -139,13 +142,18 @@ def fuse(
     lines = put_together(lines)
     key = "" if cache is None else answer_key(architecture, lines, goal, longest)
     answer = None if cache is None else read_answer(cache, key, architecture, lines, goal)
-    late = False
+    stop = "exhausted"
     if answer is None:
-        solutions = Solutions(architecture, ENERGY if goal.energy else CYCLES, goal.energy > 0 and goal.cycles > 0)
+        until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
+        fronts = goal.energy > 0 and goal.cycles > 0
+        solutions = Solutions(architecture, ENERGY if goal.energy else CYCLES, fronts, until)
         deadline = None if seconds is None else started + seconds
         walk = Walk(architecture, solutions, longest, deadline, cache, workers, on_progress)
         answer = _answer(walk, goal, lines)
-        late = walk.late
+        if walk.late:
+            stop = "interrupted" if asked() else "timeout"
+        elif not answer.certificate.proved:
+            stop = solutions.stop
         if cache is not None and answer.certificate.proved:
             write_answer(cache, key, f"{workload.name} on {architecture.name}", lines, answer)
     levels = fusing_levels(architecture, joined[0].chain()) if joined else "no two layers follow each other in a line"
@@ -160,7 +168,7 @@ def fuse(
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,
-        stop="exhausted" if not late else "interrupted" if asked() else "timeout",
+        stop=stop,
         chains=answer.chains,
         solved=answer.solved,
         clock_hz=architecture.clock_hz,

@@ -28,7 +28,11 @@ from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
 from accelsim.search.spaces import Spaces
+from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, Objective
+
+LEAST_SECONDS = 0.1
+"""Time that a layer or a part gets, however late it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +69,44 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """The best mapping of a part, or its front of energy and cycles, proved.
+    """The best mapping of a part, or its front of energy and cycles.
 
-    `nodes` is how many partial mappings were bounded for it; `capacity` and `used` are the storage words of the fusing
-    level that it was given and that each mapping needs.
+    Attributes
+    ----------
+    results : tuple of Result
+        None where a search was stopped before it found one.
+    nodes : int
+        Partial mappings that were bounded.
+    capacity, used : int, tuple of int
+        Storage words of the fusing level that the part was given, and that each mapping needs.
+    stop : str
+        `exhausted`: proved; else why it is not, `timeout`, `memory` or `interrupted`.
+    least : tuple of float
+        Energy [pJ] and cycles that no mapping falls below, where the results are not proved.
     """
 
     results: tuple[Result, ...]
     nodes: int
     capacity: int
     used: tuple[int, ...]
+    stop: str = "exhausted"
+    least: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def proved(self) -> bool:
+        """Whether no mapping is better."""
+        return self.stop == "exhausted"
 
     def best(self, price: Price) -> tuple[Result, int]:
         """The mapping that costs least, and the words that it needs."""
         return min(zip(self.results, self.used, strict=True), key=lambda pair: price.of(pair[0]))
+
+    def fitting(self, price: Price, capacity: int) -> Result | None:
+        """The mapping that costs least, if it answers for so many words too."""
+        if not self.results or capacity > self.capacity:
+            return None
+        result, used = self.best(price)
+        return result if used <= capacity else None
 
 
 def held_by(chain: Chain, part: Part, level: int) -> Held:
@@ -151,58 +179,44 @@ def map_part(
     price: Price | None,
     deadline: float | None = None,
 ) -> PartResult | None:
-    """Find the mapping of a part that costs least, and prove that it does; None if no mapping is valid.
+    """Find the mapping of a part that costs least, and prove that it does; None if it is proved that none is valid.
 
     Parameters
     ----------
     price : Price or None
         Of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
     deadline : float, optional
-        When to stop, by `time.monotonic`.
-
-    Raises
-    ------
-    TimeoutError
-        If the deadline passes before the answer is proved.
+        When to end with what is found, by `time.monotonic`; `LEAST_SECONDS` are taken in any case.
     """
-    space = part_space(encode_part(architecture, einsum, held, capacity), held)
+    budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - monotonic()))
     try:
-        results, nodes = _front(space, deadline) if price is None else _best(space, price, deadline)
-    except NoValidMapping:
-        return None
+        space = part_space(encode_part(architecture, einsum, held, capacity), held)
+        found = _front(space, budget) if price is None else _best(space, price, budget)
+    except NoValidMapping as error:
+        return None if error.proved else PartResult((), 0, capacity, (), "timeout")
+    if found.stop == "interrupted" and not asked():  # Ctrl-C where no signal is heeded
+        raise KeyboardInterrupt
     name = architecture.levels[held.level].name
-    used = (next(level.used_words for level in each.levels if level.level == name) for each in results)
-    return PartResult(results, nodes, capacity, tuple(used))
+    used = (next(level.used_words for level in each.levels if level.level == name) for each in found.results)
+    return replace(found, capacity=capacity, used=tuple(used))
 
 
-def _best(space: MapSpace, price: Price, deadline: float | None) -> tuple[tuple[Result, ...], int]:
+def _best(space: MapSpace, price: Price, budget: Budget | None) -> PartResult:
     from accelsim.search.exact.mapper import map_exactly
 
     goal = Objective("energy", 1.0, 0.0) if price.energy else Objective("cycles", 0.0, 1.0)
-    search = map_exactly(Spaces.of(space), goal, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
+    search = map_exactly(Spaces.of(space), goal, budget=budget, workers=1, on_progress=None, explain=False)
     proof = search.certificate
-    if proof is None or not proof.proved:  # a search that is stopped ends with what it has
-        raise TimeoutError if search.stop == "timeout" else KeyboardInterrupt
-    return (search.best,), proof.nodes
+    assert proof is not None  # the exact search proves something always
+    least = (proof.bound, 0.0) if price.energy else (0.0, proof.bound)
+    return PartResult((search.best,), proof.nodes, 0, (), "exhausted" if proof.proved else search.stop, least)
 
 
-def _front(space: MapSpace, deadline: float | None) -> tuple[tuple[Result, ...], int]:
+def _front(space: MapSpace, budget: Budget | None) -> PartResult:
     from accelsim.search.exact.front import front_of
 
-    found = front_of(space, budget=_budget(deadline), workers=1, on_progress=None, explain=False)
-    if found.stop != "exhausted":
-        raise TimeoutError if found.stop == "timeout" else KeyboardInterrupt
-    return found.points, found.nodes
-
-
-def _budget(deadline: float | None) -> Budget | None:
-    """Time that is left."""
-    if deadline is None:
-        return None
-    left = deadline - monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return Budget(seconds=left)
+    found = front_of(space, budget=budget, workers=1, on_progress=None, explain=False)
+    return PartResult(found.points, found.nodes, 0, (), found.stop)
 
 
 def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int, mapping: Mapping) -> Result:

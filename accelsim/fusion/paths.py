@@ -12,8 +12,8 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Edge, Einsum, Workload
 
-_Run = tuple[str, int]
-"""A layer and which of its runs."""
+_Follows = dict[str, tuple[Edge, int]]
+"""By layer, the edge over which it follows another one, and which run of that its first run follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,12 @@ def find_lines(workload: Workload) -> Lines:
     edges = workload.edges or _neighbours(workload.layers)
     layers = {layer.name: layer for layer in workload.layers}
     usable, apart = _usable(edges, layers)
-    follows: dict[_Run, tuple[_Run, str]] = {}
+    follows: _Follows = {}
     used: Counter[str] = Counter()
     for edge in edges:
-        first = used[edge.producer]
+        if edge in usable:
+            follows.setdefault(edge.consumer, (edge, used[edge.producer]))
         used[edge.producer] += layers[edge.consumer].repeat
-        for run in range(layers[edge.consumer].repeat if edge in usable else 0):
-            consumer = edge.consumer, run
-            if consumer not in {taker for taker, _ in follows.values()}:
-                follows[edge.producer, first + run] = consumer, edge.tensor
     lines = _join(workload, follows)
     return Lines(lines, tuple(apart), not workload.edges and bool(edges))
 
@@ -182,29 +179,35 @@ def _reads_words(layers: dict[str, Einsum], edge: Edge) -> bool:
     return joined and word_by_word(consumer, edge.tensor) is not None
 
 
-def _join(workload: Workload, follows: dict[_Run, tuple[_Run, str]]) -> tuple[Line, ...]:
-    """Lines of runs, equal ones counted, in the order of their first layers."""
-    by_name = {layer.name: layer for layer in workload.layers}
-    inner = {taker for taker, _ in follows.values()}
-    counts: Counter[tuple[tuple[str, ...], tuple[str, ...], Shortcut | None]] = Counter()
+def _join(workload: Workload, follows: _Follows) -> tuple[Line, ...]:
+    """Lines in the order of the runs of their first layers.
+
+    All runs of a layer follow runs of one layer, one by one: a line ends in the runs of a layer that none follows.
+    """
+    layers = {layer.name: layer for layer in workload.layers}
+    place = {layer.name: number for number, layer in enumerate(workload.layers)}
+    readers: dict[str, list[tuple[int, int]]] = {}
+    for consumer, (edge, first) in follows.items():
+        readers.setdefault(edge.producer, []).append((first, layers[consumer].repeat))
+    found = []
     for layer in workload.layers:
-        for run in range(layer.repeat):
-            at: _Run = (layer.name, run)
-            if at in inner:
-                continue
-            names, numbers, tensors = [layer.name], [run], []
-            while at in follows:
-                at, tensor = follows[at]
-                names.append(at[0])
-                numbers.append(at[1])
-                tensors.append(tensor)
-            shortcut = find_shortcut(workload, names)
-            same = shortcut is not None and numbers[shortcut.layer] == run
-            counts[tuple(names), tuple(tensors), shortcut if same else None] += 1
-    return tuple(
-        Line(tuple(by_name[name] for name in names), tensors, repeat, shortcut=shortcut)
-        for (names, tensors, shortcut), repeat in counts.items()
-    )
+        rest, run = layer.repeat, 0
+        for first, many in sorted(readers.get(layer.name, ())):
+            rest -= many
+            run += many if run == first else 0
+        if not rest:
+            continue
+        names, tensors, runs = [layer.name], list[str](), [run]
+        while names[0] in follows:
+            edge, first = follows[names[0]]
+            names.insert(0, edge.producer)
+            tensors.insert(0, edge.tensor)
+            runs.insert(0, first + runs[0])
+        shortcut = find_shortcut(workload, names)
+        same = shortcut is not None and runs[shortcut.layer] == runs[0]
+        line = Line(tuple(layers[name] for name in names), tuple(tensors), rest, shortcut=shortcut if same else None)
+        found.append((place[names[0]], runs[0], line))
+    return tuple(line for _, _, line in sorted(found, key=lambda each: each[:2]))
 
 
 def named_line(workload: Workload, names: Sequence[str]) -> Line:

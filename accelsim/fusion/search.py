@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Chain, Link, Shortcut
@@ -18,6 +18,8 @@ from accelsim.model.result import Result
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import asked
 
+_ROUNDED = 1e-11
+"""What a sum of energies may lose by rounding, relative to it."""
 _PartKey = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Held]
 
 
@@ -52,7 +54,7 @@ class ChainResult:
     certificate : Certificate
         Whether the value, at the price, is the least of all fused tilings.
     stop : str
-        `exhausted` or `timeout`.
+        `exhausted`; or what kept it from being proved: `timeout`, `interrupted` or `memory`.
     tilings, solved : int
         Fused tilings that fit, and parts that the exact mapper solved for them.
     """
@@ -83,11 +85,17 @@ class Solutions:
         What a mapping costs. It may change where `fronts` are kept, which hold the best mappings for any price.
     fronts : bool
         Solve parts for their fronts of energy and cycles, and not for the price as it is.
+    prove_until : float or None
+        When to prove nothing more, by `time.monotonic`: mappings of further parts are found by walks.
+    stop : str
+        `exhausted`, or why the last search ended that did not prove its answer.
     """
 
     architecture: Architecture
     price: Price
     fronts: bool = False
+    prove_until: float | None = None
+    stop: str = "exhausted"
     found: dict[_PartKey, list[PartResult]] = field(default_factory=dict)
     impossible: dict[_PartKey, int] = field(default_factory=dict)
     limits: dict[tuple[tuple[str, ...], tuple[Tensor, ...], Held], PartLimits] = field(default_factory=dict)
@@ -97,13 +105,13 @@ class Solutions:
     nodes: int = 0
 
     def known(self, key: _PartKey, capacity: int) -> Result | None:
-        """Best mapping of a part within so many words, if one that is known is that."""
-        for each in self.found.get(key, ()):
-            if each.capacity >= capacity:
-                result, used = each.best(self.price)
-                if used <= capacity:
-                    return result
-        return None
+        """Mapping of a part within so many words, the best that its search found, if there was one."""
+        fitting = (each.fitting(self.price, capacity) for each in self.found.get(key, ()))
+        return next((result for result in fitting if result is not None), None)
+
+    def gave_up(self, key: _PartKey, capacity: int) -> bool:
+        """Whether a search for a mapping of a part within so many words was stopped before it found one."""
+        return any(each.capacity == capacity and not each.results for each in self.found.get(key, ()))
 
     def fits(self, key: _PartKey, capacity: int) -> bool:
         """Whether it is not known that no mapping fits."""
@@ -122,22 +130,27 @@ class Solutions:
         """Value that no mapping of a part falls below; more room never makes it larger."""
         least = self.limit(key, einsum, held)
         for each in self.found.get(key, ()):
+            known = each.fitting(self.price, capacity) if each.proved else None
+            if known is not None:
+                return self.price.of(known)
             if each.capacity >= capacity:
-                least = max(least, (self.price.of(each.best(self.price)[0])[0], least[1]))
+                its = self.price.of(each.best(self.price)[0]) if each.proved else self.price.value(*each.least)
+                least = max(least, (its[0], least[1]))
         return least
 
-    def solve(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held, deadline: float | None) -> None:
+    def solve(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> None:
         """Map a part, with all of the fusing level at first: the answer often does for less; see `map_part`."""
         level = self.architecture.levels[held.level]
         whole = (level.size_words or 0) // level.multiple_buffering
         several = self.found.setdefault(key, [])
         room = capacity if several else whole
-        answer = map_part(self.architecture, einsum, held, room, None if self.fronts else self.price, deadline)
+        answer = map_part(self.architecture, einsum, held, room, None if self.fronts else self.price, self.prove_until)
         self.solved += 1
         if answer is None:
             self.impossible[key] = max(room, self.impossible.get(key, -1))
             return
         self.nodes += answer.nodes
+        self.stop = self.stop if answer.proved else answer.stop
         several.append(answer)
 
     def fused_tilings(self, chain: Chain) -> list[_Candidate]:
@@ -196,7 +209,7 @@ def fuse_chain(
     below : float
         Only a tiling of a smaller value is of interest.
     deadline : float, optional
-        When to stop, by `time.monotonic`.
+        When to end with what is found, by `time.monotonic`.
 
     Returns
     -------
@@ -210,7 +223,7 @@ def fuse_chain(
     heap = [(_bound(chain, each, solutions), number) for number, each in enumerate(candidates)]
     heapq.heapify(heap)
     best, best_value = None, NOTHING
-    stop = "exhausted"
+    stop, left = "exhausted", math.inf  # what no search can bound closer
     while heap and heap[0][0] < min(best_value, (below, -math.inf)):
         if asked() or (deadline is not None and time.monotonic() > deadline):
             stop = "interrupted" if asked() else "timeout"
@@ -223,28 +236,34 @@ def fuse_chain(
                 heapq.heappush(heap, (now, number))
             continue
         unknown = [item for item in each.parts(chain) if solutions.known(item[1], item[2]) is None]
-        if unknown:
-            _, key, room, einsum, held = max(unknown, key=_work)
-            part = Einsum(einsum.name, dict(key[0]), einsum.tensors)
+        if unknown and not any(solutions.gave_up(key, room) for _, key, room, _, _ in unknown):
             try:
-                solutions.solve(key, room, part, held, deadline)
-            except (TimeoutError, KeyboardInterrupt) as why:
-                if isinstance(why, KeyboardInterrupt) and not asked():
+                _solve(unknown, solutions)
+            except KeyboardInterrupt:
+                if not asked():
                     raise
-                heapq.heappush(heap, (now, number))
-                stop = "interrupted" if asked() else "timeout"
-                break
             now = _bound(chain, each, solutions)
             if now < NOTHING:
                 heapq.heappush(heap, (now, number))
+        else:
+            left = min(left, now[0])
         value = _value(chain, each, solutions)
         if value is not None and value < best_value:
             best, best_value = each, value
-    bound = min(heap[0][0][0] if heap else math.inf, best_value[0])
+    bound = min(heap[0][0][0] if heap else math.inf, left, best_value[0])
+    if stop == "exhausted" and bound < best_value[0] * (1 - _ROUNDED):
+        stop = solutions.stop
     if best is None or best_value[0] >= below:
         return None, bound
     counts = solutions.solved - solved_before, solutions.nodes - nodes_before
     return _result(architecture, chain, best, solutions, bound, stop, len(candidates), counts), bound
+
+
+def _solve(unknown: Sequence[_Item], solutions: Solutions) -> None:
+    """Map the largest of some parts; all of them, so that there is an answer, where nothing more is proved."""
+    late = solutions.prove_until is not None and time.monotonic() > solutions.prove_until
+    for _, key, room, einsum, held in sorted(unknown, key=_work, reverse=True)[: len(unknown) if late else 1]:
+        solutions.solve(key, room, Einsum(einsum.name, dict(key[0]), einsum.tensors), held)
 
 
 def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions) -> Value:
@@ -299,8 +318,7 @@ def _bound(chain: Chain, each: _Candidate, solutions: Solutions) -> Value:
     for run, key, room, einsum, held in each.parts(chain):
         if not solutions.fits(key, room):
             return NOTHING
-        known = solutions.known(key, room)
-        least = solutions.price.of(known) if known else solutions.bound(key, room, einsum, held)
+        least = solutions.bound(key, room, einsum, held)
         first += run.count * least[0]
         second += run.count * least[1]
     return first, second
@@ -340,7 +358,7 @@ def _result(
     energy_pj = math.fsum(p.count * p.result.energy_pj for p in parts)
     cycles = sum(p.count * p.result.cycles for p in parts)
     value = solutions.price.value(energy_pj, cycles)[0]
-    least = value if bound >= value * (1 - 1e-11) else bound
+    least = value if bound >= value * (1 - _ROUNDED) else bound
     solved, nodes = counts
     return ChainResult(
         chain=chain,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from accelsim.fusion.part import LEAST_SECONDS
 from accelsim.fusion.paths import Line
 from accelsim.fusion.price import NOTHING, Price, Value
 from accelsim.fusion.search import ChainResult, Solutions, fuse_chain, fused_limits
@@ -19,8 +20,6 @@ from accelsim.results.cache import MapOptions, ResultCache, content_key, map_wit
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget
 
-_LEAST_SECONDS = 0.1
-"""Time that each layer gets, however late it is."""
 _ROUNDED = 1 - 1e-11
 """What a sum of energies may lose by rounding."""
 OnProgress = Callable[[str], None]
@@ -228,6 +227,7 @@ class Walk:
         proof = search.certificate
         if proof is None or proof.proved:
             return _Alone((search.best,), None)
+        self.solutions.stop = search.stop
         return _Alone((search.best,), (proof.bound, 0.0) if energy else (0.0, proof.bound))
 
     def _front(self, einsum: Einsum) -> _Alone:
@@ -239,12 +239,14 @@ class Walk:
             raise KeyboardInterrupt
         if found.stop == "exhausted":
             return _Alone(found.points, None)
+        self.solutions.stop = found.stop
         limits = layer_limits(self.architecture, einsum)
         return _Alone(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
 
     def _budget(self) -> Budget | None:
         """Time that is left for one layer, if it is limited."""
-        return None if self.deadline is None else Budget(seconds=max(_LEAST_SECONDS, self.deadline - time.monotonic()))
+        end = self.solutions.prove_until
+        return None if end is None else Budget(seconds=max(LEAST_SECONDS, end - time.monotonic()))
 
 
 def _sum(values: Iterable[float]) -> float:

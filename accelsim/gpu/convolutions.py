@@ -18,7 +18,7 @@ from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
 from accelsim.gpu.layers import PASSES
 from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
 from accelsim.gpu.operators import layout_change_us
-from accelsim.gpu.table import find_table, finite
+from accelsim.gpu.table import A_TIME, find_table, finite, kernel_time_us
 from accelsim.gpu.tiling import compute_class
 from accelsim.gpu.winograd import WAYS, applies, winograd_us
 from accelsim.inputs.errors import AccelsimError, Mark
@@ -206,10 +206,10 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], probl
             continue
         values = {}
         for name in (*SIZES, *(name for name in TIMES.values() if cells.get(name))):
-            value = finite(cells[name])
-            if value is None or value <= 0 or (name in SIZES and (value != int(value) or value > LARGEST)):
-                what = f"a whole number from 1 to {LARGEST}" if name in SIZES else "a time above 0"
-                problems.add(table.mark(row, at[name]), f"{name}: expected {what}, got {quoted(cells[name])}")
+            value = finite(cells[name]) if name in SIZES else kernel_time_us(cells[name])
+            if value is None or (name in SIZES and not (value == int(value) and 1 <= value <= LARGEST)):
+                what = f"expected a whole number from 1 to {LARGEST}" if name in SIZES else A_TIME
+                problems.add(table.mark(row, at[name]), f"{name}: {what}, got {quoted(cells[name])}")
             values[name] = value or 1.0
         number_format = format_of(cells["dtype"]) or cells["dtype"]
         name = cells.get("algo", "").casefold()

@@ -17,7 +17,7 @@ from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.gpu.gemm import LARGEST, Gemms
 from accelsim.gpu.machine import format_of
 from accelsim.gpu.machine import number_format as known_format
-from accelsim.gpu.table import NOWHERE, Row, Table, find_table, finite, plain_name
+from accelsim.gpu.table import A_TIME, NOWHERE, Row, Table, find_table, finite, kernel_time_us, plain_name
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, near_miss, quoted
@@ -332,9 +332,9 @@ def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Prob
                 problems.add(table.mark(row, at), what, _decimal_point(cell))
             found.append(value or 1.0)
         cell = row.cells[time]
-        measured = finite(cell)
-        if measured is None or measured <= 0:
-            what = f"{columns.time_name}: expected a time above 0, got {quoted(cell)}"
+        time_us = kernel_time_us(cell, to_us)
+        if time_us is None:
+            what = f"{columns.time_name}: {A_TIME}, got {quoted(cell)}"
             problems.add(table.mark(row, time), what, _decimal_point(cell))
         l2 = row.cells[sizes["l2"]].lower() if "l2" in sizes else ""
         if l2 not in ("", *L2_STATES):
@@ -342,13 +342,13 @@ def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Prob
             problems.add(table.mark(row, sizes["l2"]), what, "rename the column if it says something else")
         if table.ends(row, len(problems) - at_first, problems):
             return
-        if len(problems) > before or measured is None:
+        if len(problems) > before or time_us is None:
             continue
         m, n, k, batch = found
         device = row.cells[sizes["device"]] if "device" in sizes else ""
         written = [row.cells[at] for at in columns.formats]
         dtype = written[0] if written else ""
-        yield Product(row, device, dtype, _first_format(written), (m, n, k, batch), measured * to_us, l2)
+        yield Product(row, device, dtype, _first_format(written), (m, n, k, batch), time_us, l2)
 
 
 def _first_format(written: Sequence[str]) -> str | None:

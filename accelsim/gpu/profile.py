@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from accelsim.gpu.measured import product_columns, products, time_column
-from accelsim.gpu.table import NOWHERE, Row, Table, find_table, plain_name
+from accelsim.gpu.table import A_TIME, LEAST_US, MOST_US, NOWHERE, Row, Table, find_table, plain_name
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -186,10 +186,8 @@ def _systems(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> l
         runs = row.number(count, problems) if count else 1.0
         within = row.cells.get("nvtx_range", "").lstrip(":")
         name = row.cells.get("kernel_name") or row.cells.get("name", "")
-        if value == 0:
-            problems.add(
-                row.place(time), "a run takes 0; expected a time above 0", "leave out kernels that did not run"
-            )
+        if value is not None and not LEAST_US <= value * factor <= MOST_US:
+            problems.add(row.place(time), f"a run takes {value:g}; {A_TIME}", "leave out kernels that did not run")
         elif value is not None and runs is not None:
             kernel = ProfiledKernel(name, within, value * factor, int(runs), shape_in(within))
             found.append(replace(kernel, where=row.where))

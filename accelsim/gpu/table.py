@@ -14,6 +14,9 @@ from accelsim.inputs.source import Problems
 
 NOWHERE = Mark("", 1, 1)
 """Place of what was read from no file."""
+LEAST_US, MOST_US = 1e-6, 1e12
+"""Times of kernels [us]."""
+A_TIME = f"expected a time from {LEAST_US:g} to {MOST_US:g} us"
 _SEPARATORS = (",", ";", "\t")
 _MOST_MISTAKES = 20
 """After so many, the rest of a table is not read."""
@@ -150,3 +153,15 @@ def finite(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def kernel_time_us(text: str, to_us: float = 1.0) -> float | None:
+    """Time of a kernel [us], or None if none takes so long, or so little.
+
+    Examples
+    --------
+    >>> kernel_time_us("1.5", 1e3), kernel_time_us("0"), kernel_time_us("1e300")
+    (1500.0, None, None)
+    """
+    value = (finite(text) or 0.0) * to_us
+    return value if LEAST_US <= value <= MOST_US else None

@@ -52,7 +52,14 @@ class TablesTooLarge(TooManyChoices):
 
 
 class NoValidMapping(AccelsimError):
-    """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many."""
+    """No mapping satisfies architecture, workload and constraints; the text says which rule removed how many.
+
+    `proved` is False where a search was stopped before it found one.
+    """
+
+    def __init__(self, text: str, *, proved: bool = True) -> None:
+        self.proved = proved
+        super().__init__(text)
 
 
 class Unreadable(AccelsimError):

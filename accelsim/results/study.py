@@ -148,7 +148,7 @@ def study_json(study: Study) -> dict[str, Any]:
     """A study as JSON."""
     document = asdict(study)
     for entry, figure in zip(document["figures"], study.figures, strict=True):
-        entry.update(error=figure.error, agrees=figure.agrees)
+        entry.update(error=figure.error if math.isfinite(figure.error) else None, agrees=figure.agrees)
     return document
 
 

@@ -115,7 +115,8 @@ def map_exactly(
         raise KeyboardInterrupt
     if solved.best is None:
         reason = none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
-        raise NoValidMapping("\n".join([reason, *(why_none(solved.stop, first) if explain else ())]))
+        reasons = [reason, *(why_none(solved.stop, first) if explain else ())]
+        raise NoValidMapping("\n".join(reasons), proved=solved.stop == "exhausted")
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
     if stop == "exhausted" and not certificate.proved:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -138,4 +139,6 @@ def _named(errors: FigureErrors) -> str:
 
 
 def _percent(error: float) -> str:
+    if error == math.inf:
+        return "not 0"
     return f"{round(100 * error, 2) + 0.0:+.2f} %" if abs(error) < 10 else f"{error + 1:.3g}x"
