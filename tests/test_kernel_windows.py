@@ -110,6 +110,24 @@ def axes_of(case) -> int:
     return max(len(level.x) + len(level.y) for level in case[2].levels)
 
 
+@st.composite
+def carried_on(draw):
+    """Temporal loops of which each one further out mostly takes the step of those inside, or leaves the box in place.
+
+    The innermost one moves a box that is wider than its step by what dimension `T` adds inside.
+    """
+    step, bounds = draw(st.integers(1, 3)), draw(st.lists(st.sampled_from([2, 2, 3]), min_size=2, max_size=3))
+    coefficients, back = {}, 0
+    for dim, bound in zip("ABCD", bounds, strict=False):
+        coefficients[dim] = draw(st.sampled_from([step, back + step, back + step, back or step, back + step + 1]))
+        step = coefficients[dim] if dim == "A" else step
+        back += (bound - 1) * coefficients[dim]
+    looped = [(0, dim, "time", bound) for dim, bound in zip(coefficients, bounds, strict=True)][::-1]
+    tile = [(1, "T", draw(st.sampled_from(["time", "x"])), draw(st.integers(2, 4)))]
+    flags = [draw(st.lists(st.booleans(), min_size=5, max_size=5)), YES]
+    return build({**coefficients, "T": 1}, looped + tile, draw(st.sampled_from(["Inputs", "Inputs", "Outputs"])), *flags)
+
+
 YES = [True]
 
 
@@ -127,4 +145,11 @@ def test_kernel__counts_sums_of_three_spatial_loops(case):
 @given(windowed_outputs())
 @example(build({"A": 2, "B": 1}, [(0, "A", "time", 3), (0, "B", "x", 3), (1, "A", "time", 1)], "Outputs", YES, YES))
 def test_kernel__counts_windowed_outputs_in_time_and_space(case):
+    agree(*case)
+
+
+@settings(max_examples=100)
+@given(carried_on())
+@example(build({"A": 1, "B": 3, "T": 1}, [(0, "B", "time", 3), (0, "A", "time", 3), (1, "T", "time", 2)], "Inputs", YES, YES))
+def test_kernel__counts_windows_that_carry_on(case):
     agree(*case)
