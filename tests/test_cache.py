@@ -310,6 +310,20 @@ def test_folder__that_cannot_be_written_is_said_and_does_no_harm(tmp_path, troub
     assert any("the result is not kept" in line for line in trouble)
 
 
+def test_stopped_search__is_not_kept(cache, monkeypatch):
+    """Neither one that says why it ended early, nor one whose bound lies below its value."""
+    layer = gemm(M=2, N=2, K=2)
+    proved = accelsim.search.mapper.map_einsum(MACHINE, layer)
+    gap = replace(proved.certificate, bound=proved.certificate.bound * 0.99)
+    for found in (replace(proved, stop="timeout"), replace(proved, certificate=gap), replace(proved, certificate=None)):
+        monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, found=found, **__: found)
+        assert map_with_cache(MACHINE, layer, MapOptions(), cache) == found
+        assert list(cache.files()) == []
+    monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, **__: proved)
+    map_with_cache(MACHINE, layer, MapOptions(), cache)
+    assert len(list(cache.files())) == 1
+
+
 def test_entry__is_written_as_a_whole_or_not_at_all(cache, trouble, monkeypatch):
     key = "ab" * 32
     cache.write(key, {"n": 1})

@@ -331,7 +331,7 @@ def test_early_stop__has_a_mapping_and_a_gap():
 @functools.cache
 def few_problems() -> list[tuple[Problem, Truth]]:
     """Problems with their truth."""
-    found = [(problem(seed), truth(*problem(seed), MOST)) for seed in range(40)]
+    found = [(problem(seed), truth(*problem(seed), MOST)) for seed in range(20)]
     return [(case, known) for case, known in found if known is not None and known.valid]
 
 
@@ -343,12 +343,12 @@ def test_stopped_search__bounds_the_optimum(power, monkeypatch):
     stopped = 0
     for case, known in few_problems():
         solver, best = Solver(MapSpace(encode(case[0], case[1]), case[2]), cycles=power[1] > 0), known.best(*power)
-        for nodes in (1, 10, 100, 1000):
+        for nodes in (1, 20, 400):
             outcome = solver.search(power=power, most_nodes=nodes)
             assert outcome.bound <= best * (1 + SAME)
             assert outcome.found.value[0] >= best * (1 - SAME)
             stopped += outcome.stop == "nodes"
-    assert stopped > 20
+    assert stopped > 10
 
 
 def test_floor__no_mapping_falls_below():
@@ -366,8 +366,8 @@ UNEVEN = 90
 def test_early_stop__bounds_the_optimum_and_proves_nothing_else(stopped, monkeypatch):
     """No walk follows the stop."""
     architecture, einsum, constraints = problem(UNEVEN)
-    best = map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1).certificate
-    bounds = []
+    asked = {"constraints": constraints, "uneven": stopped != "while tables are made", "workers": 1}
+    best, bounds = map_einsum(architecture, einsum, **asked).certificate, []
 
     class Stopped(Solver):
         def __init__(self, *arguments, **options):
@@ -383,16 +383,17 @@ def test_early_stop__bounds_the_optimum_and_proves_nothing_else(stopped, monkeyp
     monkeypatch.setattr(mapper, "Solver", Stopped)
     monkeypatch.setattr(mapper, "FIRST_WALKS", 1)
     monkeypatch.setattr(mapper, "LAST_WALKS", 0)
-    found = map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1)
+    found = map_einsum(architecture, einsum, **asked)
     assert found.stop == "timeout"
-    assert 0 < found.certificate.bound <= min(best.value, *bounds, found.certificate.value) < found.certificate.value
+    assert 0 < found.certificate.bound <= min([best.value, *bounds])
+    assert best.value * (1 - SAME) <= found.certificate.value > found.certificate.bound
     assert not found.certificate.proved
 
 
 def test_certificate__proves_equality_alone():
     """102 of at least 100 is 2 % more; a relative 1e-11 is rounding."""
     certificates = [Certificate(102.0, bound, 1, 1, 0) for bound in (100.0, 102.0, 102.0 * (1 - 1e-11), 103.0, 0.0)]
-    assert [each.gap for each in certificates] == pytest.approx([0.02, 0.0, 0.0, 0.0, math.inf])
+    assert [each.gap for each in certificates] == pytest.approx([0.02, 0.0, 0.0, 0.0, math.inf], abs=1e-10)
     assert [each.proved for each in certificates] == [False, True, True, True, False]
 
 
