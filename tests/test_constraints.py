@@ -144,7 +144,6 @@ def gemm(m, n, k):
     )
 
 
-@pytest.mark.parametrize("hundredths", range(1, 100))
 def test_block__allows_factors_between_their_ends():
     """M from 2 to 4, N at least 3 and at most 6, and no loop over anything else."""
     block = Block((Factor("M", 2, 4), Factor("N", 3), Factor("N", high=6)), only=frozenset("MN"))
@@ -165,6 +164,7 @@ def test_block__orders_loops_at_both_ends(dims, in_order):
     assert Block(outer=("K", "M"), inner=("N", "C")).orders((Loop("C", 1), *loops, Loop("K", 1))) == in_order
 
 
+@pytest.mark.parametrize("hundredths", range(1, 100))
 def test_utilization__is_reached_at_equality(tmp_path, hundredths):
     """With n of 100 units busy for one cycle the utilization is n/100, and so it is with 10 n of 1000 MACs in ten."""
     text, machine = f"constraints: {{min_utilization: 0.{hundredths:02d}}}", tiny(100)

@@ -303,6 +303,17 @@ def test_workers__do_not_change_the_result():
     assert one.certificate == three.certificate
 
 
+def test_workers__do_not_change_what_many_waves_look_at(monkeypatch):
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    for case, _ in few_problems()[:4]:
+        space, outcomes = MapSpace(encode(case[0], case[1]), case[2]), []
+        for workers in (1, 3):
+            found = Solver(space, cycles=True, workers=workers).search(power=(1.0, 1.0))
+            outcomes.append((found.nodes, found.leaves, found.bound, [array.tobytes() for array in found.found.best]))
+        assert outcomes[0] == outcomes[1]
+
+
 def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(monkeypatch):
     architecture, einsum = load_architecture("nvdla"), load_workload("strided").layers[0]
     outcomes = []

@@ -9,17 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
+from accelsim.explore.work import mapping_text, read_mapping_text
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.machine_tables import machine_json
-from accelsim.inputs.mapping import dump_mapping
+from accelsim.inputs.mapping import Loop, dump_mapping
 from accelsim.inputs.workload import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import Provenance, map_json, mapping_json, read_mapping_json
 from accelsim.results.verifying import verify, verify_layer
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
+from tests.strategies import cases
 from tests.test_space import gemm
 
 MACHINE, LAYER = load_architecture("two_level"), load_workload("conv1d").layers[0]
@@ -65,6 +68,15 @@ def test_mapping_json__reads_back():
     assert evaluate(machine, einsum, again) == evaluate(machine, einsum, mapping)
     with pytest.raises(AccelsimError, match="cannot be read"):
         read_mapping_json([{"level": "DRAM"}])
+
+
+@settings(max_examples=30)
+@given(cases())
+def test_mapping_json__of_any_mapping_is_that_mapping(case):
+    mapping = replace(case[2], imperfect=frozenset("A"), padded=(Loop("B", 7), Loop("A", 3)))
+    document = json.loads(json.dumps(mapping_json(mapping)))
+    assert read_mapping_json(document, ["A"], {"B": 7, "A": 3}) == mapping
+    assert read_mapping_text(mapping_text(mapping)) == mapping
 
 
 def test_verify__a_changed_number_is_found():
