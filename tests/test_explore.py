@@ -187,7 +187,7 @@ def test_bounds__no_mapping_falls_below(folder):
 
 def test_work_key__counts_each_part_of_what_is_asked(monkeypatch):
     asked = [Mapper(), Mapper("cycles"), Mapper(uneven=True), Mapper(imperfect="all"), Mapper(pad=("M",))]
-    asked += [Mapper(seconds=1.0), Mapper(constraints=Constraints()), Mapper(constraints=Constraints((), Fraction(1, 2)))]
+    asked += [Mapper(seconds=1.0), *(Mapper(constraints=Constraints((), Fraction(n, 2))) for n in (0, 1))]
     marks = [mapper_mark(mapper) for mapper in asked]
     for what, value in (("__version__", "0"), ("hash_of_code", lambda: "0")):
         with monkeypatch.context() as changed:

@@ -54,7 +54,8 @@ def a_row(key: str, **more) -> dict:
 
 def test_store__takes_a_key_once(tmp_path):
     kept = store.Store(tmp_path)
-    assert [kept.add(a_row(key, cycles=cycles)) for key, cycles in (("a", 1.0), ("b", 2.0), ("a", 3.0))] == [True, True, False]
+    added = [kept.add(a_row(key, cycles=cycles)) for key, cycles in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
+    assert added == [True, True, False]
     assert kept.waiting == 2
     kept.flush()
     again = store.Store(tmp_path)
