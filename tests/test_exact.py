@@ -314,6 +314,14 @@ def test_workers__do_not_change_what_many_waves_look_at(monkeypatch):
         assert outcomes[0] == outcomes[1]
 
 
+def test_lists__of_many_waves_hold_each_mapping_once(monkeypatch):
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    for case, known in few_problems()[:4]:
+        found = Solver(MapSpace(encode(case[0], case[1]), case[2]), every=True).search(room=25).found
+        assert found.value[: found.many[0]] == pytest.approx(known.smallest(25), rel=SAME)
+
+
 def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(monkeypatch):
     architecture, einsum = load_architecture("nvdla"), load_workload("strided").layers[0]
     outcomes = []
