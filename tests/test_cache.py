@@ -169,11 +169,11 @@ def imported(module: str, seen: set[str]) -> set[str]:
 def test_hash_of_code__is_of_all_that_a_search_imports(tmp_path, monkeypatch):
     parts = {module.split(".")[1] for module in imported("accelsim.search.mapper", set())}
     assert parts <= set(accelsim.results.cache._CODE)
-    (tmp_path / "results").mkdir()
+    for part in accelsim.results.cache._CODE:
+        (tmp_path / part / "inside").mkdir(parents=True)
     monkeypatch.setattr(accelsim.results.cache, "__file__", str(tmp_path / "results" / "cache.py"))
     hashes = []
     for part in sorted(parts):
-        (tmp_path / part / "inside").mkdir(parents=True)
         for text in ("a = 1", "a = 2"):
             (tmp_path / part / "inside" / "code.py").write_text(text)
             hashes.append(accelsim.results.cache.hash_of_code.__wrapped__())

@@ -6,6 +6,7 @@ import errno
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -72,7 +73,8 @@ def test_store__equal_work_gives_equal_bytes_in_any_order(tmp_path):
     assert x == y
 
 
-def test_damaged_part__is_named_and_its_work_done_again(folder, run):
+def test_damaged_part__is_named_and_its_work_done_again(folder, run, monkeypatch):
+    monkeypatch.setattr("accelsim.explore.run.FLUSH_SECONDS", math.inf)  # one part, however slow the computer is
     sweep = sweep_of(GRID)
     explore(sweep, "out", workers=1)
     before = tables(folder / "out")
