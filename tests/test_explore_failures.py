@@ -64,6 +64,19 @@ def test_store__takes_a_key_once(tmp_path):
     assert {key: row["cycles"] for key, row in again.rows.items()} == {"a": 1.0, "b": 2.0}
 
 
+def test_store__puts_a_part_of_other_bytes_aside(tmp_path):
+    """A whole Parquet file with the columns of a part, but not the one that its name is the hash of."""
+    kept = store.Store(tmp_path)
+    kept.add(a_row("a", cycles=1.0))
+    kept.flush()
+    (part,) = (tmp_path / "parts").iterdir()
+    part.write_bytes(parquet_bytes([{**kept.rows["a"], "cycles": 2.0}], part_columns()))
+    again = store.Store(tmp_path)
+    assert again.rows == {}
+    assert [part.name in trouble and "damaged" in trouble for trouble in again.troubles] == [True]
+    assert [path.suffix for path in (tmp_path / "parts").iterdir()] == [".damaged"]
+
+
 def test_store__equal_work_gives_equal_bytes_in_any_order(tmp_path):
     for folder, keys in (("x", "abc"), ("y", "cab")):
         kept = store.Store(tmp_path / folder)
