@@ -306,7 +306,7 @@ def test_workers__do_not_change_the_result():
 def test_workers__do_not_change_what_many_waves_look_at(monkeypatch):
     monkeypatch.setattr(solve, "SMALL", 0)
     monkeypatch.setattr(solve, "FIRST_WAVE", 1)
-    for case, _ in few_problems()[:4]:
+    for case, _ in few_problems()[4:7]:  # whose nodes depend on the order of what is found
         space, outcomes = MapSpace(encode(case[0], case[1]), case[2]), []
         for workers in (1, 3):
             found = Solver(space, cycles=True, workers=workers).search(power=(1.0, 1.0))
@@ -350,7 +350,7 @@ def test_early_stop__has_a_mapping_and_a_gap():
 @functools.cache
 def few_problems() -> list[tuple[Problem, Truth]]:
     """Problems with their truth."""
-    found = [(problem(seed), truth(*problem(seed), MOST)) for seed in range(20)]
+    found = [(problem(seed), truth(*problem(seed), MOST)) for seed in range(40)]
     return [(case, known) for case, known in found if known is not None and known.valid]
 
 
@@ -360,7 +360,7 @@ def test_stopped_search__bounds_the_optimum(power, monkeypatch):
     monkeypatch.setattr(solve, "SMALL", 0)
     monkeypatch.setattr(solve, "FIRST_WAVE", 1)
     stopped = 0
-    for case, known in few_problems():
+    for case, known in few_problems()[:15]:
         solver, best = Solver(MapSpace(encode(case[0], case[1]), case[2]), cycles=power[1] > 0), known.best(*power)
         for nodes in (1, 20, 400):
             outcome = solver.search(power=power, most_nodes=nodes)

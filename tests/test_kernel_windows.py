@@ -139,6 +139,9 @@ YES = [True]
 @given(spatial_sums())
 @example(build({"A": 1, "B": 1, "C": 1}, [(0, "A", "x", 2), (0, "B", "x", 2), (0, "C", "x", 2)], "Inputs", YES, YES))
 @example(build({"A": 3, "B": 2, "C": 1}, [(0, "A", "x", 3), (0, "B", "y", 2), (0, "C", "y", 2)], "Outputs", YES, YES))
+@example(
+    build({"A": 1, "B": 2}, [(0, "A", "x", 2), (0, "B", "x", 2), (0, "A", "y", 2)], "Inputs", [True, True, False], YES)
+)
 def test_kernel__counts_sums_of_three_spatial_loops(case):
     event(f"{axes_of(case)} loops over one fanout")
     assert axes_of(case) >= 3
