@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test lint docs bench bench-map bench-census validate clean
+.PHONY: help map test mutants lint docs bench bench-map bench-census validate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(INSTALLED)  ## run all tests and doctests, then the kernel's once more w
 	@$(BIN)/python -m pytest -q -n auto --dist worksteal
 	@echo "Once more without the compiler (NUMBA_DISABLE_JIT=1):"
 	@NUMBA_DISABLE_JIT=1 ACCELSIM_ORACLE_CASES=1000 ACCELSIM_HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_kernel.py tests/test_evaluate.py tests/test_evaluate_cases.py
+
+mutants: $(INSTALLED)  ## plant mistakes in the package one by one; the tests that are about them must notice each
+	@$(BIN)/python tests/mutants.py
 
 lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff check --quiet

@@ -7,18 +7,21 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from accelsim.cli import main as cli
 from accelsim.results.cache import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _CACHES = itertools.count()
-EXAMPLES = {"quick": 10, "ci": 100, "deep": 2000}
+EXAMPLES = {"quick": 10, "mutants": 100, "ci": 100, "deep": 2000}
 
 
 def load_profile() -> None:
-    """Choose how hard hypothesis tries: `quick`, `ci` (the default; same examples in each run) or `deep` (new ones)."""
+    """Choose how hard hypothesis tries: `quick`, `ci` (the default; same examples in each run) or `deep` (new ones).
+
+    `mutants`: the examples of `ci`, and none is made smaller.
+    """
     name = os.environ.get("ACCELSIM_HYPOTHESIS_PROFILE") or "ci"
     if name not in EXAMPLES:
         known = ", ".join(EXAMPLES)
@@ -29,6 +32,7 @@ def load_profile() -> None:
         derandomize=name != "deep",
         deadline=None,
         print_blob=True,
+        phases=[Phase.explicit, Phase.generate] if name == "mutants" else list(Phase),
         suppress_health_check=[HealthCheck.too_slow],  # says something about the machine, not about the code
     )
     settings.load_profile(name)

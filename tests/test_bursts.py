@@ -25,6 +25,7 @@ from accelsim.model.time_oracle import walk_bursts
 from tests.strategies import cases, ragged_case
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_compression import EVERY, GEMM, two_levels
+from tests.test_kernel_windows import carried_on
 
 CASES = int(os.environ.get("ACCELSIM_BURST_CASES", "80"))
 BURSTS = [8, 16, 24, 64, 256]
@@ -49,6 +50,13 @@ def check(machine, einsum, mapping) -> int:
 @settings(max_examples=CASES)
 @given(cases(), st.sampled_from(BURSTS))
 def test_bursts__equal_those_of_the_walked_transfers(case, bits):
+    machine, einsum, mapping = case
+    check(with_bursts(machine, bits), einsum, mapping)
+
+
+@settings(max_examples=40)
+@given(carried_on(), st.sampled_from([16, 32, 64]))
+def test_bursts__of_windows_that_carry_on_equal_those_of_the_walked_transfers(case, bits):
     machine, einsum, mapping = case
     check(with_bursts(machine, bits), einsum, mapping)
 

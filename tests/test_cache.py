@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import accelsim.results.cache
 import accelsim.search.mapper
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.constraints import Constraints, load_constraints
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import (
     MapOptions,
@@ -126,6 +127,59 @@ def test_key__counts_what_matters_and_nothing_else(tmp_path):
         content_key(replace(MACHINE, energy=load_architecture("nvdla").energy), layer, options),
     ]
     assert len({base, *others}) == len(others) + 1
+
+
+def test_key__counts_each_part_of_what_it_answers(monkeypatch):
+    """One that differs in a single part: any option, bits of any tensor, bounds before padding, constraints, code."""
+    layer, options, none = gemm(), MapOptions(), Constraints()
+    asked = {"objective": "edp", "method": "x", "top": 2, "within": 0.1, "uneven": True}
+    asked |= {"imperfect": "M", "pad": "N", "seed": 1}
+    assert asked.keys() == {field.name for field in fields(MapOptions)}
+    keys = [content_key(MACHINE, layer, replace(options, **{name: value})) for name, value in asked.items()]
+    for at, tensor in enumerate(layer.tensors):
+        for change in ({"bits": 9}, {"psum_bits": 33}, {"role": "Outputs" if not tensor.output else "Inputs"}):
+            tensors = (*layer.tensors[:at], replace(tensor, **change), *layer.tensors[at + 1 :])
+            keys.append(content_key(MACHINE, replace(layer, tensors=tensors), options))
+    keys.append(content_key(MACHINE, replace(layer, unpadded={**layer.dims, "M": 3}), options))
+    keys += [content_key(MACHINE, layer, options, each) for each in (none, replace(none, min_utilization=0.5))]
+    for what, value in (("__version__", "0"), ("hash_of_code", lambda: "0")):
+        with monkeypatch.context() as changed:
+            changed.setattr(accelsim.results.cache, what, value)
+            keys.append(content_key(MACHINE, layer, options))
+    keys.append(content_key(MACHINE, layer, options))
+    assert len(set(keys)) == len(keys)
+
+
+def imported(module: str, seen: set[str]) -> set[str]:
+    """Modules of the package that a module imports at any place, and those that these import.
+
+    Not what modules of `inputs` import to read files: what they read is in the key.
+    """
+    path = REPOSITORY / Path(*module.split("."))
+    path = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+    if module not in seen and path.is_file():
+        seen.add(module)
+        for node in ast.walk(ast.parse("" if module.startswith("accelsim.inputs") else path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("accelsim."):
+                for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                    imported(name, seen)
+    return seen
+
+
+def test_hash_of_code__is_of_all_that_a_search_imports(tmp_path, monkeypatch):
+    parts = {module.split(".")[1] for module in imported("accelsim.search.mapper", set())}
+    assert parts <= set(accelsim.results.cache._CODE)
+    for part in accelsim.results.cache._CODE:
+        (tmp_path / part / "inside").mkdir(parents=True)
+    monkeypatch.setattr(accelsim.results.cache, "__file__", str(tmp_path / "results" / "cache.py"))
+    hashes = []
+    for part in sorted(parts):
+        for text in ("a = 1", "a = 2"):
+            (tmp_path / part / "inside" / "code.py").write_text(text)
+            hashes.append(accelsim.results.cache.hash_of_code.__wrapped__())
+        (tmp_path / part / "inside" / "code.py").rename(tmp_path / part / "code.py")
+        hashes.append(accelsim.results.cache.hash_of_code.__wrapped__())
+    assert len(set(hashes)) == len(hashes)
 
 
 def test_key__dimensions_count_by_their_place_unless_something_names_them():
@@ -258,6 +312,34 @@ def test_folder__that_cannot_be_written_is_said_and_does_no_harm(tmp_path, troub
     cache = ResultCache(tmp_path / "file" / "cache", trouble.append)
     assert map_with_cache(MACHINE, gemm(), MapOptions(), cache).stop == "exhausted"
     assert any("the result is not kept" in line for line in trouble)
+
+
+def test_stopped_search__is_not_kept(cache, monkeypatch):
+    """Neither one that says why it ended early, nor one whose bound lies below its value."""
+    layer = gemm(M=2, N=2, K=2)
+    proved = accelsim.search.mapper.map_einsum(MACHINE, layer)
+    gap = replace(proved.certificate, bound=proved.certificate.bound * 0.99)
+    for found in (replace(proved, stop="timeout"), replace(proved, certificate=gap), replace(proved, certificate=None)):
+        monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, found=found, **__: found)
+        assert map_with_cache(MACHINE, layer, MapOptions(), cache) == found
+        assert list(cache.files()) == []
+    monkeypatch.setattr(accelsim.search.mapper, "map_einsum", lambda *_, **__: proved)
+    map_with_cache(MACHINE, layer, MapOptions(), cache)
+    assert len(list(cache.files())) == 1
+
+
+def test_entry__is_written_as_a_whole_or_not_at_all(cache, trouble, monkeypatch):
+    key = "ab" * 32
+    cache.write(key, {"n": 1})
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    cache.write(key, {"n": 2})
+    assert cache.read(key)["n"] == 1
+    assert [path.name for path in cache.folder.rglob("*") if path.is_file()] == [f"{key}.json"]
+    assert trouble == [f"{cache.folder}: the result is not kept: disk full"]
 
 
 def test_default_folder__is_the_users_or_the_one_that_is_named(monkeypatch):

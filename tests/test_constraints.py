@@ -14,6 +14,7 @@ from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
+from accelsim.inputs.mapping import Loop
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.kernel import draw_many
@@ -142,6 +143,26 @@ def gemm(m, n, k):
             Tensor("Outputs", ((("M", 1),), (("N", 1),)), "Outputs", output=True),
         ),
     )
+
+
+def test_block__allows_factors_between_their_ends():
+    """M from 2 to 4, N at least 3 and at most 6, and no loop over anything else."""
+    block = Block((Factor("M", 2, 4), Factor("N", 3), Factor("N", high=6)), only=frozenset("MN"))
+    allowed = {dim: [bound for bound in range(1, 9) if block.allows(dim, bound)] for dim in "MNK"}
+    assert allowed == {"M": [2, 3, 4], "N": [3, 4, 5, 6], "K": [1]}
+
+
+@pytest.mark.parametrize(
+    ("dims", "in_order"),
+    [
+        *(("KMANC", True), ("MAN", True), ("AC", True), ("", True), ("MK", False), ("AM", False)),
+        *(("NA", False), ("MCN", False), ("KN", True), ("CK", False)),
+    ],
+)
+def test_block__orders_loops_at_both_ends(dims, in_order):
+    """K and then M outermost, N and then C innermost; a loop of bound 1 is none."""
+    loops = [Loop(dim, 2) for dim in dims]
+    assert Block(outer=("K", "M"), inner=("N", "C")).orders((Loop("C", 1), *loops, Loop("K", 1))) == in_order
 
 
 @pytest.mark.parametrize("hundredths", range(1, 100))

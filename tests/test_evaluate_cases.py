@@ -172,3 +172,10 @@ def test_mapping__that_does_not_fit_is_refused(mapping, says):
 def test_mapping__that_keeps_no_tensor_of_the_einsum_is_refused():
     with pytest.raises(ValueError, match="nobody"):
         evaluate(two_levels(), CONV_1D, nest("P=4 R=3", keep=frozenset({"nobody"})))
+
+
+def test_power__is_energy_over_time():
+    """5 uJ in 1,000 cycles of 0.5 ns are 10 W; without a clock nothing is known."""
+    result = replace(evaluate(two_levels(), CONV_1D, nest("P=4", "R=3")), energy_pj=5e6, cycles=1000, clock_hz=2e9)
+    assert (result.seconds, result.power_w) == (pytest.approx(5e-7), pytest.approx(10.0))
+    assert replace(result, clock_hz=None).power_w is None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Iterator
@@ -21,11 +22,12 @@ from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import candidates, orders, solve
+from accelsim.search.exact import candidates, mapper, orders, solve
 from accelsim.search.exact.found_kernel import SURE, WITHIN
-from accelsim.search.exact.front import map_front
+from accelsim.search.exact.front import _undominated, map_front
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
+from accelsim.search.result import Certificate
 from accelsim.search.strategy import Budget
 from tests.brute import Truth, truth
 from tests.problems import MOST, plain, problem
@@ -302,6 +304,25 @@ def test_workers__do_not_change_the_result():
     assert one.certificate == three.certificate
 
 
+def test_workers__do_not_change_what_many_waves_look_at(monkeypatch):
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    for case, _ in few_problems()[4:7]:  # whose nodes depend on the order of what is found
+        space, outcomes = MapSpace(encode(case[0], case[1]), case[2]), []
+        for workers in (1, 3):
+            found = Solver(space, cycles=True, workers=workers).search(power=(1.0, 1.0))
+            outcomes.append((found.nodes, found.leaves, found.bound, [array.tobytes() for array in found.found.best]))
+        assert outcomes[0] == outcomes[1]
+
+
+def test_lists__of_many_waves_hold_each_mapping_once(monkeypatch):
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    for case, known in few_problems()[:4]:
+        found = Solver(MapSpace(encode(case[0], case[1]), case[2]), every=True).search(room=25).found
+        assert found.value[: found.many[0]] == pytest.approx(known.smallest(25), rel=SAME)
+
+
 def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(monkeypatch):
     architecture, einsum = load_architecture("nvdla"), load_workload("strided").layers[0]
     outcomes = []
@@ -325,6 +346,80 @@ def test_early_stop__has_a_mapping_and_a_gap():
     assert outcome.stop == "timeout"
     assert outcome.found.many[0] == 1
     assert 0 < outcome.bound <= outcome.found.value[0]
+
+
+@functools.cache
+def few_problems() -> list[tuple[Problem, Truth]]:
+    """Problems with their truth."""
+    found = [(problem(seed), truth(*problem(seed), MOST)) for seed in range(40)]
+    return [(case, known) for case, known in found if known is not None and known.valid]
+
+
+@pytest.mark.parametrize("power", [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
+def test_stopped_search__bounds_the_optimum(power, monkeypatch):
+    """Stopped after any number of nodes, in rounds of several waves of pieces each."""
+    monkeypatch.setattr(solve, "SMALL", 0)
+    monkeypatch.setattr(solve, "FIRST_WAVE", 1)
+    stopped = 0
+    for case, known in few_problems()[:15]:
+        solver, best = Solver(MapSpace(encode(case[0], case[1]), case[2]), cycles=power[1] > 0), known.best(*power)
+        for nodes in (1, 20, 400):
+            outcome = solver.search(power=power, most_nodes=nodes)
+            assert outcome.bound <= best * (1 + SAME)
+            assert outcome.found.value[0] >= best * (1 - SAME)
+            stopped += outcome.stop == "nodes"
+    assert stopped > 10
+
+
+def test_floor__no_mapping_falls_below():
+    for case, known in few_problems():
+        space = MapSpace(encode(case[0], case[1]), case[2])
+        for power in ((1.0, 0.0), (0.0, 1.0), (2.0, 1.0)):
+            assert 0 < mapper._floor(space, power) <= known.best(*power)
+
+
+UNEVEN = 90
+"""A problem whose best mapping is uneven."""
+
+
+@pytest.mark.parametrize("stopped", ["while tables are made", "in the first space", "after the first space"])
+def test_early_stop__bounds_the_optimum_and_proves_nothing_else(stopped, monkeypatch):
+    """No walk follows the stop."""
+    architecture, einsum, constraints = problem(UNEVEN)
+    asked = {"constraints": constraints, "uneven": stopped != "while tables are made", "workers": 1}
+    best, bounds = map_einsum(architecture, einsum, **asked).certificate, []
+
+    class Stopped(Solver):
+        def __init__(self, *arguments, **options):
+            if stopped == "while tables are made":
+                raise TimeoutError
+            super().__init__(*arguments, **options)
+
+        def search(self, **options):
+            outcome = super().search(**options, most_nodes=1 if stopped == "in the first space" else solve.NO_END)
+            bounds.append(outcome.bound)
+            return dataclasses.replace(outcome, stop="timeout")
+
+    monkeypatch.setattr(mapper, "Solver", Stopped)
+    monkeypatch.setattr(mapper, "FIRST_WALKS", 1)
+    monkeypatch.setattr(mapper, "LAST_WALKS", 0)
+    found = map_einsum(architecture, einsum, **asked)
+    assert found.stop == "timeout"
+    assert 0 < found.certificate.bound <= min([best.value, *bounds])
+    assert best.value * (1 - SAME) <= found.certificate.value > found.certificate.bound
+    assert not found.certificate.proved
+
+
+def test_certificate__proves_equality_alone():
+    """102 of at least 100 is 2 % more; a relative 1e-11 is rounding."""
+    certificates = [Certificate(102.0, bound, 1, 1, 0) for bound in (100.0, 102.0, 102.0 * (1 - 1e-11), 103.0, 0.0)]
+    assert [each.gap for each in certificates] == pytest.approx([0.02, 0.0, 0.0, 0.0, math.inf], abs=1e-10)
+    assert [each.proved for each in certificates] == [False, True, True, True, False]
+
+
+def test_front__keeps_what_none_beats_once():
+    rows = [((2.0, 1.0), "a"), ((1.0, 2.0), "b"), ((1.0, 2.0), "c"), ((2.0, 2.0), "d"), ((1.0, 3.0), "e")]
+    assert _undominated(rows) == (((1.0, 2.0), (2.0, 1.0)), ("b", "a"))
 
 
 def test_budget_of_mappings__is_refused():

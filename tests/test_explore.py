@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("pyarrow")
 
 from browser import Page, find_browser
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.explore import load_sweep
-from accelsim.explore.machines import Design, Machines, design_at, least_words, quick_bound
+from accelsim.explore import judging, load_sweep, machines
+from accelsim.explore.machines import (
+    Design,
+    Machines,
+    design_at,
+    least_words,
+    mapper_mark,
+    quick_bound,
+    work_key,
+)
 from accelsim.explore.run import explore
 from accelsim.explore.store import read_parquet
 from accelsim.explore.sweep import Mapper
 from accelsim.explore.tables import RESULTS, about, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
+from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.show.html.explore import sweep_report
 from accelsim.show.plots import explore as plots
@@ -171,6 +183,33 @@ def test_bounds__no_mapping_falls_below(folder):
                     assert bound <= best.energy_pj
                 for bound in (quick.cycles, tables_["cycles"]):
                     assert bound <= best.cycles
+
+
+def test_work_key__counts_each_part_of_what_is_asked(monkeypatch):
+    asked = [Mapper(), Mapper("cycles"), Mapper(uneven=True), Mapper(imperfect="all"), Mapper(pad=("M",))]
+    asked += [Mapper(seconds=1.0), *(Mapper(constraints=Constraints((), Fraction(n, 2))) for n in (0, 1))]
+    marks = [mapper_mark(mapper) for mapper in asked]
+    for what, value in (("__version__", "0"), ("hash_of_code", lambda: "0")):
+        with monkeypatch.context() as changed:
+            changed.setattr(machines, what, value)
+            marks.append(mapper_mark(Mapper()))
+    assert len(set(marks)) == len(marks)
+    parts = ("map", "machine", "layer", marks[0])
+    keys = [work_key(*parts), *(work_key(*parts[:at], "other", *parts[at + 1 :]) for at in range(4))]
+    assert len(set(keys)) == 5
+
+
+POINTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8)
+
+
+@given(POINTS, st.tuples(st.integers(0, 3), st.integers(0, 3)))
+def test_judging__keeps_what_no_point_is_better_than_everywhere_it_differs(points, bound):
+    def better(one, other):
+        return one[0] <= other[0] and one[1] <= other[1] and (one[0] < other[0] or one[1] < other[1])
+
+    kept = {number for number, point in enumerate(points) if not any(better(other, point) for other in points)}
+    assert judging.front(dict(enumerate(points))) == kept
+    assert judging.beaten(bound, points) == any(better(point, bound) for point in points)
 
 
 def test_prune__leaves_out_only_what_the_full_grid_beats(folder):

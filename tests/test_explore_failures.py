@@ -6,6 +6,7 @@ import errno
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -48,7 +49,45 @@ def test_resume__does_nothing_twice_and_gives_the_same_bytes(folder):
     assert explore(larger, "parts", workers=1).done_now == 6  # a larger sweep takes what is there
 
 
-def test_damaged_part__is_named_and_its_work_done_again(folder, run):
+def a_row(key: str, **more) -> dict:
+    return {"key": key, "what": "map", "status": "mapped", "seconds": 1.0, **more}
+
+
+def test_store__takes_a_key_once(tmp_path):
+    kept = store.Store(tmp_path)
+    added = [kept.add(a_row(key, cycles=cycles)) for key, cycles in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
+    assert added == [True, True, False]
+    assert kept.waiting == 2
+    kept.flush()
+    again = store.Store(tmp_path)
+    assert not again.add(a_row("a", cycles=4.0))
+    assert {key: row["cycles"] for key, row in again.rows.items()} == {"a": 1.0, "b": 2.0}
+
+
+def test_store__puts_a_part_of_other_bytes_aside(tmp_path):
+    """A whole Parquet file with the columns of a part, but not the one that its name is the hash of."""
+    kept = store.Store(tmp_path)
+    kept.add(a_row("a", cycles=1.0))
+    kept.flush()
+    (part,) = (tmp_path / "parts").iterdir()
+    part.write_bytes(parquet_bytes([{**kept.rows["a"], "cycles": 2.0}], part_columns()))
+    again = store.Store(tmp_path)
+    assert again.rows == {}
+    assert [part.name in trouble and "damaged" in trouble for trouble in again.troubles] == [True]
+    assert [path.suffix for path in (tmp_path / "parts").iterdir()] == [".damaged"]
+
+
+def test_store__equal_work_gives_equal_bytes_in_any_order(tmp_path):
+    for folder, keys in (("x", "abc"), ("y", "cab")):
+        kept = store.Store(tmp_path / folder)
+        assert all(kept.add(a_row(key)) for key in keys)
+        kept.flush()
+    x, y = ([(path.name, path.read_bytes()) for path in (tmp_path / folder).rglob("*.parquet")] for folder in "xy")
+    assert x == y
+
+
+def test_damaged_part__is_named_and_its_work_done_again(folder, run, monkeypatch):
+    monkeypatch.setattr("accelsim.explore.run.FLUSH_SECONDS", math.inf)  # one part, however slow the computer is
     sweep = sweep_of(GRID)
     explore(sweep, "out", workers=1)
     before = tables(folder / "out")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,7 +13,10 @@ import pytest
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
+from accelsim.fusion.chain import Shortcut
+from accelsim.fusion.kept import answer_key
 from accelsim.fusion.output import fusion_json
+from accelsim.fusion.paths import Line
 from accelsim.fusion.search import Solutions
 from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.inputs.errors import AccelsimError
@@ -20,7 +24,9 @@ from accelsim.inputs.machine_tables import energy_rows
 from accelsim.results.cache import content_hash
 from accelsim.results.output import Provenance, to_json
 from accelsim.search import stopping
+from accelsim.search.strategy import Objective
 from accelsim.show.plots import figure_bytes, fusion_table, plot_fusion
+from tests.test_fusion_tiling import gemm
 from tests.test_verifying import altered, leaves, name_of
 
 NETWORK = """
@@ -307,3 +313,24 @@ def test_fuse__after_a_signal_writes_what_it_has(network, tmp_path, monkeypatch,
     assert found["stop"] == "interrupted"
     assert found["totals"]["energy_pj"] <= found["unfused"]["energy_pj"]
     assert json.loads(capsys.readouterr().out)["fusion"] == found
+
+
+def test_answer_key__counts_each_part_of_what_it_answers(monkeypatch):
+    machine, layers = load_architecture("eyeriss"), (gemm("a", 4, 6, 8), gemm("b", 4, 2, 6))
+    line, energy = Line(layers, ("Inputs",), 2), Objective.parse("energy")
+    wide = replace(layers[0], tensors=tuple(replace(tensor, psum_bits=33) for tensor in layers[0].tensors))
+    others = [
+        replace(line, layers=(layers[0], replace(layers[1], whole=frozenset("N")))),
+        replace(line, layers=(wide, layers[1])),
+        replace(line, tensors=("Weights",)),
+        replace(line, repeat=3),
+        replace(line, alike=((("a", "b"), 1),)),
+        replace(line, shortcut=Shortcut("Inputs", 1, "Weights")),
+    ]
+    keys = [answer_key(machine, [each], energy, None) for each in (line, *others)]
+    keys.append(answer_key(machine, [line, line], energy, None))
+    keys.append(answer_key(load_architecture("eyeriss", {"pe.x": "13"}), [line], energy, None))
+    keys += [answer_key(machine, [line], Objective.parse("edp"), None), answer_key(machine, [line], energy, 2)]
+    monkeypatch.setattr("accelsim.fusion.kept.hash_of_code", lambda _: "0")
+    keys.append(answer_key(machine, [line], energy, None))
+    assert len(set(keys)) == len(keys)

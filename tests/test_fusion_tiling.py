@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -159,6 +160,16 @@ ROWS = make_chain(
 )
 
 
+STRIDED = make_chain(
+    [
+        conv("first", {"C": 1, "K": 1, "P": 7, "Q": 1, "R": 1, "S": 1}),
+        conv("second", {"C": 1, "K": 1, "P": 3, "Q": 1, "R": 3, "S": 1}, stride=2),
+    ],
+    ["Inputs"],
+)
+"""Rows of which two tiles share one."""
+
+
 @settings(max_examples=120)
 @given(fused())
 @example(
@@ -179,6 +190,17 @@ def test_fused_tiling__parts_are_what_execution_runs(both: tuple[Chain, FusedTil
     assert kept.missing == 0
     assert kept.live <= room.live
     assert kept.between <= room.between
+
+
+@settings(max_examples=50)
+@given(fused())
+@example((STRIDED, FusedTiling("BUF", (FusedLoop("P", 3, 1),), (frozenset(),), (frozenset(),) * 2)))
+def test_tilings__one_that_retains_all_it_may_computes_nothing_twice(both: tuple[Chain, FusedTiling]) -> None:
+    """The first one: no layer computes more than the end of the chain asks for."""
+    chain, tiling = both
+    most = next(tilings_of(chain, BUFFER, tiling.loops))
+    needed = [math.prod(bounds.values()) for bounds in chain.needed]
+    assert all(done <= asked for done, asked in zip(execute_fused(chain, most).macs, needed, strict=True))
 
 
 def test_rooms__are_needed_to_the_word() -> None:

@@ -221,3 +221,7 @@ def test_time_gemms__adds_cold_us_where_l2_lacks_the_weights(sizes):
     small = Gemms.of(256, 1024, 1024)
     without, warm = (times("h100", small, l2="warm", cold_us=value) for value in (0.0, 2.0))
     assert 0 < warm.time_us - without.time_us < 0.01
+
+
+def test_gemms__have_two_operations_a_multiply_add_in_each_of_a_batch():
+    assert Gemms.of([2, 3], 4, 5, batch=[1, 6]).flops.tolist() == [80.0, 720.0]

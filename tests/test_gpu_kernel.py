@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from accelsim.gpu.energy import board_power_w, clock_under_power_limit
 from rich.console import Console
 
 from accelsim.cli import main as cli
@@ -44,6 +47,27 @@ def test_best_kernels__the_account_is_right():
 def test_best_kernels__power_stays_between_idle_and_limit():
     small, large = kernel(1, 64, 64), kernel(8192, 8192, 8192)
     assert 0.15 * 700 < small.power_w < large.power_w <= 700
+
+
+def test_board_power__by_hand():
+    """An A100 of 400 W takes 60 W when idle.
+
+    1e9 operations of 0.5 pJ and 1e6 B of HBM, 46 pJ each, are 5.46e8 pJ: in 10 us 54.6 W, in 1 us 546 W. Operands of a
+    byte take 2**-0.68 = 0.624 times as much for an operation. With all 108 SMs x 2,048 operations busy at 1.41 GHz, of
+    2 pJ each, the board would take 623.7 W beside idle, and its clock falls to 340 / 623.7 of it.
+    """
+    gpu = load_gpu("a100")
+    constants = replace(mode_of(gpu, "fp16").constants, pj_per_flop=0.5)
+
+    def watts(time_us: float, number_format: str = "fp16") -> float:
+        return float(board_power_w(gpu, number_format, constants, np.array(1e9), np.array(1e6), np.array(time_us)))
+
+    assert watts(10.0) == pytest.approx(60 + 54.6)
+    assert watts(1.0) == 400
+    assert watts(10.0, "int8") == pytest.approx(60 + 50 * 2**-0.68 + 4.6)
+    assert clock_under_power_limit(gpu, "fp16", constants) == 1.0
+    busy = clock_under_power_limit(gpu, "fp16", replace(constants, pj_per_flop=2.0))
+    assert busy == pytest.approx(340 / (108 * 2048 * 1.41e9 * 2e-12))
 
 
 def test_best_kernels__matrix_vector_products_have_no_tiles():

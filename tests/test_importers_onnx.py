@@ -215,6 +215,49 @@ def test_import__takes_models_only(run, tmp_path):
     assert (code, out.splitlines()[0].startswith("# Imported from m.onnx.")) == (0, True)
 
 
+@pytest.mark.parametrize("kind", ["Conv", "AveragePool"])
+@pytest.mark.parametrize(
+    ("pads", "dilation", "fed"),
+    [
+        ([2, 4, 2, 4], 1, True),
+        ([0, 0, 3, 0], 1, False),
+        ([0, 0, 0, 5], 1, False),
+        ([3, 0, 0, 0], 1, False),
+        ([4, 8, 4, 8], 2, True),
+        ([5, 0, 0, 0], 2, False),
+    ],
+)
+def test_windows__padded_further_than_they_reach_have_no_edge(load, kind, pads, dilation, fed):
+    """A kernel of 3 x 5 reaches 2 rows and 4 columns beyond the image, or twice as far."""
+    g = Graph()
+    x = g.add("Conv", g.input("x", 1, 4, 20, 20), g.weight(4, 4, 1, 1), name="before")
+    operands = [g.weight(2, 4, 3, 5)] if kind == "Conv" else []
+    keys = {"kernel_shape": [3, 5], "pads": pads, "dilations": [dilation] * 2}
+    x = g.add(kind, x, *operands, name="window", **keys)
+    network = load(g.model(x, opset=19))
+    assert [(e.producer, e.consumer) for e in network.edges] == ([("before", "window")] if fed else [])
+
+
+def test_strides_and_dilations__are_those_of_their_axis(load):
+    """Rows move by 1 and 2, columns by 3 and 4."""
+    g = Graph()
+    keys = {"strides": [1, 3], "dilations": [2, 4]}
+    g.add("Conv", g.input("x", 1, 4, 40, 60), g.weight(2, 4, 2, 3), name="conv", **keys)
+    made = g.add("MaxPool", "x", name="pool", kernel_shape=[2, 3], **keys)
+    for layer in load(g.model(made)).layers:
+        inputs = next(tensor for tensor in layer.tensors if tensor.name == "Inputs")
+        assert [dict(rank) for rank in inputs.ranks[-2:]] == [{"P": 1, "R": 2}, {"Q": 3, "S": 4}]
+        assert (layer.dims["P"], layer.dims["Q"]) == (38, 18)
+
+
+@pytest.mark.parametrize("turned", [{}, {"transA": 1}, {"transB": 1}, {"transA": 1, "transB": 1}], ids=str)
+def test_gemm__operands_may_be_transposed(load, turned):
+    g = Graph()
+    a, b = (7, 4) if turned.get("transA") else (4, 7), (5, 7) if turned.get("transB") else (7, 5)
+    (layer,) = load(g.model(g.add("Gemm", g.input("x", *a), g.weight(*b), name="one", **turned))).layers
+    assert layer.dims == {"M": 4, "N": 5, "K": 7}
+
+
 def _convolution(**changed):
     g = Graph()
     keys = {"kernel_shape": [3, 3], "pads": [1] * 4, **changed}

@@ -68,16 +68,19 @@ def agree(machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:
 
 @st.composite
 def spatial_sums(draw):
-    """Three or four dimensions in one rank, all of them spread over one fanout, with loops in time around it."""
+    """Three or four dimensions in one rank, all of them spread over one fanout, with loops in time around it.
+
+    Some of them lie on both axes.
+    """
     dims = "ABCD"[: draw(st.integers(3, 4))]
     coefficients = {dim: draw(st.integers(1, 5)) for dim in dims}
     levels = draw(st.integers(1, 3))
     fanout = draw(st.integers(0, levels - 1))
     places = [(fanout, dim, draw(st.sampled_from("xy")), draw(st.sampled_from([2, 2, 3]))) for dim in dims]
-    for dim in draw(st.lists(st.sampled_from(dims), max_size=3, unique=True)):
+    for dim in draw(st.lists(st.sampled_from(dims), max_size=2, unique=True)):
         where = draw(st.sampled_from(["time", "time", "x", "y"]))
         level = draw(st.integers(0, levels - 1))
-        if where == "time" or level != fanout:
+        if (level, dim, where) not in [place[:3] for place in places]:
             places.append((level, dim, where, 2))
     if max(level for level, *_ in places) < levels - 1:
         places.append((levels - 1, dims[0], "time", 1))
@@ -110,13 +113,35 @@ def axes_of(case) -> int:
     return max(len(level.x) + len(level.y) for level in case[2].levels)
 
 
+@st.composite
+def carried_on(draw):
+    """Temporal loops of which each one further out mostly takes the step of those inside, or leaves the box in place.
+
+    The innermost one moves a box that is wider than its step by what dimension `T` adds inside.
+    """
+    step, bounds = draw(st.integers(1, 3)), draw(st.lists(st.sampled_from([2, 2, 3]), min_size=2, max_size=3))
+    coefficients, back = {}, 0
+    for dim, bound in zip("ABCD", bounds, strict=False):
+        coefficients[dim] = draw(st.sampled_from([step, back + step, back + step, back or step, back + step + 1]))
+        step = coefficients[dim] if dim == "A" else step
+        back += (bound - 1) * coefficients[dim]
+    looped = [(0, dim, "time", bound) for dim, bound in zip(coefficients, bounds, strict=True)][::-1]
+    tile = [(1, "T", draw(st.sampled_from(["time", "x"])), draw(st.integers(2, 4)))]
+    flags = [draw(st.lists(st.booleans(), min_size=5, max_size=5)), YES]
+    windowed = draw(st.sampled_from(["Inputs", "Inputs", "Outputs"]))
+    return build({**coefficients, "T": 1}, looped + tile, windowed, *flags)
+
+
 YES = [True]
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(spatial_sums())
 @example(build({"A": 1, "B": 1, "C": 1}, [(0, "A", "x", 2), (0, "B", "x", 2), (0, "C", "x", 2)], "Inputs", YES, YES))
 @example(build({"A": 3, "B": 2, "C": 1}, [(0, "A", "x", 3), (0, "B", "y", 2), (0, "C", "y", 2)], "Outputs", YES, YES))
+@example(
+    build({"A": 1, "B": 2}, [(0, "A", "x", 2), (0, "B", "x", 2), (0, "A", "y", 2)], "Inputs", [True, True, False], YES)
+)
 def test_kernel__counts_sums_of_three_spatial_loops(case):
     event(f"{axes_of(case)} loops over one fanout")
     assert axes_of(case) >= 3
@@ -127,4 +152,13 @@ def test_kernel__counts_sums_of_three_spatial_loops(case):
 @given(windowed_outputs())
 @example(build({"A": 2, "B": 1}, [(0, "A", "time", 3), (0, "B", "x", 3), (1, "A", "time", 1)], "Outputs", YES, YES))
 def test_kernel__counts_windowed_outputs_in_time_and_space(case):
+    agree(*case)
+
+
+@settings(max_examples=100)
+@given(carried_on())
+@example(
+    build({"B": 3, "A": 1, "T": 1}, [(0, "B", "time", 3), (0, "A", "time", 3), (1, "T", "x", 2)], "Inputs", YES, YES)
+)
+def test_kernel__counts_windows_that_carry_on(case):
     agree(*case)

@@ -47,6 +47,7 @@ def test_prove__a_bound_alone_proves_a_value():
     known = Known(1)
     known.add(WORSE)
     known.prove("energy", BEST.energy_pj)
+    known.prove("energy", 0.5 * BEST.energy_pj)  # what a shorter search proves takes nothing away
     assert not known.proved("energy")
     assert known.range_of("energy", 0.0).lowest_bound == BEST.energy_pj
     known.add(BEST)

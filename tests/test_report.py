@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 from rich.console import Console
@@ -363,6 +363,7 @@ def test_count__is_right_to_four_digits_and_short(number):
 
 
 @given(st.floats(0, 1))
+@example(0.9997)
 def test_percent_and_share__say_100_only_of_the_whole(part):
     assert (percent(part) == "100 %") == (part == 1)
     assert (share(part) == "100 %") == (part == 1)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+import accelsim.search.mapper
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.inputs.energy.table import EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
@@ -202,6 +203,16 @@ def test_random__of_a_number_of_mappings_is_the_same_for_any_workers_and_twice(o
     check_curve(one)
 
 
+def test_random__does_not_depend_on_the_size_of_pieces(monkeypatch):
+    """3,000 draws in one piece, in six and in hundreds."""
+    found = []
+    for draws in (3_000, 500, 11):
+        monkeypatch.setattr(accelsim.search.mapper, "DRAWS", draws)
+        budget = Budget(mappings=3_000)
+        found.append(without_time(map_einsum(SYSTOLIC, CONV, method="random", budget=budget, workers=2)))
+    assert found[0] == found[1] == found[2]
+
+
 @settings(max_examples=30)
 @given(spaces(most=400), st.sampled_from([*VALUES]), st.integers(0, 2**32))
 def test_random__is_no_better_than_exhaustive_and_as_good_once_it_saw_all(case, objective, seed):
@@ -368,6 +379,15 @@ def test_objective__is_a_product_of_powers_or_refused(text):
     assert min(goal.energy, goal.cycles) >= 0 < max(goal.energy, goal.cycles) < math.inf
     if goal.energy + goal.cycles < 300:
         assert goal.value(3.0, 5) == pytest.approx(3.0**goal.energy * 5.0**goal.cycles)
+
+
+@pytest.mark.parametrize(
+    ("text", "powers"),
+    [("energy", (1, 0)), ("edp", (1, 1)), ("energy*cycles^2*energy^0.5", (1.5, 2)), ("cycles*cycles", (0, 2))],
+)
+def test_objective__adds_up_powers(text, powers):
+    goal = Objective.parse(text)
+    assert (goal.energy, goal.cycles) == powers
 
 
 @settings(max_examples=60)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accelsim.inputs import fields
@@ -252,3 +252,11 @@ def written(tree) -> str:
 def test_arithmetic__equals_that_of_python(tree):
     found = values(f'params: {{zero: 0}}\nv: {{a: "$zero + {written(tree)}"}}\n')
     assert found == {"a": str(eval(written(tree)))}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["+", "-", "*", "//"]), st.integers(1, 30)), min_size=1, max_size=7))
+@example([("-", 8), ("-", 3)])
+@example([("-", 9), ("//", 2)])
+def test_arithmetic__without_parentheses_is_that_of_python(steps):
+    text = "7" + "".join(f" {sign} {number}" for sign, number in steps)
+    assert values(f'params: {{zero: 0}}\nv: {{a: "$zero + {text}"}}\n') == {"a": str(eval(text))}

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accelsim.importers.timeloop import _entries
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, CaseComparison, _default_words, validate_timeloop
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
@@ -426,3 +427,9 @@ def test_record__with_anything_broken_is_compared_or_says_why_not(tmp_path_facto
     except AccelsimError:
         return
     assert found.compared or found.reason
+
+
+def test_depth__is_in_blocks():
+    """Timeloop's `depth` counts rows of `block_size` words; `entries` counts words."""
+    sizes = ({"depth": 4, "block_size": 8}, {"depth": 4}, {"entries": 9, "depth": 4, "block_size": 8}, {})
+    assert [_entries(attributes) for attributes in sizes] == [32, 4, 9, None]

@@ -6,20 +6,25 @@ import json
 import random
 import re
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
 
-from accelsim.inputs.architecture import load_architecture
+from accelsim.explore.work import mapping_text, read_mapping_text
+from accelsim.inputs.architecture import Axis, load_architecture
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.machine_tables import machine_json
-from accelsim.inputs.mapping import dump_mapping
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.results.output import Provenance, map_json, mapping_json, read_mapping_json
+from accelsim.results.output import Provenance, evaluation_json, map_json, mapping_json, read_mapping_json
 from accelsim.results.verifying import verify, verify_layer
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
+from tests.strategies import cases
 from tests.test_space import gemm
 
 MACHINE, LAYER = load_architecture("two_level"), load_workload("conv1d").layers[0]
@@ -67,6 +72,15 @@ def test_mapping_json__reads_back():
         read_mapping_json([{"level": "DRAM"}])
 
 
+@settings(max_examples=30)
+@given(cases())
+def test_mapping_json__of_any_mapping_is_that_mapping(case):
+    mapping = replace(case[2], imperfect=frozenset("A"), padded=(Loop("B", 7), Loop("A", 3)))
+    document = json.loads(json.dumps(mapping_json(mapping)))
+    assert read_mapping_json(document, ["A"], {"B": 7, "A": 3}) == mapping
+    assert read_mapping_text(mapping_text(mapping)) == mapping
+
+
 def test_verify__a_changed_number_is_found():
     changed = document()
     changed["result"]["energy_pj"] *= 1.001
@@ -81,6 +95,27 @@ def test_verify__a_mapping_that_does_not_fit_the_layer_is_found():
     changed["result"]["mapping"][0]["temporal"] = [["P", 3]]
     (check,) = (check for check in verify(changed, MACHINE, LAYER) if check.what == "mapping")
     assert (check.agrees, "multiply to" in check.found) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "said"),
+    [
+        (Constraints((LevelConstraint("DRAM", temporal=Block(only=frozenset())),)), "is not allowed"),
+        (Constraints(min_utilization=Fraction(1)), "the utilization is 0.5, at least 1 is asked for"),
+    ],
+    ids=["loops", "utilization"],
+)
+def test_verify__a_mapping_that_breaks_constraints_is_found(constraints, said):
+    """A nest with a loop at DRAM, on a machine with a second multiplier that it leaves idle."""
+    dram, buffer = MACHINE.levels
+    machine = replace(MACHINE, levels=(dram, replace(buffer, x=Axis(2))))
+    keep = frozenset(tensor.name for tensor in LAYER.tensors)
+    nest = LevelMapping("DRAM", (Loop("P", 8),), keep=keep), LevelMapping("BUF", (Loop("R", 3),), keep=keep)
+    document = evaluation_json(evaluate(machine, LAYER, Mapping(nest)), NOWHERE, machine_json(machine))
+    assert differing(verify(document, machine, LAYER)) == []
+    found = {check.what: check for check in verify(document, machine, LAYER, constraints)}["mapping"]
+    assert found.agrees is False
+    assert said in str(found.found)
 
 
 def test_verify__a_false_certificate_is_found():
