@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from accelsim.gpu.energy import board_power_w, clock_under_power_limit
 from rich.console import Console
 
 from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.constants import board_power_w, clock_under_power_limit
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import PASSES, product_of
