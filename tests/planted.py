@@ -486,7 +486,7 @@ MUTANTS = (
         "test_source.py::test_arithmetic__without_parentheses_is_that_of_python"),
     Mutant("a layer feeds itself", "inputs/workload_reader.py",
         "if place[name] >= place[consumer.name]:", "if place[name] > place[consumer.name]:",
-        "test_edges.py::test_edges__mistakes_have_a_place_and_a_hint"),
+        "test_workload_reader.py::test_edges__mistakes_have_a_place_and_a_hint"),
     Mutant("compressed elements take no whole units", "model/encode.py",
         "return math.lcm(*(share.denominator for share in level.compression.values()))", "return 1",
         "test_compression.py::test_compression__of_a_gemm_worked_by_hand"),

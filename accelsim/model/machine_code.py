@@ -174,7 +174,7 @@ def keep_code(kernel: Source, name: str, code: Code) -> None:
 @cache
 def say_once() -> None:
     """Say that something is compiled, once a process; the command line shows it where there is no progress bar."""
-    logging.getLogger("accelsim").info("compiling, once for this version: it takes up to a minute ...")
+    logging.getLogger("accelsim").info("compiling, once for this version: it takes about half a minute ...")
 
 
 def code_folder() -> Path | None:
