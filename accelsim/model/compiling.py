@@ -6,6 +6,7 @@ calls again with each of its callers; both took more than nine tenths of the tim
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import inspect
 import pickle
@@ -167,8 +168,14 @@ def _kind_of(of: Any) -> Kind:
 
 def compile_kernel(kernel: Source, kinds: tuple[Kind, ...]) -> None:
     """Compile a kernel for what Python passes."""
-    with LOCK:
-        _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
+    collected = gc.isenabled()
+    gc.disable()  # there is little to free, and looking for it takes time
+    try:
+        with LOCK:
+            _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
+    finally:
+        if collected:
+            gc.enable()
 
 
 def _compile(kernel: Source, of: tuple[Any, ...], name: str) -> Any:
