@@ -23,8 +23,8 @@ from accelsim.results.verifying import Check
 from accelsim.search import stopping
 from accelsim.show.report import (
     LayerOutcome,
+    energies_report,
     network_totals,
-    print_energies,
     print_front,
     print_headline,
     print_network,
@@ -38,6 +38,7 @@ from accelsim.show.report.progress import done, search_progress
 from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
 from accelsim.show.report.validation import print_comparisons
 from accelsim.show.report.verifying import print_checks, print_verdict
+from accelsim.show.table import print_parts
 
 GOLDEN = Path(__file__).parent / "golden"
 ARCHITECTURES = [path.stem for path in shipped("arch")]
@@ -73,7 +74,10 @@ class State:
 
 def printed(show, width: int = 80, **options) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False, **options)
-    show(console)
+    if callable(show):
+        show(console)
+    else:
+        print_parts(console, show)
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 
@@ -181,7 +185,7 @@ def test_network__golden():
 def test_energies__golden():
     architecture = row_stationary()[0]
     rows, peaks = energy_rows(architecture), peak_rows(architecture)
-    text = printed(lambda console: print_energies(console, architecture.name, rows, peaks=peaks))
+    text = printed(energies_report(architecture.name, rows, peaks=peaks))
     check_golden("energies", text)
 
 
@@ -223,7 +227,7 @@ def test_table__has_every_number_whole_where_it_is_wider_than_the_screen():
 def test_energies__fit_80_columns(name):
     architecture = load_architecture(name)
     rows, peaks = energy_rows(architecture), peak_rows(architecture)
-    text = printed(lambda console: print_energies(console, name, rows, peaks=peaks))
+    text = printed(energies_report(name, rows, peaks=peaks))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
 

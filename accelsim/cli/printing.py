@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from accelsim.census.enumerated import OnPart
+    from accelsim.show.table import Part
 
 DONE, NO_VALID_MAPPING, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 1, 2, 130
 _WIDEST = 120
@@ -33,7 +36,33 @@ def print_report(show: Callable[[Console], None]) -> None:
     sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines()))
 
 
-def print_json(document: dict[str, Any]) -> None:
+def answer(
+    arguments: argparse.Namespace,
+    document: Mapping[str, Any],
+    report: Callable[[], Iterable[Part]],
+    *written: str | None,
+) -> None:
+    """Print a document as JSON where that is asked for, else a report; and write the tables of the report as CSV.
+
+    `written` are files and folders that hold more of it.
+    """
+    from accelsim.show.table import csv_files, print_parts, whole
+
+    parts = [] if arguments.json and not arguments.csv else list(report())
+    paths = [path for path in written if path]
+    if arguments.csv:
+        from accelsim.results.folder import write_directory
+
+        path = Path(arguments.csv)
+        paths += map(str, write_directory(path.parent, csv_files(path.name, parts)))
+    if arguments.json:
+        print_json(document)
+        return
+    parts += [whole(f"\nWritten to {', '.join(paths)}")] if paths else []
+    print_report(lambda console: print_parts(console, parts))
+
+
+def print_json(document: Mapping[str, Any]) -> None:
     """Print a document as JSON."""
     from accelsim.results.output import to_json
 

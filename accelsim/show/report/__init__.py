@@ -7,12 +7,12 @@ from accelsim.show.report.front import print_front
 from accelsim.show.report.mapping import print_headline, print_result
 from accelsim.show.report.network import LayerOutcome, network_totals, print_network
 from accelsim.show.report.search import print_population, print_ranked, print_search
-from accelsim.show.report.tables import print_energies, print_shipped
+from accelsim.show.report.tables import energies_report, shipped_report
 
 __all__ = [
     "LayerOutcome",
+    "energies_report",
     "network_totals",
-    "print_energies",
     "print_front",
     "print_headline",
     "print_network",
@@ -20,5 +20,5 @@ __all__ = [
     "print_ranked",
     "print_result",
     "print_search",
-    "print_shipped",
+    "shipped_report",
 ]
