@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli.printing import DONE, print_json, print_report, print_written
+from accelsim.cli.printing import DONE, answer, print_json, print_report, print_written
 from accelsim.gpu.arguments import ROTATING
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import hash_file
@@ -22,21 +22,15 @@ if TYPE_CHECKING:
 def gpus_command(arguments: argparse.Namespace) -> int:
     """List the GPUs that ship, or show one."""
     from accelsim.gpu.catalogue import catalogue, load_gpu
-    from accelsim.show.report.gpus import gpu_row, print_gpu, print_gpus
+    from accelsim.show.report.gpu import gpu_report, gpu_row, gpus_report
 
     if arguments.gpu is None:
         if arguments.mig:
             raise AccelsimError("--mig needs a GPU, such as `accelsim gpus a100 --mig 1g.10gb`")
-        if arguments.json:
-            print_json({"gpus": [gpu_row(gpu) for gpu in catalogue()]})
-        else:
-            print_report(lambda console: print_gpus(console, catalogue()))
+        answer(arguments, {"gpus": [gpu_row(gpu) for gpu in catalogue()]}, lambda: gpus_report(catalogue()))
         return DONE
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    if arguments.json:
-        print_json(gpu_row(gpu))
-    else:
-        print_report(lambda console: print_gpu(console, gpu))
+    answer(arguments, gpu_row(gpu), lambda: gpu_report(gpu))
     return DONE
 
 

@@ -133,13 +133,13 @@ def _print(console: Console, shown: Table) -> None:
         title(console, shown.title, shown.note)
     columns = [column for column in shown.columns if console.width >= _WIDE or not column.wide]
     heads = [column.head for column in columns]
-    cells, below = (_cells(columns, rows) for rows in (shown.rows[: shown.most], shown.below))
+    cells, below = _cells(columns, shown.rows[: shown.most]), _cells(columns, shown.below)
     left = [at for at, column in enumerate(columns) if (at == 0 if column.left is None else column.left)]
     fold = [at for at, column in enumerate(columns) if column.fold]
     made = table(*heads, *([""] if shown.bar else []), left=[*left, len(columns)], fold=fold)
     bars: list[list[Text]] = [[] for _ in cells]
     if shown.bar:
-        gap, room = room_beside(console, [[str(cell) for cell in row] for row in (heads, *cells, *below)])
+        gap, room = room_beside(console, [heads, *(list(map(str, row)) for row in [*cells, *below])])
         made.padding = (0, gap - 1, 0, 0)
         bars = [[shown.bar(row, room)] for row in shown.rows]
     for row, bar in zip(cells, bars, strict=True):
