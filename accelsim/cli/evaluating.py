@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from accelsim.cli.inputs import make_provenance, one_layer, read_inputs
-from accelsim.cli.printing import DONE, NO_VALID_MAPPING, print_json, print_report, print_written
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from accelsim.cli.printing import DONE, NO_VALID_MAPPING, answer, print_json, print_report
 
 
 def eval_command(arguments: argparse.Namespace) -> int:
@@ -19,7 +15,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     from accelsim.model.evaluate import evaluate
     from accelsim.results.folder import layer_files, refuse_directory, write_directory
     from accelsim.results.output import evaluation_json
-    from accelsim.show.report import print_result
+    from accelsim.show.report import result_report
 
     inputs = read_inputs(arguments)
     layer = one_layer(inputs, arguments)
@@ -30,15 +26,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     if arguments.output:
         refuse_directory(arguments.output)
         write_directory(arguments.output, layer_files(result, None, provenance, document))
-    if arguments.json:
-        print_json(document)
-    else:
-
-        def show(console: Console) -> None:
-            print_result(console, result, inputs.architecture, layer)
-            print_written(console, arguments.output)
-
-        print_report(show)
+    answer(arguments, document, lambda: result_report(result, inputs.architecture, layer), arguments.output)
     return DONE if result.valid else NO_VALID_MAPPING
 
 

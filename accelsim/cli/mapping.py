@@ -23,10 +23,8 @@ from accelsim.cli.printing import (
     DONE,
     INTERRUPTED,
     NO_VALID_MAPPING,
+    answer,
     make_console,
-    print_json,
-    print_report,
-    print_written,
 )
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.files import file_name
@@ -34,13 +32,12 @@ from accelsim.inputs.workload import Einsum
 from accelsim.search.stopping import answering
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.model.limits import Limits
     from accelsim.results.cache import MapOptions, ResultCache
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
     from accelsim.show.report import LayerOutcome
+    from accelsim.show.table import Part
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -73,28 +70,20 @@ def map_command(arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
     if arguments.html:
-        from accelsim.show.html import search_report
+        from accelsim.show import html
 
-        write_page(arguments.html, search_report(search, inputs.architecture, layer))
-    if arguments.json:
-        print_json(document)
-        return INTERRUPTED if search.stop == "interrupted" else DONE
-    from accelsim.show.report import print_headline, print_population, print_ranked, print_result, print_search
+        write_page(arguments.html, html.search_report(search, inputs.architecture, layer))
+    from accelsim.show.report import headline, population_line, ranked_report, result_report, search_report
 
-    population = None if arguments.quiet or search.stop == "interrupted" else _population(inputs, layer, search)
+    def report() -> Iterator[Part]:
+        yield from result_report(search.best, inputs.architecture, layer, search)
+        yield from search_report(search)
+        population = None if search.stop == "interrupted" else _population(inputs, layer, search)
+        yield from [] if population is None else [population_line(search, *population)]
+        yield from ranked_report(search, arguments.top)
 
-    def show(console: Console) -> None:
-        if arguments.quiet:
-            print_headline(console, search.best, search)
-            return
-        print_result(console, search.best, inputs.architecture, layer, search)
-        print_search(console, search)
-        print_population(console, search, population)
-        print_ranked(console, search, arguments.top)
-        print_written(console, arguments.output)
-        print_written(console, arguments.html)
-
-    print_report(show)
+    brief = headline(search.best, search) if arguments.quiet else None
+    answer(arguments, document, report, arguments.output, arguments.html, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
 
 
@@ -112,7 +101,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.results.folder import front_files, write_directory
     from accelsim.results.output import front_json
-    from accelsim.show.report import print_front
+    from accelsim.show.report import front_report
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
@@ -121,17 +110,8 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     document = front_json(front, provenance, machine_json(inputs.architecture))
     if arguments.output:
         write_directory(arguments.output, front_files(front, provenance, document))
-    ended = INTERRUPTED if front.stop == "interrupted" else DONE
-    if arguments.json:
-        print_json(document)
-        return ended
-
-    def show(console: Console) -> None:
-        print_front(console, front)
-        print_written(console, arguments.output)
-
-    print_report(show)
-    return ended
+    answer(arguments, document, lambda: front_report(front), arguments.output)
+    return INTERRUPTED if front.stop == "interrupted" else DONE
 
 
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
@@ -139,7 +119,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.results.folder import layer_files, write_directory
     from accelsim.results.output import map_json, network_json, to_json
-    from accelsim.show.report.network import layer_rows, network_totals, print_network
+    from accelsim.show.report.network import layer_rows, network_report, network_totals
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
@@ -163,18 +143,12 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_directory(arguments.output, {"result.json": to_json(document).encode()})
 
-    def show(console: Console) -> None:
-        print_network(console, *names, outcomes, yields)
+    def report() -> Iterator[Part]:
+        yield from network_report(*names, outcomes, yields)
         if interrupted:
-            console.print(
-                f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
-            )
-        print_written(console, arguments.output)
+            yield f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
 
-    if arguments.json:
-        print_json(document)
-    else:
-        print_report(show)
+    answer(arguments, document, report, arguments.output)
     for outcome in outcomes:
         if outcome.search is None:
             sys.stderr.write(f"{outcome.einsum.name}: {outcome.why_not}\n")

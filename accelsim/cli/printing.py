@@ -41,14 +41,15 @@ def answer(
     document: Mapping[str, Any],
     report: Callable[[], Iterable[Part]],
     *written: str | None,
+    brief: Iterable[Part] | None = None,
 ) -> None:
     """Print a document as JSON where that is asked for, else a report; and write the tables of the report as CSV.
 
-    `written` are files and folders that hold more of it.
+    `written` are files and folders that hold more of it; `brief` is printed instead of the report, where it is given.
     """
     from accelsim.show.table import csv_files, print_parts, whole
 
-    parts = [] if arguments.json and not arguments.csv else list(report())
+    parts = [] if (arguments.json or brief is not None) and not arguments.csv else list(report())
     paths = [path for path in written if path]
     if arguments.csv:
         from accelsim.results.folder import write_directory
@@ -58,8 +59,8 @@ def answer(
     if arguments.json:
         print_json(document)
         return
-    parts += [whole(f"\nWritten to {', '.join(paths)}")] if paths else []
-    print_report(lambda console: print_parts(console, parts))
+    end = [whole(f"\nWritten to {', '.join(paths)}")] if paths and brief is None else []
+    print_report(lambda console: print_parts(console, [*parts, *end] if brief is None else brief))
 
 
 def print_json(document: Mapping[str, Any]) -> None:

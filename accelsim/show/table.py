@@ -73,8 +73,10 @@ class Table:
         Raw values by key, with the unit in the key; the same keys in each.
     title, note : str
         Said above; the note stands beside the title.
-    below : sequence of mapping
-        Sums and such, below a rule; they are no rows of the table.
+    shown : sequence of mapping, optional
+        What people read instead of the rows, such as a row for several of them.
+    below : sequence of mapping or of sequence of str
+        Sums and such below a rule, as rows or as cells; they are no rows of the table.
     most : int, optional
         Rows that the text shows.
     bar : callable, optional
@@ -86,7 +88,8 @@ class Table:
     rows: Sequence[Row]
     title: str = ""
     note: str = ""
-    below: Sequence[Row] = ()
+    shown: Sequence[Row] | None = None
+    below: Sequence[Row | Sequence[str]] = ()
     most: int | None = None
     bar: Callable[[Row, int], Text] | None = None
 
@@ -128,20 +131,21 @@ def print_parts(console: Console, parts: Iterable[Part]) -> None:
             console.print(part, soft_wrap=isinstance(part, Text) and part.overflow == "ignore")
 
 
-def _print(console: Console, shown: Table) -> None:
-    if shown.title:
-        title(console, shown.title, shown.note)
-    columns = [column for column in shown.columns if console.width >= _WIDE or not column.wide]
+def _print(console: Console, part: Table) -> None:
+    if part.title:
+        title(console, part.title, part.note)
+    columns = [column for column in part.columns if console.width >= _WIDE or not column.wide]
     heads = [column.head for column in columns]
-    cells, below = _cells(columns, shown.rows[: shown.most]), _cells(columns, shown.below)
+    rows = (part.rows if part.shown is None else part.shown)[: part.most]
+    cells, below = _cells(columns, rows), _cells(columns, part.below)
     left = [at for at, column in enumerate(columns) if (at == 0 if column.left is None else column.left)]
     fold = [at for at, column in enumerate(columns) if column.fold]
-    made = table(*heads, *([""] if shown.bar else []), left=[*left, len(columns)], fold=fold)
+    made = table(*heads, *([""] if part.bar else []), left=[*left, len(columns)], fold=fold)
     bars: list[list[Text]] = [[] for _ in cells]
-    if shown.bar:
+    if part.bar:
         gap, room = room_beside(console, [heads, *(list(map(str, row)) for row in [*cells, *below])])
         made.padding = (0, gap - 1, 0, 0)
-        bars = [[shown.bar(row, room)] for row in shown.rows]
+        bars = [[part.bar(row, room)] for row in rows]
     for row, bar in zip(cells, bars, strict=True):
         made.add_row(*row, *bar)
     if below:
@@ -151,9 +155,11 @@ def _print(console: Console, shown: Table) -> None:
     print_table(console, made)
 
 
-def _cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str | Text]]:
+def _cells(columns: Sequence[Column], rows: Sequence[Row | Sequence[str]]) -> list[list[str | Text]]:
     """What people read in rows."""
-    cells = [[column.cell(row) for column in columns] for row in rows]
+    cells: list[list[str | Text]] = []
+    for each in rows:
+        cells.append([column.cell(each) for column in columns] if isinstance(each, Mapping) else list(each))
     for above, row in reversed(list(pairwise(cells))):
         for at, column in enumerate(columns):
             row[at] = "" if column.once and row[at] == above[at] else row[at]

@@ -69,7 +69,7 @@ def _areas(areas: Rows, source: Column) -> Iterator[Part]:
     )
     below = [{"component": "sum" if len(known) == len(areas) else "sum of the known", "total_um2": total}]
     note = "of the levels and compute units; networks and control are not in it"
-    yield Table("area", columns, areas, "Area", note, below)
+    yield Table("area", columns, areas, "Area", note, below=below)
     yield from (f"{row['component']}: {row['formula']}" for row in known if row["formula"])
 
 
@@ -92,7 +92,7 @@ def _peaks(peaks: Rows) -> Iterator[Part]:
     }
     below: list[Row] = [{"component": what, "power_w": sum(row["power_w"] for row in of)} for what, of in sums.items()]
     note = "all compute units and ports busy in each cycle; networks and control are not in it"
-    yield Table("peak", columns, peaks, "Peak power", note, below)
+    yield Table("peak", columns, peaks, "Peak power", note, below=below)
     if len(known) < len(peaks):
         yield "A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."
 
