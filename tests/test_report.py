@@ -37,7 +37,7 @@ from accelsim.show.report.network import layer_rows
 from accelsim.show.report.progress import done, search_progress
 from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
 from accelsim.show.report.validation import print_comparisons
-from accelsim.show.report.verifying import print_checks, print_verdict
+from accelsim.show.report.verifying import checks_report, verdict_line
 from accelsim.show.table import print_parts
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -138,13 +138,8 @@ def test_checks__golden():
         Check("energy [pJ]", 12278333440.0, 12278333441.5, False),
         Check("loop nest executed", None, None, None, "too large to execute"),
     ]
-
-    def show(console):
-        print_checks(console, "conv on eyeriss", checks)
-        print_verdict(console, checks)
-        print_verdict(console, checks[:1])
-
-    check_golden("checks", printed(show))
+    parts = [*checks_report("conv on eyeriss", checks), verdict_line(checks), verdict_line(checks[:1])]
+    check_golden("checks", printed(parts))
 
 
 def test_network__golden_proved_and_not():

@@ -47,20 +47,26 @@ def answer(
 
     `written` are files and folders that hold more of it; `brief` is printed instead of the report, where it is given.
     """
-    from accelsim.show.table import csv_files, print_parts, whole
+    from accelsim.show.table import print_parts, whole
 
     parts = [] if (arguments.json or brief is not None) and not arguments.csv else list(report())
-    paths = [path for path in written if path]
-    if arguments.csv:
-        from accelsim.results.folder import write_directory
-
-        path = Path(arguments.csv)
-        paths += map(str, write_directory(path.parent, csv_files(path.name, parts)))
+    paths = [*filter(None, written), *write_tables(arguments.csv, parts)]
     if arguments.json:
         print_json(document)
         return
-    end = [whole(f"\nWritten to {', '.join(paths)}")] if paths and brief is None else []
-    print_report(lambda console: print_parts(console, [*parts, *end] if brief is None else brief))
+    end = [whole(f"\nWritten to {', '.join(paths)}")] if paths else []
+    print_report(lambda console: print_parts(console, [*(parts if brief is None else brief), *end]))
+
+
+def write_tables(file: str | None, parts: Iterable[Part]) -> list[str]:
+    """Write the tables of a report as CSV where a file is named, and say which files these are."""
+    if not file:
+        return []
+    from accelsim.results.folder import write_directory
+    from accelsim.show.table import csv_files
+
+    path = Path(file)
+    return [str(each) for each in write_directory(path.parent, csv_files(path.name, parts))]
 
 
 def print_json(document: Mapping[str, Any]) -> None:

@@ -14,8 +14,6 @@ from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.results.output import Provenance
     from accelsim.results.verifying import Check
 
@@ -25,7 +23,8 @@ _WRITTEN = ("result.json", "fusion.json")
 
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer, or a fusion.json."""
-    from accelsim.show.report.verifying import print_checks, print_verdict
+    from accelsim.show.report.verifying import checks_report, verdict_line
+    from accelsim.show.table import print_parts
 
     path = Path(arguments.result)
     if not path.exists():
@@ -50,13 +49,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
     except AccelsimError as error:
         raise AccelsimError(f"{arguments.result}: {error}") from None
     checks = [check for _, several in found for check in several]
-
-    def show(console: Console) -> None:
-        for name, several in found:
-            print_checks(console, name, several)
-        print_verdict(console, checks)
-
-    print_report(show)
+    parts = [part for name, several in found for part in checks_report(name, several)]
+    print_report(lambda console: print_parts(console, [*parts, verdict_line(checks)]))
     return DIFFERS if any(check.agrees is False for check in checks) else DONE
 
 
