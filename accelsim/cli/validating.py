@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.arguments import STUDIES
 from accelsim.cli.gpus import validate_conv_command, validate_gemm_command
-from accelsim.cli.printing import DIFFERS, DONE, print_json, print_report, print_written
+from accelsim.cli.printing import DIFFERS, DONE, print_json, print_report, print_written, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
     """Run one study, or all whose data is there; 1 if a figure is further off than it may be for no known reason."""
     from accelsim.results.folder import refuse_directory, write_directory
     from accelsim.show.report.validation import print_studies, print_study
+    from accelsim.show.table import Table
     from accelsim.validation.reference import NoReferenceError
 
     if arguments.output:
@@ -31,7 +32,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
         return validate_gemm_command(arguments)
     if arguments.what == "conv":
         return validate_conv_command(arguments)
-    if arguments.what == "timeloop" and not arguments.json and not arguments.output:
+    if arguments.what == "timeloop" and not (arguments.json or arguments.output or arguments.csv):
         return _validate_timeloop(arguments.paths)
     found: list[Study] = []
     absent: list[str] = []
@@ -45,6 +46,8 @@ def validate_command(arguments: argparse.Namespace) -> int:
     document = {"studies": [_json(study) for study in found], "not_run": absent}
     if arguments.output:
         write_directory(arguments.output, _files(found, document))
+    figures = [{"study": study.name, **row} for study in found for row in _json(study)["figures"]]
+    tables = write_tables(arguments.csv, [Table("figures", (), figures)])
     if arguments.json:
         print_json(document)
     else:
@@ -55,6 +58,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
             if len(found) > 1:
                 print_studies(console, found)
             print_written(console, arguments.output)
+            print_written(console, ", ".join(tables))
 
         print_report(show)
     for line in absent:

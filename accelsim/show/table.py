@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any, TypeAlias
 
 from rich.console import Console
@@ -195,15 +196,19 @@ def _flat(row: Row, before: str = "") -> Iterable[tuple[str, Any]]:
             yield f"{before}{key}", " ".join(map(str, value))
 
 
-def csv_files(name: str, parts: Iterable[Part]) -> dict[str, bytes]:
-    """Tables of a report as CSV by the name of their file: the first one has `name`, others their own added to it.
+def csv_files(file: str, parts: Iterable[Part]) -> dict[str, bytes]:
+    """Tables of a report as CSV by the name of their file: the first is `file`, others have their own name added to it.
+
+    Tables of one name are one.
 
     Examples
     --------
     >>> list(csv_files("out.csv", [Table("levels", (), [{"level": "GLB"}]), "a line", Table("cycles", (), [])]))
     ['out.csv', 'out_cycles.csv']
     """
-    stem, dot, suffix = name.rpartition(".") if "." in name.lstrip(".") else (name, "", "")
-    tables = [part for part in parts if isinstance(part, Table)]
-    names = [name, *(f"{stem}_{each.name}{dot}{suffix}" for each in tables[1:])]
-    return {file: to_csv(each.rows).encode() for file, each in zip(names, tables, strict=False)}
+    path, rows = PurePath(file), dict[str, list[Row]]()
+    for part in parts:
+        if isinstance(part, Table):
+            rows.setdefault(part.name, []).extend(part.rows)
+    names = [path.name, *(f"{path.stem}_{name}{path.suffix}" for name in list(rows)[1:])]
+    return {name: to_csv(each).encode() for name, each in zip(names, rows.values(), strict=False)}
