@@ -71,7 +71,7 @@ class Table:
         In the name of a CSV file.
     columns : sequence of Column
     rows : sequence of mapping
-        Raw values by key, with the unit in the key; the same keys in each.
+        Raw values by key, with the unit in the key; the same keys in each. Without any, nothing is printed.
     title, note : str
         Said above; the note stands beside the title.
     shown : sequence of mapping, optional
@@ -133,6 +133,8 @@ def print_parts(console: Console, parts: Iterable[Part]) -> None:
 
 
 def _print(console: Console, part: Table) -> None:
+    if not part.rows and not part.below:
+        return
     if part.title:
         title(console, part.title, part.note)
     columns = [column for column in part.columns if console.width >= _WIDE or not column.wide]

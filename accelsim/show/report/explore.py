@@ -109,22 +109,21 @@ def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | N
             yield f"no design is within the budget: the {what} {column.partition('_')[0]} is {least}"
 
 
-def designs_table(about: Mapping[str, Any], rows: Sequence[Row]) -> Table:
-    """Designs as a table, best in the first objective first."""
-    also = ["energy_pj"] if "time_s" in about["columns"] else ["energy_pj", "cycles"]
-    names = list(dict.fromkeys([*about["columns"], *also]))
-    many = [name for name, values in about["parameters"].items() if len(values) > 1]
+def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence[str]) -> Table:
+    """Designs with what varies and some costs, best in the first objective first."""
     columns = (
         Column("design", "design", left=False),
-        *(Column(name, name, left=False) for name in many),
-        *(Column(_HEADS[name], name, partial(said, name)) for name in names),
-        Column(
-            "", lambda row: "front" if row["front"] else "" if row["status"] == "mapped" else row["status"], left=True
-        ),
+        *(Column(name, name, left=False) for name, values in about["parameters"].items() if len(values) > 1),
+        *(Column(_HEADS[name], name, partial(said, name)) for name in costs),
+        Column("", _state, left=True),
     )
-    first = names[0]
+    first = about["columns"][0]
     ordered = sorted(rows, key=lambda row: (row[first] is None, row[first] or 0.0, row["design"]))
     return Table("designs", columns, ordered, most=_MOST)
+
+
+def _state(row: Row) -> str:
+    return "front" if row["front"] else "" if row["status"] == "mapped" else str(row["status"])
 
 
 def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: bool) -> Iterator[Part]:
@@ -134,7 +133,8 @@ def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: boo
         yield "\nNo design is left." if chosen else "\nNo design is mapped."
         return
     yield ""
-    yield designs_table(about, shown)
+    also = ["energy_pj"] if "time_s" in about["columns"] else ["energy_pj", "cycles"]
+    yield designs_table(about, shown, list(dict.fromkeys([*about["columns"], *also])))
     if len(shown) > _MOST:
         yield f"{len(shown) - _MOST:,} more; --json and --csv show all"
 

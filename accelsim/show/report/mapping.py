@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
 from rich.text import Text
 
@@ -110,34 +109,29 @@ def _macs(result: Result) -> str:
     return f"{result.macs:,} MACs ({result.padded_macs:,} with padding to {bounds})"
 
 
-def movement_rows(result: Result, architecture: Architecture, einsum: Einsum) -> list[dict[str, Any]]:
+def movement_rows(result: Result, architecture: Architecture, einsum: Einsum) -> list[Row]:
     """Counts by level and tensor, after a row for each level; a tensor that passes a level by has no tile there."""
-    rows: list[dict[str, Any]] = []
-    kept = {(t.level, t.tensor): t for t in result.tensors}
+    rows: list[Row] = []
+    counts = {(row["level"], row["tensor"]): row for row in result.count_rows()}
+    tiles = {(t.level, t.tensor): t for t in result.tensors}
     shared = {(n.level, n.tensor): n for n in result.networks}
     for level, spec in zip(result.levels, architecture.levels, strict=True):
         used = None if level.capacity_words is None else level.used_words / max(1, level.capacity_words)
-        whole = {"level": level.level, "tensor": None, "instances": level.instances}
-        rows.append({**whole, "used_instances": level.used_instances, "share_of_space": used})
+        several = {"instances": level.instances, "used_instances": level.used_instances}
+        rows.append({"level": level.level, "tensor": None, **several, "share_of_space": used})
         for tensor in einsum.tensors:
-            at, network = kept.get((level.level, tensor.name)), shared[level.level, tensor.name]
-            if at is None and network.multicast <= 1 and network.spatial_reduction <= 1:
+            key = level.level, tensor.name
+            network, room = shared[key], None
+            if key in tiles:
+                room = _share_of_space(tiles[key], level, spec, tensor.role)
+            elif network.multicast <= 1 and network.spatial_reduction <= 1:
                 continue
-            several = network.children > 1
-            rows.append(
-                {
-                    "level": level.level,
-                    "tensor": tensor.name,
-                    "share_of_space": None if at is None else _share_of_space(at, level, spec, tensor.role),
-                    "tile_words": None if at is None else at.tile_words,
-                    "reads": None if at is None else at.reads,
-                    "fills": None if at is None else at.fills,
-                    "updates": None if at is None else at.updates,
-                    "multicast": network.multicast if several else None,
-                    "spatial_reduction": network.spatial_reduction if several and network.distinct_up else None,
-                    "energy_pj": None if at is None else at.energy_pj,
-                }
-            )
+            below: Row = {"multicast": None, "spatial_reduction": None}
+            if network.children > 1:
+                summed = network.spatial_reduction if network.distinct_up else None
+                below = {"multicast": network.multicast, "spatial_reduction": summed}
+            named = {"level": level.level, "tensor": tensor.name, "tile_words": None}
+            rows.append({**named, "share_of_space": room, **counts.get(key, {}), **below})
     return rows
 
 

@@ -55,7 +55,9 @@ def machine_roofline_report(architecture: Architecture, stands: Sequence[Stand],
     clock = f", {format_si(2 * peak * architecture.clock_hz, 'OP/s')}" if architecture.clock_hz else ""
     yield f"{architecture.name}: peak {peak:,.6g} MACs/cycle{clock} (two operations a MAC)"
     rows = port_rows(architecture)
-    yield Table("ports", _PORTS, rows) if rows else "No level has a bandwidth: only the compute units limit."
+    yield Table("ports", _PORTS, rows)
+    if not rows:
+        yield "No level has a bandwidth: only the compute units limit."
     note = f"least: each word of {outer} moved once; mapped for {objective}; shares of the peak"
     yield Table("layers", _STANDS, [stand_row(stand, peak) for stand in stands], "Layers", note)
     yield f"roof: what peak and bandwidth of {outer} allow where each word moves once"
