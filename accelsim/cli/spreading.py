@@ -24,6 +24,7 @@ from accelsim.cli.printing import (
     print_report,
     print_written,
     show_parts,
+    write_tables,
 )
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.search.stopping import answering
@@ -70,10 +71,12 @@ def spread_command(arguments: argparse.Namespace) -> int:
         from accelsim.show.html import census_report
 
         write_page(arguments.html, census_report(found[0], layers[0][0].architecture, layers[0][1]))
+    from accelsim.show.report.census import print_census, print_censuses, ranges_table
+
+    tables = write_tables(arguments.csv, [ranges_table(found)])
     if arguments.json:
         print_json(document)
     else:
-        from accelsim.show.report.census import print_census, print_censuses
 
         def show(console: Console) -> None:
             if len(found) == 1:
@@ -82,6 +85,7 @@ def spread_command(arguments: argparse.Namespace) -> int:
                 print_censuses(console, found)
             print_written(console, arguments.output)
             print_written(console, arguments.html)
+            print_written(console, ", ".join(tables))
 
         print_report(show)
     for line in missing:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from accelsim.show.report.certificate import STOPS
 from accelsim.show.report.text import count, energy, large, percent, print_table, table, times, title
+from accelsim.show.table import Column, Table, print_parts
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval, Near, Range
@@ -76,25 +77,54 @@ def print_census(console: Console, census: Census) -> None:
 
 
 def _print_ranges(console: Console, census: Census) -> None:
-    sample = census.sample
-    how = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
-    title(console, "Spread", f"exact: {sample_words(sample)} were evaluated" if sample.complete else how)
-    made = table("", "smallest", "1 %", "median", "mean", "99 %", "largest", "spread")
-    for found in census.ranges:
-        cells = [_value(found.column, found.lowest)]
-        cells += [_value(found.column, sample.quantile(found.column, share).value) for share in (0.01, 0.5)]
-        cells += [_value(found.column, sample.mean(found.column).value)]
-        cells += [_value(found.column, sample.quantile(found.column, 0.99).value)]
-        cells += [_value(found.column, found.highest), times(found.ratio)]
-        made.add_row(_COLUMNS[found.column], *cells)
-    print_table(console, made)
+    print_parts(console, [ranges_table([census])])
     lines = [
         *_notes(census.ranges),
-        _mean_line(sample),
+        _mean_line(census.sample),
         f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes.",
     ]
     for line in lines:
         console.print(Text(line))
+
+
+def ranges_table(censuses: Sequence[Census]) -> Table:
+    """Smallest and largest values of each column, and between them quantiles and the mean."""
+    rows = [
+        {
+            "workload": census.workload,
+            "architecture": census.architecture,
+            "mappings": census.mappings,
+            "column": found.column,
+            "lowest": found.lowest,
+            "lowest_proved": found.lowest_proved,
+            **{name: census.sample.quantile(found.column, at).value for name, at in (("p01", 0.01), ("median", 0.5))},
+            "mean": census.sample.mean(found.column).value,
+            "p99": census.sample.quantile(found.column, 0.99).value,
+            "highest": found.highest,
+            "highest_proved": found.highest_proved,
+            "spread": found.ratio,
+        }
+        for census in censuses
+        for found in census.ranges
+    ]
+    columns = (
+        Column("", "column", _COLUMNS.__getitem__),
+        _figure("smallest", "lowest"),
+        _figure("1 %", "p01"),
+        _figure("median", "median"),
+        _figure("mean", "mean"),
+        _figure("99 %", "p99"),
+        _figure("largest", "highest"),
+        Column("spread", "spread", times),
+    )
+    sample = censuses[0].sample
+    how = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
+    note = f"exact: {sample_words(sample)} were evaluated" if sample.complete else how
+    return Table("spread", columns, rows, "Spread", note)
+
+
+def _figure(head: str, key: str) -> Column:
+    return Column(head, lambda row: _value(row["column"], row[key]))
 
 
 def _print_tail(console: Console, census: Census) -> None:
