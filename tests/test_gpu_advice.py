@@ -21,7 +21,8 @@ from accelsim.gpu.kernel import tile_efficiency, wave_efficiency
 from accelsim.gpu.operators import OPERATORS, all_reduce_us, operator_intensity, tensor_parallel_us, time_operators
 from accelsim.gpu.profile import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
-from accelsim.show.report.gpu_advice import print_advice
+from accelsim.show.report.gpu import advice_report
+from accelsim.show.table import print_parts
 
 SAMPLES = Path(__file__).parent / "golden" / "gpu"
 A100 = load_gpu("a100")
@@ -48,7 +49,7 @@ def test_advise__pads_a_vocabulary():
 def test_advice__says_how_many_sizes_it_does_not_print():
     advice = advise(A100, 2048, 50257, 768, "fp16")
     page = io.StringIO()
-    print_advice(Console(file=page), replace(advice, roundings=advice.roundings[:1] * 10))
+    print_parts(Console(file=page), advice_report(replace(advice, roundings=advice.roundings[:1] * 10)))
     assert "2 more; --json shows all" in page.getvalue()
 
 

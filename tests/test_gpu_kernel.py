@@ -20,7 +20,8 @@ from accelsim.gpu.layers import PASSES, product_of
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
-from accelsim.show.report.gpu_kernels import print_kernel
+from accelsim.show.report.gpu import kernel_report
+from accelsim.show.table import print_parts
 
 H100 = load_gpu("h100")
 MODE = mode_of(H100, "fp16")
@@ -85,7 +86,7 @@ def test_report__says_what_of_the_traffic_l2_holds():
     for state, dram in (("cold", "DRAM 395 kB, "), ("rotating", "DRAM 0 B (L2 holds the rest of 395 kB), ")):
         found = best_kernels(H100, ["mb"], Gemms.of(784, 192, 96), "int8", mode, l2=state)[0]
         console = Console(width=80, file=io.StringIO())
-        print_kernel(console, found, quiet=True)
+        print_parts(console, kernel_report(found, quiet=True))
         assert f"traffic     {dram}L2 922 kB" in console.file.getvalue()
 
 

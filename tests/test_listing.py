@@ -17,7 +17,8 @@ from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Nest
 from accelsim.show.html.summary import estimated_figures, quantile_table
 from accelsim.show.plots import histogram_table, marks_table, plot_histogram, plot_within, within_table
-from accelsim.show.report.census import print_census
+from accelsim.show.report.census import census_report
+from accelsim.show.table import print_parts
 from tests.brute import identity, truth
 from tests.problems import MOST, problem
 
@@ -99,7 +100,7 @@ def test_reports_and_plots__say_exact_or_sampled(small):
         (drawn, "estimated from 10 mappings drawn uniformly", "evaluated"),
     ):
         page = io.StringIO()
-        print_census(Console(width=120, file=page), found)
+        print_parts(Console(width=120, file=page), census_report(found))
         text = page.getvalue()
         assert said in text
         assert left_out not in text

@@ -25,7 +25,8 @@ from accelsim.model.ragged import evaluate_ragged, ragged_parts
 from accelsim.model.result import Parts, Result
 from accelsim.results.explain import explain, explanation_json, same_as_walked
 from accelsim.results.output import mapping_json, read_mapping_json, result_json
-from accelsim.show.report.nest import nest_line, print_nest
+from accelsim.show.report.nest import nest_line, nest_parts
+from accelsim.show.table import print_parts
 from tests.strategies import cases, ragged_case, ragged_cases
 from tests.test_nodes import cycles_by_hand
 from tests.test_oracle import WINDOW, case
@@ -357,7 +358,7 @@ def test_explain__and_drawings_show_the_last_pass():
     einsum, mapping = replace(einsum, dims={"M": 10}), replace(mapping, imperfect=frozenset("M"))
     explained = explain(machine, einsum, mapping)
     console = Console(file=io.StringIO(), width=80)
-    print_nest(console, explained.result)
+    print_parts(console, nest_parts(explained.result))
 
     assert explained.same
     assert "par_for M in [0:4,2) on x" in console.file.getvalue()
@@ -368,7 +369,7 @@ def test_explain__and_drawings_show_the_last_pass():
 def test_explain__and_drawings_of_an_uneven_mapping():
     explained = explain(*uneven())
     console = Console(file=io.StringIO(), width=80)
-    print_nest(console, explained.result)
+    print_parts(console, nest_parts(explained.result))
 
     assert explained.same
     assert [line.rstrip() for line in console.file.getvalue().splitlines()][-6:] == [

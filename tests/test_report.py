@@ -23,15 +23,16 @@ from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 from accelsim.results.verifying import Check
 from accelsim.search import stopping
 from accelsim.show.report.certificate import gap_text
-from accelsim.show.report.front import print_front
-from accelsim.show.report.mapping import print_headline, print_result
-from accelsim.show.report.network import print_network
+from accelsim.show.report.front import front_report
+from accelsim.show.report.mapping import headline, result_report
+from accelsim.show.report.network import network_report
 from accelsim.show.report.progress import done, search_progress
-from accelsim.show.report.search import print_ranked, print_search
-from accelsim.show.report.tables import print_energies
+from accelsim.show.report.search import ranked_report, search_report
+from accelsim.show.report.tables import energies_report
 from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
 from accelsim.show.report.validation import print_comparisons
-from accelsim.show.report.verifying import print_checks, print_verdict
+from accelsim.show.report.verifying import checks_report, verdict_line
+from accelsim.show.table import print_parts
 
 GOLDEN = Path(__file__).parent / "golden"
 ARCHITECTURES = [path.stem for path in shipped("arch")]
@@ -67,7 +68,10 @@ class State:
 
 def printed(show, width: int = 80, **options) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False, **options)
-    show(console)
+    if callable(show):
+        show(console)
+    else:
+        print_parts(console, show)
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 
@@ -90,42 +94,34 @@ def outcomes() -> list[LayerOutcome]:
 
 def test_result__golden():
     architecture, einsum, result = row_stationary()
-    check_golden("result", printed(lambda console: print_result(console, result, architecture, einsum)))
+    check_golden("result", printed(result_report(result, architecture, einsum)))
 
 
 def test_search__golden():
-    check_golden("search", printed(lambda console: print_search(console, a_search(row_stationary()[2]))))
+    check_golden("search", printed(search_report(a_search(row_stationary()[2]))))
 
 
 def test_search__golden_exact():
     search = an_exact_search(row_stationary()[2], ranked=3, within=(0.01, 432))
 
-    def show(console):
-        print_search(console, search)
-        print_ranked(console, search)
-
-    check_golden("search_exact", printed(show))
+    check_golden("search_exact", printed([*search_report(search), *ranked_report(search)]))
 
 
 def test_search__golden_stopped_early():
     search = an_exact_search(row_stationary()[2], "edp", gap=0.0312, ranked=2)
 
-    def show(console):
-        print_headline(console, search.best, search)
-        print_search(console, search)
-        print_ranked(console, search)
-
-    check_golden("search_stopped", printed(show))
+    parts = [*headline(search.best, search), *search_report(search), *ranked_report(search)]
+    check_golden("search_stopped", printed(parts))
 
 
 def test_front__golden():
     front = a_front(row_stationary()[2], ("energy", "cycles", "capacity:GLB"))
-    check_golden("front", printed(lambda console: print_front(console, front), 100))
+    check_golden("front", printed(front_report(front), 100))
 
 
 @pytest.mark.parametrize("stop", ["timeout", "interrupted"])
 def test_front__says_that_it_is_not_complete(stop):
-    text = printed(lambda console: print_front(console, a_front(row_stationary()[2], stop=stop)))
+    text = printed(front_report(a_front(row_stationary()[2], stop=stop)))
     assert "not complete" in text
     assert "proved" not in text
 
@@ -136,13 +132,8 @@ def test_checks__golden():
         Check("energy [pJ]", 12278333440.0, 12278333441.5, False),
         Check("loop nest executed", None, None, None, "too large to execute"),
     ]
-
-    def show(console):
-        print_checks(console, "conv on eyeriss", checks)
-        print_verdict(console, checks)
-        print_verdict(console, checks[:1])
-
-    check_golden("checks", printed(show))
+    parts = [*checks_report("conv on eyeriss", checks), verdict_line(checks), verdict_line(checks[:1])]
+    check_golden("checks", printed(parts))
 
 
 def test_network__golden_proved_and_not():
@@ -155,9 +146,9 @@ def test_network__golden_proved_and_not():
     assert (total["proved"], total["value"]) == (False, pytest.approx(4 * result.energy_pj))
     assert total["bound"] == pytest.approx((3 + 1 / 1.1) * result.energy_pj)
     found = [replace(each, limits=Limits(0.75 * result.energy_pj, result.cycles // 2)) for each in found]
-    text = printed(lambda console: print_network(console, "net", "eyeriss", found, {"frames": 2}))
+    text = printed(network_report("net", "eyeriss", found, {"frames": 2}))
     check_golden("network_exact", text)
-    proved = printed(lambda console: print_network(console, "net", "eyeriss", found[:1]))
+    proved = printed(network_report("net", "eyeriss", found[:1]))
     assert "all 1 mapped layers are optimal (proved)" in proved
 
 
@@ -169,13 +160,13 @@ def test_gap__is_never_said_smaller_than_it_is(gap):
 
 
 def test_network__golden():
-    check_golden("network", printed(lambda console: print_network(console, "net", "eyeriss", outcomes())))
+    check_golden("network", printed(network_report("net", "eyeriss", outcomes())))
 
 
 def test_energies__golden():
     architecture = row_stationary()[0]
     rows, peaks = energy_rows(architecture), peak_rows(architecture)
-    text = printed(lambda console: print_energies(console, architecture.name, rows, peaks=peaks))
+    text = printed(energies_report(architecture.name, rows, peaks=peaks))
     check_golden("energies", text)
 
 
@@ -194,9 +185,7 @@ def test_result__fits_80_columns_with_every_number_whole(name, layer):
     """What a wide console says stands in the narrow text too; only bars and blanks may be shorter."""
     architecture, einsum = load_architecture(name), load_workload(layer).layers[0]
     result = all_loops_outside(architecture, einsum)
-    narrow, wide = (
-        printed(lambda console: print_result(console, result, architecture, einsum), width) for width in (80, 200)
-    )
+    narrow, wide = (printed(result_report(result, architecture, einsum), width) for width in (80, 200))
     assert max(map(len, narrow.splitlines())) <= 80
     assert words(narrow) == words(wide)
 
@@ -217,7 +206,7 @@ def test_table__has_every_number_whole_where_it_is_wider_than_the_screen():
 def test_energies__fit_80_columns(name):
     architecture = load_architecture(name)
     rows, peaks = energy_rows(architecture), peak_rows(architecture)
-    text = printed(lambda console: print_energies(console, name, rows, peaks=peaks))
+    text = printed(energies_report(name, rows, peaks=peaks))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
 
@@ -225,19 +214,16 @@ def test_energies__fit_80_columns(name):
 def test_result__colour_adds_nothing_to_the_text():
     architecture, einsum, result = row_stationary()
 
-    def show(console):
-        print_result(console, result, architecture, einsum)
-
-    coloured = printed(show, force_terminal=True, color_system="truecolor")
+    coloured = printed(result_report(result, architecture, einsum), force_terminal=True, color_system="truecolor")
     assert "\x1b[" in coloured
     plain = "".join(line.rstrip() + "\n" for line in re.sub(r"\x1b\[[0-9;]*m", "", coloured).splitlines())
-    assert plain == printed(show)
+    assert plain == printed(result_report(result, architecture, einsum))
 
 
 def test_result__says_every_violation_first():
     architecture, einsum, result = row_stationary()
     broken = replace(result, violations=("GLB needs 151 KiB, has 128 KiB", "GLB spreads over 15 instances on x"))
-    lines = printed(lambda console: print_result(console, broken, architecture, einsum)).splitlines()
+    lines = printed(result_report(broken, architecture, einsum)).splitlines()
     assert lines[1:3] == ["INVALID: GLB needs 151 KiB, has 128 KiB", "INVALID: GLB spreads over 15 instances on x"]
 
 
@@ -246,7 +232,7 @@ def test_result__padding_is_mentioned_for_windowed_layers_only():
     for layer, mentioned in (("conv1d", True), ("gemm", False)):
         einsum = load_workload(layer).layers[0]
         result = all_loops_outside(machine, einsum)
-        text = printed(lambda console: print_result(console, result, machine, einsum))  # noqa: B023, called at once
+        text = printed(result_report(result, machine, einsum))
         assert ("Padded points" in text) is mentioned
 
 
@@ -259,7 +245,7 @@ def test_result__padding_is_mentioned_for_windowed_layers_only():
     ],
 )
 def test_search__says_why_it_ended_and_what_that_means(stop, said):
-    assert said in printed(lambda console: print_search(console, a_search(row_stationary()[2], stop=stop)))
+    assert said in printed(search_report(a_search(row_stationary()[2], stop=stop)))
 
 
 def test_network_totals__count_each_layer_as_often_as_it_occurs():
@@ -296,7 +282,7 @@ def test_layer_rows__shares_add_up_and_limits_count_as_often_as_the_layer():
 def test_network_totals__nothing_mapped():
     totals = network_totals([outcomes()[2]])
     assert (totals["macs"], totals["pj_per_mac"], totals["utilization"]) == (0, None, None)
-    assert "none valid" in printed(lambda console: print_network(console, "net", "eyeriss", [outcomes()[2]]))
+    assert "none valid" in printed(network_report("net", "eyeriss", [outcomes()[2]]))
 
 
 def test_progress__is_silent_without_a_terminal_but_keeps_the_best(monkeypatch):

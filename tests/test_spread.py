@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from dataclasses import replace
@@ -19,7 +20,8 @@ from accelsim.population.result import Census
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.result import column_value
 from accelsim.show.html.summary import keep_table
-from accelsim.show.report.census import census_sentence, print_census
+from accelsim.show.report.census import census_report, census_sentence
+from accelsim.show.table import print_parts
 from tests.brute import truth
 from tests.problems import MOST, problem
 
@@ -34,7 +36,7 @@ def gemm():
 def printed(found: Census) -> str:
     """The report on a census."""
     page = io.StringIO()
-    print_census(Console(width=200, file=page), found)
+    print_parts(Console(width=200, file=page), census_report(found))
     return page.getvalue()
 
 
@@ -71,6 +73,24 @@ def test_output__writes_the_census(run, tmp_path):
     assert code == 0
     assert "Written to" in out
     assert json.loads((tmp_path / "out" / "census.json").read_text())["mappings"] == 35632
+
+
+def test_csv__has_the_numbers_of_the_json(run, tmp_path):
+    code, out, _ = run("spread", "two_level", "gemm", *QUICK, "--json", "--csv", tmp_path / "out.csv")
+
+    assert code == 0
+    document = json.loads(out)
+    texts = [(tmp_path / f"out{name}.csv").read_text(encoding="utf-8") for name in ("", "_keep")]
+    ranges, keeps = (list(csv.DictReader(io.StringIO(text))) for text in texts)
+    for row in ranges:
+        told, estimates = document["ranges"][row["column"]], document["sample"]["estimates"][row["column"]]
+        assert [float(row["lowest"]), float(row["highest"])] == [told["lowest"], told["highest"]]
+        assert float(row["median"]) == estimates["quantiles"]["0.5"]["value"]
+        assert float(row["mean"]) == estimates["mean"]["value"]
+    assert [row["column"] for row in ranges] == list(document["ranges"])
+    listed = [(row["keep_BUF"].split(), int(row["mappings"])) for row in keeps]
+    assert listed == [(each["keep"][1], each["mappings"]) for each in document["by_keep"]]
+    assert sum(mappings for _, mappings in listed) == document["mappings"]
 
 
 def test_several__a_line_each(run):

@@ -1,4 +1,4 @@
-"""Types of command line arguments: what a text must look like, and what to write instead."""
+"""Types of command line arguments: what a text must look like, and options that many commands have."""
 
 from __future__ import annotations
 
@@ -104,3 +104,11 @@ def number_format(text: str) -> str:
         return formats.number_format(text)
     except AccelsimError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def add_forms(made: argparse.ArgumentParser) -> None:
+    """Add the other forms of a report: JSON, and its tables as CSV."""
+    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    made.add_argument(
+        "--csv", metavar="FILE", help="write the tables of the report as CSV: the first to FILE, others to FILE_NAME"
+    )

@@ -50,7 +50,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parsed, unknown = make_parser().parse_known_args(arguments)
     if unknown:
         parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    for name in ("output", "html", "picture"):
+    for name in ("output", "html", "picture", "csv"):
         if getattr(parsed, name, None) == "":
             parsed.parser.error(f"argument --{name}: expected a path, got nothing")
     if parsed.command == "map_command":
@@ -133,12 +133,13 @@ def make_parser() -> argparse.ArgumentParser:
 
     made = command("energy", "show the energy of each action of each component, with its source")
     _add_machine(made)
-    made.add_argument("--json", action="store_true", help="print JSON")
+    argument_types.add_forms(made)
 
     made = command("list", "name the files that come with accelsim")
     made.add_argument(
         "kind", nargs="?", choices=("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
     )
+    argument_types.add_forms(made)
 
     gpu_arguments.add_commands(command)
 
@@ -160,7 +161,7 @@ def make_parser() -> argparse.ArgumentParser:
     made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
     made.add_argument("--every", action="store_true", help="print every figure, however many there are")
     made.add_argument("-o", "--output", metavar="DIR", help="gemm: write the report, its JSON and a plot of each GPU")
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    argument_types.add_forms(made)
     gpu_arguments.add_validation(made)
     return parser
 
@@ -228,7 +229,7 @@ def _add_roofline(made: argparse.ArgumentParser) -> None:
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     gpu_arguments.add_roofline(made)
     made.add_argument("-o", "--output", metavar="FILE", help="draw it there: FILE.png or FILE.svg")
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    argument_types.add_forms(made)
     _add_no_cache(made)
     made.add_argument("--quiet", action="store_true", help="print no progress")
 
@@ -250,7 +251,7 @@ def _add_fuse(made: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
     made.add_argument("-o", "--output", metavar="DIR", help="write fusion.json and a figure there")
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    argument_types.add_forms(made)
     _add_no_cache(made)
     made.add_argument("--quiet", action="store_true", help="print the table only, and no progress")
 
@@ -270,7 +271,7 @@ def _add_explore(made: argparse.ArgumentParser) -> None:
     made.add_argument("--plot", choices=SWEEP_PLOTS, metavar="KIND", help=f"draw {', '.join(SWEEP_PLOTS)}")
     made.add_argument("--picture", metavar="FILE", help="FILE.png or FILE.svg of --plot (default: KIND_NAME.png)")
     made.add_argument("--html", metavar="FILE", help="write one page to open in a browser and explore")
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    argument_types.add_forms(made)
     made.add_argument("--quiet", action="store_true", help="print the summary only, and no progress")
 
 
@@ -311,7 +312,7 @@ def _add_spread(made: argparse.ArgumentParser) -> None:
     _add_no_cache(made)
     _add_census(made)
     made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    argument_types.add_forms(made)
     _add_html(made)
 
 
@@ -371,7 +372,7 @@ def _add_no_cache(parser: argparse.ArgumentParser) -> None:
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", help="write mapping.yaml, result.json and figures there")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    argument_types.add_forms(parser)
 
 
 def _check_map(parsed: argparse.Namespace) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from accelsim.cli.inputs import make_provenance, one_layer, read_inputs
-from accelsim.cli.printing import DONE, NO_VALID_MAPPING, print_json, print_report, print_written
+from accelsim.cli.printing import DONE, NO_VALID_MAPPING, answer, print_json, print_report
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def eval_command(arguments: argparse.Namespace) -> int:
@@ -23,7 +19,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     from accelsim.results.folder import refuse_directory, write_directory
     from accelsim.results.output import evaluation_json
     from accelsim.show.folder import layer_files
-    from accelsim.show.report.mapping import print_result
+    from accelsim.show.report.mapping import result_report
 
     inputs = read_inputs(arguments)
     layer = one_layer(inputs, arguments)
@@ -34,15 +30,7 @@ def eval_command(arguments: argparse.Namespace) -> int:
     if arguments.output:
         refuse_directory(arguments.output)
         write_directory(arguments.output, layer_files(result, None, provenance, document))
-    if arguments.json:
-        print_json(document)
-    else:
-
-        def show(console: Console) -> None:
-            print_result(console, result, inputs.architecture, layer)
-            print_written(console, arguments.output)
-
-        print_report(show)
+    answer(arguments, document, lambda: result_report(result, inputs.architecture, layer), arguments.output)
     return DONE if result.valid else NO_VALID_MAPPING
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, make_console, print_json, print_report
+from accelsim.cli.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, make_console
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import file_name
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.explore.store import Explored
+    from accelsim.show.table import Part
 
 Rows = list[dict[str, Any]]
 
@@ -26,6 +26,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
     from accelsim.explore.store import refuse_without_pyarrow
     from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
     from accelsim.results.folder import NO_PLOTLY, refuse_file
+    from accelsim.show.report.explore import designs_report, sweep_lines
 
     refuse_without_pyarrow()
     if arguments.picture and not arguments.plot:
@@ -54,10 +55,16 @@ def explore_command(arguments: argparse.Namespace) -> int:
     shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
     shown = [row for row in shown if row["front"]] if arguments.front else shown
     _draw(arguments, shown, about)
-    if arguments.json:
-        print_json({**about, "designs": shown})
-    else:
-        _print(arguments, shown, rows, about, folder, explored)
+
+    def report() -> Iterator[Part]:
+        yield from sweep_lines(about, rows, explored)
+        yield from designs_report(about, shown, chosen=bool(arguments.where or arguments.front))
+
+    written = [str(folder)] if explored is not None else []
+    written += [arguments.html] if arguments.html else []
+    written += [str(_picture(arguments, about["name"]))] if arguments.plot else []
+    brief = sweep_lines(about, rows, explored) if arguments.quiet else None
+    answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
     if explored is not None and explored.stop == "interrupted":
         return INTERRUPTED
     return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
@@ -128,21 +135,3 @@ def _picture_kind(path: Path) -> str:
     if kind not in ("png", "svg"):
         raise AccelsimError(f"{path}: a picture is FILE.png or FILE.svg")
     return kind
-
-
-def _print(
-    arguments: argparse.Namespace, shown: Rows, rows: Rows, about: dict[str, Any], folder: Path, run: Explored | None
-) -> None:
-    from accelsim.show.report.explore import print_designs, print_sweep
-
-    def show(console: Console) -> None:
-        print_sweep(console, about, rows, run)
-        if not arguments.quiet:
-            print_designs(console, about, shown, chosen=bool(arguments.where or arguments.front))
-        written = [str(folder)] if run is not None else []
-        written += [arguments.html] if arguments.html else []
-        written += [str(_picture(arguments, about["name"]))] if arguments.plot else []
-        if written:
-            console.print(f"\nWritten to {', '.join(written)}", soft_wrap=True)
-
-    print_report(show)

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from accelsim.cli.inputs import (
     Inputs,
@@ -18,11 +17,8 @@ from accelsim.cli.inputs import (
     read_overrides,
     split,
 )
-from accelsim.cli.printing import DONE, INTERRUPTED, make_console, print_json, print_report, print_written
+from accelsim.cli.printing import DONE, INTERRUPTED, answer, make_console
 from accelsim.search.stopping import answering
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def fuse_command(arguments: argparse.Namespace) -> int:
@@ -60,18 +56,11 @@ def fuse_command(arguments: argparse.Namespace) -> int:
 
         pictures = {f"fusion.{kind}": content for kind, content in figure_bytes(plot_fusion(found)).items()}
         write_directory(arguments.output, {"fusion.json": to_json(document).encode(), **pictures})
-    ended = INTERRUPTED if found.stop == "interrupted" else DONE
-    if arguments.json:
-        print_json(document)
-        return ended
-    from accelsim.show.report.fusion import print_fusion
+    from accelsim.show.report.fusion import brief, fusion_report
 
-    def show(console: Console) -> None:
-        print_fusion(console, found, quiet=arguments.quiet)
-        print_written(console, arguments.output)
-
-    print_report(show)
-    return ended
+    report = brief if arguments.quiet else fusion_report
+    answer(arguments, document, lambda: report(found), arguments.output)
+    return INTERRUPTED if found.stop == "interrupted" else DONE
 
 
 @contextmanager

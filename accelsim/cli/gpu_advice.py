@@ -6,12 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.cli.printing import DONE, print_json, print_report, print_written
+from accelsim.cli.printing import DONE, answer
 from accelsim.inputs.errors import AccelsimError, SpecError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from rich.console import Console
 
 _SWEPT = 1200
 _ALIGNED = 8
@@ -26,7 +25,7 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.catalogue import load_gpu
     from accelsim.gpu.kernel import best_kernels
     from accelsim.gpu.layers import gemms_of, product_of
-    from accelsim.show.report.gpu_advice import point_row, print_roofline
+    from accelsim.show.report.gpu import point_row, roofline_report
 
     dtype = arguments.dtype or "fp16"
     gpu = load_gpu(arguments.arch, arguments.mig)
@@ -40,15 +39,8 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
         from accelsim.show.plots.gpu import plot_roofline
 
         write_figure(arguments.output, plot_roofline(gpu, dtype, levels, found))
-    if arguments.json:
-        print_json({"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]})
-        return DONE
-
-    def show(console: Console) -> None:
-        print_roofline(console, gpu, dtype, levels, found, mode.text)
-        print_written(console, arguments.output)
-
-    print_report(show)
+    document = {"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]}
+    answer(arguments, document, lambda: roofline_report(gpu, dtype, levels, found, mode.text), arguments.output)
     return DONE
 
 
@@ -58,7 +50,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.calibration import mode_of
     from accelsim.gpu.catalogue import load_gpu
     from accelsim.gpu.gemm import LARGEST
-    from accelsim.show.report.gpu_advice import advice_json, print_advice
+    from accelsim.show.report.gpu import advice_json, advice_report
 
     if arguments.sweep and not arguments.output:
         raise AccelsimError("--sweep draws a chart; say where to, such as -o sweep.png")
@@ -80,15 +72,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {dtype}, {others}"
         write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
-    if arguments.json:
-        print_json(advice_json(advice))
-        return DONE
-
-    def show(console: Console) -> None:
-        print_advice(console, advice)
-        print_written(console, arguments.output)
-
-    print_report(show)
+    answer(arguments, advice_json(advice), lambda: advice_report(advice), arguments.output)
     return DONE
 
 
@@ -111,7 +95,7 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.profile import read_profile
     from accelsim.inputs import library
     from accelsim.inputs.workload_reader import load_workload
-    from accelsim.show.report.gpu_compare import compared_row, doubt_of, print_compared
+    from accelsim.show.report.gpu import compared_report, compared_row, doubt_of
 
     gpu = load_gpu(arguments.gpu, arguments.mig)
     profile, left_out = kernels_of(gpu, read_profile(arguments.profile), arguments.dtype)
@@ -122,11 +106,9 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
     modes = [case.predicted.mode for case in found] or [mode_of(gpu, arguments.dtype or "fp16").text]
     mode = "; ".join(dict.fromkeys(modes))
-    if arguments.json:
-        rows = [compared_row(case) for case in found]
-        names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
-        document = {"gpu": gpu.name, "mode": mode, "doubt": doubt_of(found), "layers": rows}
-        print_json({**document, "unmatched": names, "not_compared": reasons})
-    else:
-        print_report(lambda console: print_compared(console, gpu.name, mode, found, unmatched, left_out))
+    rows = [compared_row(case) for case in found]
+    names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
+    document = {"gpu": gpu.name, "mode": mode, "doubt": doubt_of(found), "layers": rows}
+    document |= {"unmatched": names, "not_compared": reasons}
+    answer(arguments, document, lambda: compared_report(gpu.name, mode, found, unmatched, left_out))
     return DONE

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from accelsim.cli import argument_types
 from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.inputs.errors import AccelsimError
-
-if TYPE_CHECKING:
-    pass
-
 
 L2_HELP = (
     "what L2 holds when a kernel starts: what fits of the activations and of six layers' weights in turn (default), "
@@ -27,7 +22,7 @@ def add_commands(command: AddCommand) -> None:
     made = command("gpus", "list the GPUs that come with accelsim, or show one with the source of each figure")
     made.add_argument("gpu", nargs="?", metavar="GPU", help="show this one: a name, a device name, or a file")
     _add_mig(made)
-    _add_json(made)
+    argument_types.add_forms(made)
 
     made = command("calibrate", "fit the eight constants of a GPU's kernel model to measured matrix products")
     made.add_argument("measured", metavar="MEASURED", help="CSV with the columns M, N, K, dtype, time_us_median")
@@ -36,7 +31,7 @@ def add_commands(command: AddCommand) -> None:
     _add_l2(made, L2_OF_TABLE)
     made.add_argument("--source", metavar="TEXT", help="where the measurements come from, to be kept in the file")
     made.add_argument("-o", "--output", metavar="FILE", help="write the calibration there")
-    _add_json(made)
+    argument_types.add_forms(made)
 
     made = command("gpu", "advise on the sizes of a matrix product, or compare a profile with predictions")
     tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
@@ -66,7 +61,7 @@ def add_advise(made: argparse.ArgumentParser) -> None:
     _add_stream_k(made)
     made.add_argument("--sweep", choices=("m", "n", "k"), help="the dimension that the chart varies (default: n)")
     made.add_argument("-o", "--output", metavar="FILE", help="draw throughput over one dimension: FILE.png or FILE.svg")
-    _add_json(made)
+    argument_types.add_forms(made)
 
 
 def add_compare(made: argparse.ArgumentParser) -> None:
@@ -75,7 +70,7 @@ def add_compare(made: argparse.ArgumentParser) -> None:
     made.add_argument("--gpu", required=True, metavar="GPU")
     made.add_argument("--workload", metavar="WORKLOAD", help="layers that NVTX ranges name")
     _add_prediction(made, "number format (default: what a table with M, N, K and time says, else fp16)")
-    _add_json(made)
+    argument_types.add_forms(made)
 
 
 def _add_stream_k(made: argparse._ActionsContainer) -> None:
@@ -140,10 +135,6 @@ def _add_l2(made: argparse._ActionsContainer, about: str = L2_HELP) -> None:
 
 def _add_mig(made: argparse._ActionsContainer) -> None:
     made.add_argument("--mig", metavar="PROFILE", help="a MIG slice of the GPU, such as 1g.10gb")
-
-
-def _add_json(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
 
 
 _OF_GPUS = {

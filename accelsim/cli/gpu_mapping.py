@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli.printing import DONE, print_json, print_report, print_written
+from accelsim.cli.printing import DONE, answer
 from accelsim.inputs.errors import AccelsimError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from accelsim.show.table import Part
 
 _MOST_LINES = 5
 """Layers that are named as left out."""
@@ -39,7 +40,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.winograd import with_winograd
     from accelsim.results.folder import refuse_directory, write_directory
     from accelsim.results.output import to_json
-    from accelsim.show.report.gpu_kernels import kernel_row, print_kernel, print_kernels, totals
+    from accelsim.show.report.gpu import kernel_report, kernel_row, kernels_report, totals
 
     for name in _FOREIGN:
         if getattr(arguments, name, None):
@@ -81,18 +82,13 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
         document["total"] = dict(totals(kernels, repeats))
     if arguments.output:
         write_directory(arguments.output, {"kernels.json": to_json(document).encode()})
-    if arguments.json:
-        print_json(document)
-        return DONE
 
-    def show(console: Console) -> None:
+    def report() -> Iterator[Part]:
         if len(kernels) == 1:
-            print_kernel(console, kernels[0], quiet=arguments.quiet)
-        else:
-            print_kernels(console, workload.name, kernels, repeats)
-        print_written(console, arguments.output)
+            return kernel_report(kernels[0], quiet=arguments.quiet)
+        return kernels_report(workload.name, kernels, repeats)
 
-    print_report(show)
+    answer(arguments, document, report, arguments.output)
     return DONE
 
 

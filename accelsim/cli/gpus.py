@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli.printing import DONE, print_json, print_report, print_written
+from accelsim.cli.printing import DONE, answer
 from accelsim.gpu import ROTATING
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import hash_file
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.gpu.validation import GemmValidation
 
 
 def gpus_command(arguments: argparse.Namespace) -> int:
     """List the GPUs that ship, or show one."""
     from accelsim.gpu.catalogue import catalogue, load_gpu
-    from accelsim.show.report.gpus import gpu_row, print_gpu, print_gpus
+    from accelsim.show.report.gpu import gpu_report, gpu_row, gpus_report
 
     if arguments.gpu is None:
         if arguments.mig:
             raise AccelsimError("--mig needs a GPU, such as `accelsim gpus a100 --mig 1g.10gb`")
-        if arguments.json:
-            print_json({"gpus": [gpu_row(gpu) for gpu in catalogue()]})
-        else:
-            print_report(lambda console: print_gpus(console, catalogue()))
+        answer(arguments, {"gpus": [gpu_row(gpu) for gpu in catalogue()]}, lambda: gpus_report(catalogue()))
         return DONE
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    if arguments.json:
-        print_json(gpu_row(gpu))
-    else:
-        print_report(lambda console: print_gpu(console, gpu))
+    answer(arguments, gpu_row(gpu), lambda: gpu_report(gpu))
     return DONE
 
 
@@ -48,7 +40,7 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.catalogue import find_gpu, load_gpu
     from accelsim.gpu.measured import read_measured
     from accelsim.results.folder import write_page
-    from accelsim.show.report.gpu_validation import print_calibration
+    from accelsim.show.report.gpu_validation import calibration_report
 
     if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
         raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
@@ -72,14 +64,8 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
     if arguments.output:
         write_page(arguments.output, found.to_json())
-    if arguments.json:
-        sys.stdout.write(found.to_json())
-    else:
-        print_report(lambda console: print_calibration(console, found))
-        if own[0].note:
-            sys.stdout.write(f"\n{own[0].note}\n")
-        if arguments.output:
-            sys.stdout.write(f"\nWritten to {arguments.output}\n")
+    notes = [f"\n{own[0].note}"] if own[0].note else []
+    answer(arguments, json.loads(found.to_json()), lambda: [*calibration_report(found), *notes], arguments.output)
     return DONE
 
 
@@ -87,7 +73,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     """Hold predicted times of matrix products against measured ones."""
     from accelsim.gpu.validation import validate_gemm
     from accelsim.results.folder import write_directory
-    from accelsim.show.report.gpu_validation import print_gemm_validations
+    from accelsim.show.report.gpu_validation import gemm_report
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
@@ -123,15 +109,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     document = {"gemm": rows, "not_compared": skipped}
     if arguments.output:
         write_directory(arguments.output, _files(found, skipped, document))
-    if arguments.json:
-        print_json(document)
-        return DONE
-
-    def show(console: Console) -> None:
-        print_gemm_validations(console, found, skipped)
-        print_written(console, arguments.output)
-
-    print_report(show)
+    answer(arguments, document, lambda: gemm_report(found, skipped), arguments.output)
     return DONE
 
 
@@ -140,8 +118,9 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     from accelsim.results.output import to_json
     from accelsim.show.plots import figure_bytes
     from accelsim.show.plots.gpu import plot_measured
-    from accelsim.show.report.gpu_validation import print_gemm_validations
+    from accelsim.show.report.gpu_validation import gemm_report
     from accelsim.show.report.text import page_text
+    from accelsim.show.table import print_parts
 
     files, plots = {"validation.json": to_json(document).encode()}, []
     for at, case in enumerate(found, 1):
@@ -152,7 +131,7 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
             plot_measured(f"{about} (dotted: a quarter off)", case.measured.time_us, case.predicted_us)
         )
         files |= {f"{name}.{kind}": content for kind, content in drawn.items()}
-    text = page_text(lambda console: print_gemm_validations(console, found, skipped))
+    text = page_text(lambda console: print_parts(console, gemm_report(found, skipped)))
     page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
     return {"validation.md": page.encode(), **files}
 
@@ -160,24 +139,14 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
 def validate_conv_command(arguments: argparse.Namespace) -> int:
     """Hold implicit GEMMs against measured convolutions."""
     from accelsim.gpu.convolutions import validate_convolutions
-    from accelsim.show.report.gpu_validation import print_convolutions
+    from accelsim.show.report.gpu_validation import convolution_row, convolutions_report
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
     refuse(arguments, "conv", mig=None, dtype=None, leave_out=False, l2=ROTATING, output=None, every=False)
     found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
-    if arguments.json:
-        named = ("gpu", "number_format", "algorithm", "training_pass")
-        rows = [
-            {
-                **{name: getattr(case, name) for name in named},
-                **{name: getattr(case, name).as_row() for name in ("nhwc", "nchw", "winograd")},
-            }
-            for case in found
-        ]
-        print_json({"conv": rows, "not_compared": skipped})
-    else:
-        print_report(lambda console: print_convolutions(console, found, skipped))
+    document = {"conv": [convolution_row(case) for case in found], "not_compared": skipped}
+    answer(arguments, document, lambda: convolutions_report(found, skipped))
     return DONE
 
 

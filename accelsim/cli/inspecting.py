@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim.cli.inputs import read_overrides
-from accelsim.cli.printing import BAD_INPUT, DONE, print_json, print_report
+from accelsim.cli.printing import BAD_INPUT, DONE, answer, print_json
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
@@ -26,9 +26,6 @@ from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Workload
 from accelsim.inputs.workload_reader import load_workload, read_imported, read_workload
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def schema_command(arguments: argparse.Namespace) -> int:
@@ -71,7 +68,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     from accelsim.inputs.energy.sram import error_notes
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
     from accelsim.results.output import InputFile, Provenance, input_file, provenance_json
-    from accelsim.show.report.tables import print_energies
+    from accelsim.show.report.tables import energies_report
 
     overrides = read_overrides(arguments)
     path = library.resolve(arguments.arch, "arch")
@@ -79,34 +76,21 @@ def energy_command(arguments: argparse.Namespace) -> int:
     architecture = load_architecture(path, overrides)
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
     notes = [*architecture.energy_notes, *error_notes(str(row["source"]) for row in (*rows, *areas))]
-    if arguments.json:
-        files: tuple[InputFile, ...] = (input_file("architecture", arguments.arch, path),)
-        provenance = provenance_json(Provenance("energy", files, overrides))
-        document = {**provenance, "architecture": architecture.name, "energy_table": rows}
-        print_json({**document, "area": areas, "area_um2": architecture.area_um2, "peak": peaks, "notes": notes})
-    else:
-
-        def show(console: Console) -> None:
-            print_energies(console, architecture.name, rows, areas, peaks)
-            for note in notes:
-                console.print(note, markup=False, highlight=False)
-
-        print_report(show)
+    files: tuple[InputFile, ...] = (input_file("architecture", arguments.arch, path),)
+    provenance = provenance_json(Provenance("energy", files, overrides))
+    document = {**provenance, "architecture": architecture.name, "energy_table": rows, "area": areas}
+    document |= {"area_um2": architecture.area_um2, "peak": peaks, "notes": notes}
+    answer(arguments, document, lambda: [*energies_report(architecture.name, rows, areas, peaks), *notes])
     return DONE
 
 
 def list_command(arguments: argparse.Namespace) -> int:
     """Name the files that ship."""
-    from accelsim.show.report.tables import print_shipped
+    from accelsim.show.report.tables import shipped_report
 
     kinds = [arguments.kind] if arguments.kind else list(library.KINDS)
     listing = {kind: [_about(path, kind) for path in library.shipped(kind)] for kind in kinds}
-
-    def show(console: Console) -> None:
-        for kind, rows in listing.items():
-            print_shipped(console, kind, rows)
-
-    print_report(show)
+    answer(arguments, listing, lambda: (part for kind, rows in listing.items() for part in shipped_report(kind, rows)))
     return DONE
 
 

@@ -92,6 +92,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         parsed = parse(arguments)
         if not sys.stderr.isatty() and not getattr(parsed, "quiet", False):
             _show_log()
+        if getattr(parsed, "csv", None):
+            from accelsim.results.folder import refuse_file
+
+            refuse_file(parsed.csv, "table.csv")
         module = import_module(f"accelsim.cli.{_HOME[parsed.command]}")
         command: Callable[[argparse.Namespace], int] = getattr(module, parsed.command)
         return command(parsed)

@@ -25,10 +25,8 @@ from accelsim.cli.printing import (
     DONE,
     INTERRUPTED,
     NO_VALID_MAPPING,
+    answer,
     make_console,
-    print_json,
-    print_report,
-    print_written,
 )
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.files import file_name
@@ -36,13 +34,12 @@ from accelsim.inputs.workload import Einsum
 from accelsim.search.stopping import answering
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.model.limits import Limits
     from accelsim.results.cache import MapOptions, ResultCache
     from accelsim.results.network import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
+    from accelsim.show.table import Part
 
 
 def map_command(arguments: argparse.Namespace) -> int:
@@ -82,30 +79,22 @@ def map_command(arguments: argparse.Namespace) -> int:
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
     if arguments.html:
         from accelsim.results.folder import write_page
-        from accelsim.show.html import search_report
+        from accelsim.show import html
 
-        write_page(arguments.html, search_report(search, inputs.architecture, layer))
-    if arguments.json:
-        print_json(document)
-        return INTERRUPTED if search.stop == "interrupted" else DONE
-    population = None if arguments.quiet or search.stop == "interrupted" else _population(inputs, layer, search)
+        write_page(arguments.html, html.search_report(search, inputs.architecture, layer))
+    from accelsim.show.report.mapping import headline, result_report
 
-    def show(console: Console) -> None:
-        from accelsim.show.report.mapping import print_headline, print_result
+    def report() -> Iterator[Part]:
+        from accelsim.show.report.search import population_line, ranked_report, search_report
 
-        if arguments.quiet:
-            print_headline(console, search.best, search)
-            return
-        from accelsim.show.report.search import print_population, print_ranked, print_search
+        yield from result_report(search.best, inputs.architecture, layer, search)
+        yield from search_report(search)
+        population = None if search.stop == "interrupted" else _population(inputs, layer, search)
+        yield from [] if population is None else [population_line(search, *population)]
+        yield from ranked_report(search, arguments.top)
 
-        print_result(console, search.best, inputs.architecture, layer, search)
-        print_search(console, search)
-        print_population(console, search, population)
-        print_ranked(console, search, arguments.top)
-        print_written(console, arguments.output)
-        print_written(console, arguments.html)
-
-    print_report(show)
+    brief = headline(search.best, search) if arguments.quiet else None
+    answer(arguments, document, report, arguments.output, arguments.html, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
 
 
@@ -124,7 +113,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.results.folder import write_directory
     from accelsim.results.output import front_json
     from accelsim.show.folder import front_files
-    from accelsim.show.report.front import print_front
+    from accelsim.show.report.front import front_report
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
@@ -133,17 +122,8 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     document = front_json(front, provenance, machine_json(inputs.architecture))
     if arguments.output:
         write_directory(arguments.output, front_files(front, provenance, document))
-    ended = INTERRUPTED if front.stop == "interrupted" else DONE
-    if arguments.json:
-        print_json(document)
-        return ended
-
-    def show(console: Console) -> None:
-        print_front(console, front)
-        print_written(console, arguments.output)
-
-    print_report(show)
-    return ended
+    answer(arguments, document, lambda: front_report(front), arguments.output)
+    return INTERRUPTED if front.stop == "interrupted" else DONE
 
 
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
@@ -153,7 +133,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.results.network import layer_rows, network_totals
     from accelsim.results.output import map_json, network_json, to_json
     from accelsim.show.folder import layer_files
-    from accelsim.show.report.network import print_network
+    from accelsim.show.report.network import network_report
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
     check_constraints(inputs)
@@ -177,18 +157,12 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_directory(arguments.output, {"result.json": to_json(document).encode()})
 
-    def show(console: Console) -> None:
-        print_network(console, *names, outcomes, yields)
+    def report() -> Iterator[Part]:
+        yield from network_report(*names, outcomes, yields)
         if interrupted:
-            console.print(
-                f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
-            )
-        print_written(console, arguments.output)
+            yield f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
 
-    if arguments.json:
-        print_json(document)
-    else:
-        print_report(show)
+    answer(arguments, document, report, arguments.output)
     for outcome in outcomes:
         if outcome.search is None:
             sys.stderr.write(f"{outcome.einsum.name}: {outcome.why_not}\n")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from accelsim.population.parts import OnPart
+    from accelsim.show.table import Part
 
 DONE, NO_VALID_MAPPING, DIFFERS, BAD_INPUT, INTERRUPTED = 0, 1, 1, 2, 130
 _WIDEST = 120
@@ -33,7 +36,40 @@ def print_report(show: Callable[[Console], None]) -> None:
     sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines()))
 
 
-def print_json(document: dict[str, Any]) -> None:
+def answer(
+    arguments: argparse.Namespace,
+    document: Mapping[str, Any],
+    report: Callable[[], Iterable[Part]],
+    *written: str | None,
+    brief: Iterable[Part] | None = None,
+) -> None:
+    """Print a document as JSON where that is asked for, else a report; and write the tables of the report as CSV.
+
+    `written` are files and folders that hold more of it; `brief` is printed instead of the report, where it is given.
+    """
+    from accelsim.show.table import print_parts, whole
+
+    parts = [] if (arguments.json or brief is not None) and not arguments.csv else list(report())
+    paths = [*filter(None, written), *write_tables(arguments.csv, parts)]
+    if arguments.json:
+        print_json(document)
+        return
+    end = [whole(f"\nWritten to {', '.join(paths)}")] if paths else []
+    print_report(lambda console: print_parts(console, [*(parts if brief is None else brief), *end]))
+
+
+def write_tables(file: str | None, parts: Iterable[Part]) -> list[str]:
+    """Write the tables of a report as CSV where a file is named, and say which files these are."""
+    if not file:
+        return []
+    from accelsim.results.folder import write_directory
+    from accelsim.show.table import csv_files
+
+    path = Path(file)
+    return [str(each) for each in write_directory(path.parent, csv_files(path.name, parts))]
+
+
+def print_json(document: Mapping[str, Any]) -> None:
     """Print a document as JSON."""
     from accelsim.results.output import to_json
 

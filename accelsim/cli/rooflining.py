@@ -6,13 +6,11 @@ import argparse
 from typing import TYPE_CHECKING
 
 from accelsim.cli.gpu_advice import gpu_roofline, write_figure
-from accelsim.cli.printing import DONE, print_json, print_report, print_written
+from accelsim.cli.printing import DONE, answer
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.search.stopping import asked
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.inputs.architecture import Architecture
     from accelsim.model.limits import Stand
 
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
 def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
     from accelsim.cli.inputs import is_gpu
+    from accelsim.model.limits import peak_macs_per_cycle
+    from accelsim.show.report.roofline import machine_roofline_report, port_rows, stand_row
 
     if is_gpu(arguments.arch):
         if arguments.objective or arguments.constraints:
@@ -35,24 +35,10 @@ def roofline_command(arguments: argparse.Namespace) -> int:
         from accelsim.show.plots.roofline import plot_machine_roofline
 
         write_figure(arguments.output, plot_machine_roofline(machine, stands))
-    if arguments.json:
-        from accelsim.model.limits import peak_macs_per_cycle
-        from accelsim.show.report.roofline import port_rows, stand_row
-
-        peak = peak_macs_per_cycle(machine)
-        layers = [stand_row(stand, peak) for stand in stands]
-        ports = port_rows(machine)
-        names = {"architecture": machine.name, "objective": objective, "peak_macs_per_cycle": peak}
-        print_json({**names, "ports": ports, "layers": layers})
-        return DONE
-
-    def show(console: Console) -> None:
-        from accelsim.show.report.roofline import print_machine_roofline
-
-        print_machine_roofline(console, machine, stands, objective)
-        print_written(console, arguments.output)
-
-    print_report(show)
+    peak = peak_macs_per_cycle(machine)
+    document = {"architecture": machine.name, "objective": objective, "peak_macs_per_cycle": peak}
+    document |= {"ports": port_rows(machine), "layers": [stand_row(stand, peak) for stand in stands]}
+    answer(arguments, document, lambda: machine_roofline_report(machine, stands, objective), arguments.output)
     return DONE
 
 

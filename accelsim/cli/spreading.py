@@ -19,18 +19,14 @@ from accelsim.cli.printing import (
     DONE,
     INTERRUPTED,
     NO_VALID_MAPPING,
+    answer,
     make_console,
-    print_json,
-    print_report,
-    print_written,
     show_parts,
 )
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.search.stopping import answering
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.inputs.workload import Einsum
     from accelsim.population.result import Census
 
@@ -67,23 +63,18 @@ def spread_command(arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_directory(arguments.output, {"census.json": to_json(document).encode()})
     if arguments.html:
-        from accelsim.show.html import census_report
+        from accelsim.show import html
 
-        write_page(arguments.html, census_report(found[0], layers[0][0].architecture, layers[0][1]))
-    if arguments.json:
-        print_json(document)
-    else:
-        from accelsim.show.report.census import print_census, print_censuses
+        write_page(arguments.html, html.census_report(found[0], layers[0][0].architecture, layers[0][1]))
+    from accelsim.show.report.census import census_report, censuses_report
 
-        def show(console: Console) -> None:
-            if len(found) == 1:
-                print_census(console, found[0])
-            else:
-                print_censuses(console, found)
-            print_written(console, arguments.output)
-            print_written(console, arguments.html)
-
-        print_report(show)
+    answer(
+        arguments,
+        document,
+        lambda: census_report(found[0]) if len(found) == 1 else censuses_report(found),
+        arguments.output,
+        arguments.html,
+    )
     for line in missing:
         sys.stderr.write(line + "\n")
     if found[-1].stop == "interrupted":

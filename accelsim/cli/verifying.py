@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.gpus import refuse, validate_conv_command, validate_gemm_command
 from accelsim.cli.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
-from accelsim.cli.printing import DIFFERS, DONE, make_console, print_json, print_report
+from accelsim.cli.printing import DIFFERS, DONE, make_console, print_json, print_report, print_written, write_tables
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
 
@@ -27,7 +27,8 @@ _WRITTEN = ("result.json", "fusion.json")
 
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer, or a fusion.json."""
-    from accelsim.show.report.verifying import print_checks, print_verdict
+    from accelsim.show.report.verifying import checks_report, verdict_line
+    from accelsim.show.table import print_parts
 
     path = Path(arguments.result)
     if not path.exists():
@@ -52,13 +53,8 @@ def verify_command(arguments: argparse.Namespace) -> int:
     except AccelsimError as error:
         raise AccelsimError(f"{arguments.result}: {error}") from None
     checks = [check for _, several in found for check in several]
-
-    def show(console: Console) -> None:
-        for name, several in found:
-            print_checks(console, name, several)
-        print_verdict(console, checks)
-
-    print_report(show)
+    parts = [part for name, several in found for part in checks_report(name, several)]
+    print_report(lambda console: print_parts(console, [*parts, verdict_line(checks)]))
     return DIFFERS if any(check.agrees is False for check in checks) else DONE
 
 
@@ -193,7 +189,7 @@ def validate_command(arguments: argparse.Namespace) -> int:
     if arguments.what == "conv":
         return validate_conv_command(arguments)
     refuse(arguments, arguments.what, output=None)
-    if arguments.what == "timeloop" and not arguments.json:
+    if arguments.what == "timeloop" and not (arguments.json or arguments.csv):
         return _validate_timeloop(arguments.paths)
     return _validate_study(arguments)
 
@@ -204,12 +200,20 @@ def _validate_study(arguments: argparse.Namespace) -> int:
     from accelsim.importers.timeloop_comparison import timeloop_study
     from accelsim.results.study import study_json
     from accelsim.show.report.validation import print_study
+    from accelsim.show.table import Table
 
     study = (timeloop_study if arguments.what == "timeloop" else scalesim_study)(arguments.paths)
+    figures = [{"study": study.name, **row} for row in study_json(study)["figures"]]
+    written = write_tables(arguments.csv, [Table("figures", (), figures)])
     if arguments.json:
         print_json({"studies": [study_json(study)]})
     else:
-        print_report(lambda console: print_study(console, study, every=arguments.every))
+
+        def show(console: Console) -> None:
+            print_study(console, study, every=arguments.every)
+            print_written(console, ", ".join(written))
+
+        print_report(show)
     return DIFFERS if study.unexplained or not study.figures else DONE
 
 

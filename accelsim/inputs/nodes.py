@@ -11,11 +11,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from accelsim.inputs.architecture import Architecture, Axis, Level
-from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.mapping import LevelMapping, Mapping
 from accelsim.inputs.workload import Einsum
+
+if TYPE_CHECKING:
+    from accelsim.inputs.constraints import Constraints
 
 Arrangement = tuple[tuple[frozenset[str], ...], ...]
 """For each level the tensors that each of its nodes may keep, outermost first; () is one node for all."""
@@ -95,6 +98,8 @@ def arrangements(architecture: Architecture, einsum: Einsum, constraints: Constr
 
     The outermost level holds everything in one node, and so does a level whose temporal block the constraints speak of.
     """
+    from accelsim.inputs.constraints import Block
+
     choices: list[list[tuple[frozenset[str], ...]]] = []
     for index, level in enumerate(architecture.levels):
         asked = constraints.of(level.name)

@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from accelsim import __version__
 from accelsim.inputs.errors import AccelsimError
@@ -20,9 +20,6 @@ from accelsim.inputs.mapping import LevelMapping, Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.model.result import Result, TensorAtLevel
 from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
-
-if TYPE_CHECKING:
-    pass
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)

@@ -11,7 +11,10 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, get_type_hints
+
+from accelsim.model.result import LevelFills, LevelResult, Ramp, TensorAtLevel, TensorBursts, TensorOnNetwork
+from accelsim.search.result import Rejection
 
 Form = dict[str, Any]
 STOPS = ["exhausted", "budget", "timeout", "memory", "remainders", "interrupted"]
@@ -39,6 +42,15 @@ def _row(*items: Form) -> Form:
 
 def _or_null(form: Form) -> Form:
     return {"anyOf": [form, {"type": "null"}]}
+
+
+_FORMS: dict[Any, Form] = {str: _TEXT, int: _COUNT, float: _NUMBER, bool: _TRUTH, int | None: _or_null(_COUNT)}
+
+
+def _of(record: type, **entries: Form) -> Form:
+    """Form of a dataclass: each field as its type says, but for the entries that are named."""
+    types = {name: _FORMS[found] for name, found in get_type_hints(record).items() if name not in entries}
+    return _record(**types, **entries)
 
 
 def _to(name: str) -> Form:
@@ -74,67 +86,14 @@ _RESULT = _record(
     compute=_record(
         name=_TEXT, instances=_SOME, used_instances=_SOME, cycles=_SOME, cycles_per_mac=_SOME, energy_pj=_NUMBER
     ),
-    ramps=_rows(_record(what=_TEXT, times=_SOME, cycles=_SOME)),
-    fills=_rows(
-        _record(
-            level=_TEXT,
-            double_buffered=_TRUTH,
-            first_fill=_COUNT,
-            fills=_COUNT,
-            last_drain=_COUNT,
-            drains=_COUNT,
-        )
-    ),
+    ramps=_rows(_of(Ramp, times=_SOME, cycles=_SOME)),
+    fills=_rows(_of(LevelFills)),
     computing_cycles=_SOME,
-    bursts=_rows(_record(tensor=_TEXT, run_words=_SOME, bits=_COUNT, burst_bits=_COUNT)),
+    bursts=_rows(_of(TensorBursts, run_words=_SOME)),
     cycles_without_overlap=_SOME,
-    levels=_rows(
-        _record(
-            level=_TEXT,
-            instances=_SOME,
-            used_instances=_SOME,
-            used_words=_COUNT,
-            capacity_words=_or_null(_COUNT),
-            word_bits=_SOME,
-            cycles=_COUNT,
-            leak_pj=_NUMBER,
-        )
-    ),
-    tensors=_rows(
-        _record(
-            level=_TEXT,
-            tensor=_TEXT,
-            tile_words=_SOME,
-            word_bits=_SOME,
-            reads=_COUNT,
-            fills=_COUNT,
-            updates=_COUNT,
-            total_reads=_COUNT,
-            total_fills=_COUNT,
-            total_updates=_COUNT,
-            partial=_TRUTH,
-            read_pj=_NUMBER,
-            write_pj=_NUMBER,
-            update_pj=_NUMBER,
-            compression=_SHARE,
-            drains=_COUNT,
-            energy_pj=_NUMBER,
-        )
-    ),
-    networks=_rows(
-        _record(
-            level=_TEXT,
-            tensor=_TEXT,
-            children=_SOME,
-            distinct=_SOME,
-            distinct_up=_COUNT,
-            transfers=_COUNT,
-            total_transfers=_COUNT,
-            energy_pj=_NUMBER,
-            multicast=_NUMBER,
-            spatial_reduction=_NUMBER,
-        )
-    ),
+    levels=_rows(_of(LevelResult, instances=_SOME, used_instances=_SOME, word_bits=_SOME)),
+    tensors=_rows(_of(TensorAtLevel, tile_words=_SOME, word_bits=_SOME, compression=_SHARE, energy_pj=_NUMBER)),
+    networks=_rows(_of(TensorOnNetwork, children=_SOME, distinct=_SOME)),
     energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
     cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
     imperfect=_rows(_TEXT),
@@ -163,7 +122,7 @@ _CERTIFICATE = _record(
 _SAMPLE = _record(
     seen=_SOME,
     valid=_SOME,
-    rejections=_rows(_record(rule=_TEXT, level=_TEXT, count=_COUNT)),
+    rejections=_rows(_of(Rejection)),
     spread=_record(
         resolution=_NUMBER,
         min_pj=_NUMBER,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from accelsim.show.html.page import figures, page, table
 from accelsim.show.plots.explore import axis_of, cells, name_of, same_value, two_costs, varied_values
+from accelsim.show.report.explore import designs_table
 from accelsim.show.report.explore import said as in_words
 
 Rows = Sequence[Mapping[str, Any]]
@@ -70,20 +72,15 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
         for name in about["columns"]
         if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
     ]
-    heads = ["design", *varied, *map(name_of, costs)]
-    listing: list[list[str | tuple[str, float]]] = [
-        [(str(row["design"]), float(row["design"]))]
-        + [str(row[name]) for name in varied]
-        + [(in_words(name, row[name]), -1.0 if row[name] is None else float(row[name])) for name in costs]
-        for row in sorted(best, key=lambda r: (r[about["columns"][0]], r["design"]))[:_LISTED]
-    ]
-    listed = f"{len(listing):,}" if len(listing) == len(best) else f"The first {len(listing):,} of {len(best):,}"
+    listing = designs_table(about, best, costs)
+    listing = replace(listing, columns=listing.columns[:-1], most=_LISTED)  # all are on the front
+    listed = f"{len(best):,}" if len(best) <= _LISTED else f"The first {_LISTED:,} of {len(best):,}"
     only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
     note = "Each alone; together they need not be one design."
     sections = [
         _section("figures", "In numbers", figures("Best designs", note, cards)),
         _FRAMES.replace("$only", " ".join(only)),
-        _section("front", "The front", table(f"{listed} designs of the front", heads, listing)),
+        _section("front", "The front", table(f"{listed} designs of the front", listing)),
     ]
     mapped = sum(row["status"] == "mapped" for row in rows)
     pruned = sum(row["status"] == "pruned" for row in rows)

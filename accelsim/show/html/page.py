@@ -12,6 +12,7 @@ from typing import Any
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results.folder import NO_PLOTLY
+from accelsim.show.table import Column, Row, Table
 
 _WIDE = 17
 """Longer values take two columns."""
@@ -91,28 +92,21 @@ def embedded(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str | tuple[str, float]]]) -> str:
-    """A table that a click on its heads sorts.
-
-    Parameters
-    ----------
-    caption : str
-    heads : sequence of str
-    rows : sequence of sequence of (str or (str, float))
-        Cells as text, or as text and the number that it is sorted by.
-    """
-    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in heads)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+def table(caption: str, shown: Table) -> str:
+    """A table that a click on its heads sorts."""
+    head = "".join(f'<th scope="col"><button type="button">{escape(c.head)}</button></th>' for c in shown.columns)
+    rows = shown.rows[: shown.most]
+    body = "".join(f"<tr>{''.join(_cell(column, row) for column in shown.columns)}</tr>" for row in rows)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="sortable">'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _cell(cell: str | tuple[str, float]) -> str:
-    if isinstance(cell, str):
-        return f"<td>{said(cell)}</td>"
-    return f'<td class="number" data-value="{cell[1]!r}">{said(cell[0])}</td>'
+def _cell(column: Column, row: Row) -> str:
+    raw = row.get(column.value) if isinstance(column.value, str) else None
+    kind = f' class="number" data-value="{raw!r}"' if isinstance(raw, int | float) else ""
+    return f"<td{kind}>{said(str(column.cell(row)))}</td>"
 
 
 def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:

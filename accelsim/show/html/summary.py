@@ -10,6 +10,7 @@ from accelsim.show.html.page import figures, table
 from accelsim.show.report.census import left_out, more_keeps, sample_words
 from accelsim.show.report.certificate import STOPS, long_verdict, verdict
 from accelsim.show.report.text import energy, large, letters, percent, times
+from accelsim.show.table import Column, Table
 
 _SHARES = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 _MOST_KEEPS = 100
@@ -159,17 +160,21 @@ def _ends(value: Interval) -> str:
 def quantile_table(census: Census) -> str:
     """Energies that shares of all mappings do not exceed."""
     lowest = census.best.energy_pj
-    rows = []
-    for share in _SHARES:
-        if share * len(census.sample) >= 1:
-            value = census.sample.quantile("energy", share)
-            cells = ((energy(value.value), value.value), (times(value.value / lowest), value.value))
-            ends = () if census.sample.complete else (_ends(value),)
-            rows.append(((f"{100 * share:g} %", share), *cells, *ends))
-    heads = ("share of mappings", "energy at most", "of the lowest")
-    if census.sample.complete:
-        return table("Quantiles of the energy, exact", heads, rows)
-    return table("Quantiles of the energy, estimated from the sample", (*heads, "95 % confidence"), rows)
+    shares = [share for share in _SHARES if share * len(census.sample) >= 1]
+    values = {share: census.sample.quantile("energy", share) for share in shares}
+    columns = [
+        Column("share of mappings", "share", lambda share: f"{100 * share:g} %"),
+        Column("energy at most", "energy_pj", energy),
+        Column("of the lowest", "factor", times),
+    ]
+    how = "exact"
+    if not census.sample.complete:
+        columns.append(Column("95 % confidence", lambda row: _ends(values[row["share"]])))
+        how = "estimated from the sample"
+    rows = [
+        {"share": share, "energy_pj": found.value, "factor": found.value / lowest} for share, found in values.items()
+    ]
+    return table(f"Quantiles of the energy, {how}", Table("quantiles", columns, rows))
 
 
 def keep_table(census: Census) -> str:
@@ -185,14 +190,18 @@ def keep_table(census: Census) -> str:
             f"{level} {''.join(letter[name] for name in names if name in kept) or '-'}"
             for level, kept in zip(levels, keeps, strict=False)
         ]
-        part = mappings / census.mappings
-        rows.append(("; ".join(told), (whole(mappings), float(mappings)), (percent(part), part)))
+        rows.append({"keeps": "; ".join(told), "mappings": mappings, "share": mappings / census.mappings})
+    columns = (
+        Column("levels keep", "keeps"),
+        Column("mappings", "mappings", whole),
+        Column("share of all", "share", percent),
+    )
     key = ", ".join(f"{short} {name}" for name, short in letter.items())
     exact = "Exact numbers" if census.exact else f"Numbers, estimated from {sample_words(census.sample)},"
     caption = f"{exact} of mappings by what each level keeps ({key})"
     if len(census.by_keep) > _MOST_KEEPS:
         caption += f"; and {more_keeps(census, _MOST_KEEPS)}"
-    return table(caption, ("levels keep", "mappings", "share of all"), rows)
+    return table(caption, Table("keeps", columns, rows))
 
 
 def search_lead(search: SearchResult) -> str:

@@ -81,18 +81,7 @@ def mapping_table(result: Result) -> list[dict[str, Any]]:
 
 
 def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axes:
-    """Draw a machine: a box for each level with its size and instances, and the fanout below it.
-
-    Parameters
-    ----------
-    architecture : Architecture
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw a machine: a box for each level with its size and instances, and the fanout below it."""
     lines = 3.3 * len(architecture.levels) + 2.3
     return styled(lambda axes: _draw_architecture(architecture, axes), ax, _HEAD_IN + _LINE_IN * lines)
 
@@ -118,12 +107,6 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
     result : Result
     architecture : Architecture
         The machine that was mapped to.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     lines = sum(inside + below for inside, below in _heights(_nest(result)))
     return styled(lambda axes: _draw_mapping(result, architecture, axes), ax, _HEAD_IN + _LINE_IN * (lines + 2.2))

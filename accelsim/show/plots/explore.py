@@ -103,10 +103,6 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
     about : mapping
         What sweep.json holds.
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    Axes
     """
     return styled(lambda axes: _draw_front(rows, about, axes), ax)
 
@@ -212,10 +208,6 @@ def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) 
     ----------
     rows, about, ax
         As for `plot_designs_front`.
-
-    Returns
-    -------
-    Axes
     """
     return styled(lambda axes: _draw_parallel(rows, about, axes), ax)
 
@@ -289,10 +281,6 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
     ----------
     rows, about, ax
         As for `plot_designs_front`.
-
-    Returns
-    -------
-    Axes
     """
     return styled(lambda axes: _draw_sensitivity(rows, about, axes), ax)
 

@@ -26,16 +26,6 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
     """Draw the points of a Pareto front: energy [pJ/MAC] over cycles where these are columns; colour is a third column.
 
     No mapping lies below the line. Where the search was stopped early there is none: the points are the best known.
-
-    Parameters
-    ----------
-    front : FrontResult
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     return styled(lambda axes: _draw_front(front, axes), ax)
 

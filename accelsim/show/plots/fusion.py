@@ -68,12 +68,6 @@ def _name(segment: Segment) -> str:
 def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
     """Draw each fused chain beside its layers by themselves: energy stacked by level, and words at the outermost level.
 
-    Parameters
-    ----------
-    found : FusionResult
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
     Returns
     -------
     Axes

@@ -52,8 +52,6 @@ def plot_network(network: str, machine: str, results: Sequence[tuple[int, Result
         Names, for the title.
     results : sequence of (int, Result)
         Each layer with how often it occurs.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
 
     Returns
     -------

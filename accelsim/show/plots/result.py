@@ -23,18 +23,7 @@ def energy_table(result: Result) -> list[dict[str, Any]]:
 
 
 def plot_energy(result: Result, ax: Axes | None = None) -> Axes:
-    """Draw the energy of one mapping [pJ/MAC] as a bar for each component, outermost first, stacked by tensor.
-
-    Parameters
-    ----------
-    result : Result
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
-    """
+    """Draw the energy of one mapping [pJ/MAC] as a bar for each component, outermost first, stacked by tensor."""
     return styled(lambda axes: _draw_energy(result, axes), ax)
 
 
@@ -105,8 +94,6 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     ----------
     results : mapping of str to Result
         By name, such as `best`, `median` and `worst`; on machines with the same levels. Factors are against the first.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
 
     Returns
     -------

@@ -111,12 +111,6 @@ def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
     result : Result
     einsum : Einsum
         The layer that was mapped.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     return styled(lambda axes: _draw_reuse(result, einsum, axes), ax, 1.2 + 0.8 * len(einsum.tensors))
 

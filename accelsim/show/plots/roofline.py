@@ -23,12 +23,6 @@ def plot_machine_roofline(architecture: Architecture, stands: Sequence[Stand], a
     architecture : Architecture
     stands : sequence of Stand
         Each with two marks and a line between them: at best (each word moved once), and as mapped.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
 
     def draw(axes: Axes) -> None:

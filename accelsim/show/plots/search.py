@@ -45,14 +45,8 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
     Parameters
     ----------
     search : SearchResult
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
     best : SearchResult, optional
         Of an exact search of the same map space: its mapping is marked besides the best one seen.
-
-    Returns
-    -------
-    Axes
     """
     return styled(lambda axes: _draw_spread(search, best, axes), ax)
 
@@ -133,12 +127,6 @@ def plot_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes | None 
     ----------
     searches : SearchResult or sequence of SearchResult
         For one objective. An exact one among them is drawn as the line that no curve falls below.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     return styled(lambda axes: _draw_curve(searches, axes), ax)
 

@@ -1,4 +1,4 @@
 """Reports for people: what a mapping costs, what a search saw, and the tables of the other commands.
 
-Every function prints to the console that it is given; colour only repeats what the text says.
+Every function gives the parts of a report, which `accelsim.show.table` prints; colour only repeats what the text says.
 """

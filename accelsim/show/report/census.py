@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from rich.console import Console
-from rich.text import Text
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from accelsim.show.report.certificate import STOPS
-from accelsim.show.report.text import count, energy, large, percent, print_table, table, times, title
+from accelsim.show.report.text import count, energy, large, percent, times
+from accelsim.show.table import Column, Part, Row, Table, bold, heading
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval, Near, Range
@@ -19,6 +17,8 @@ if TYPE_CHECKING:
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 _KEEPS = 8
 """Choices of what is kept that are listed."""
+_CLOSE = {"optimal": 0.0, "1 %": 0.01, "5 %": 0.05}
+"""How far above the lowest energy mappings are counted of which several censuses tell."""
 
 
 def census_sentence(census: Census) -> str:
@@ -58,69 +58,111 @@ def left_out(census: Census) -> list[str]:
     return ["Mappings close to the lowest energy are not counted, as it is not proved."]
 
 
-def print_census(console: Console, census: Census) -> None:
-    """Print what a census tells; all is the same for equal input and seed, unless time ran out."""
-    console.print(Text(f"{census.workload} on {census.architecture}", style="bold"))
-    console.print(Text(census_sentence(census)))
+def census_report(census: Census) -> Iterator[Part]:
+    """What a census tells; all is the same for equal input and seed, unless time ran out."""
+    yield bold(f"{census.workload} on {census.architecture}")
+    yield census_sentence(census)
     if census.stop == "interrupted":
-        console.print(Text("Interrupted: what was not reached is left out, or is that of the mappings drawn."))
+        yield "Interrupted: what was not reached is left out, or is that of the mappings drawn."
     elif census.stop != "exhausted" and "at least" in census_sentence(census).lower():
-        why = STOPS.get(census.stop, census.stop)
-        console.print(Text(f"Numbers with `at least` are incomplete: {why}."))
-    for line in left_out(census):
-        console.print(Text(line))
-    _print_ranges(console, census)
-    _print_tail(console, census)
-    _print_units(console, census)
-    _print_keeps(console, census)
+        yield f"Numbers with `at least` are incomplete: {STOPS.get(census.stop, census.stop)}."
+    yield from left_out(census)
+    yield _ranges(census)
+    yield from _notes(census.ranges)
+    yield _mean_line(census.sample)
+    yield f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes."
+    yield from _low_energies(census)
+    yield from _units(census)
+    yield from _keeps(census)
 
 
-def _print_ranges(console: Console, census: Census) -> None:
+def _range_rows(census: Census) -> list[dict[str, Any]]:
+    """Smallest and largest values of each column, and between them quantiles and the mean."""
     sample = census.sample
-    how = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
-    title(console, "Spread", f"exact: {sample_words(sample)} were evaluated" if sample.complete else how)
-    made = table("", "smallest", "1 %", "median", "mean", "99 %", "largest", "spread")
-    for found in census.ranges:
-        cells = [_value(found.column, found.lowest)]
-        cells += [_value(found.column, sample.quantile(found.column, share).value) for share in (0.01, 0.5)]
-        cells += [_value(found.column, sample.mean(found.column).value)]
-        cells += [_value(found.column, sample.quantile(found.column, 0.99).value)]
-        cells += [_value(found.column, found.highest), times(found.ratio)]
-        made.add_row(_COLUMNS[found.column], *cells)
-    print_table(console, made)
-    lines = [
-        *_notes(census.ranges),
-        _mean_line(sample),
-        f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes.",
+    return [
+        {
+            "workload": census.workload,
+            "architecture": census.architecture,
+            "mappings": census.mappings,
+            "column": found.column,
+            "lowest": found.lowest,
+            "lowest_proved": found.lowest_proved,
+            "p01": sample.quantile(found.column, 0.01).value,
+            "median": sample.quantile(found.column, 0.5).value,
+            "mean": sample.mean(found.column).value,
+            "p99": sample.quantile(found.column, 0.99).value,
+            "highest": found.highest,
+            "highest_proved": found.highest_proved,
+            "spread": found.ratio,
+        }
+        for found in census.ranges
     ]
-    for line in lines:
-        console.print(Text(line))
 
 
-def _print_tail(console: Console, census: Census) -> None:
+def _ranges(census: Census) -> Table:
+    columns = (
+        Column("", "column", _COLUMNS.__getitem__),
+        _figure("smallest", "lowest"),
+        _figure("1 %", "p01"),
+        _figure("median", "median"),
+        _figure("mean", "mean"),
+        _figure("99 %", "p99"),
+        _figure("largest", "highest"),
+        Column("spread", "spread", times),
+    )
+    words, seed = sample_words(census.sample), census.sample.seed
+    how = f"quantiles estimated from {words}, seed {seed}"
+    note = f"exact: {words} were evaluated" if census.sample.complete else how
+    return Table("spread", columns, _range_rows(census), "Spread", note)
+
+
+def _figure(head: str, key: str) -> Column:
+    def cell(row: Row) -> str:
+        return energy(row[key]) if row["column"] == "energy" else count(round(row[key]))
+
+    return Column(head, cell)
+
+
+def _low_energies(census: Census) -> Iterator[Part]:
     """Quantiles of the lowest energies, and shares of mappings close to the lowest, from a stratified sample."""
     if census.tail is None:
         return
     from accelsim.population.tails import TAILS, WITHIN
 
     tail, lowest = census.tail, census.range_of("energy").lowest
-    title(console, "Low energies", f"estimated from {tail_words(tail)}, with 95 % intervals")
-    made = table("share of mappings", "energy at most", "of the lowest", "95 %", left=(0,))
+    columns = (
+        Column("share of mappings", "share", _rare),
+        Column("energy at most", "energy_pj", energy),
+        Column("of the lowest", "energy_pj", lambda value: times(value / lowest)),
+        Column("95 %", lambda row: f"{times(row['low_pj'] / lowest)} to {times(row['high_pj'] / lowest)}"),
+    )
+    rows: list[Row] = []
     for share in TAILS:
         found = tail.quantile(share)
-        ends = (times(end / lowest) for end in (max(found.low, lowest), found.high))
-        made.add_row(_rare(share), energy(found.value), times(found.value / lowest), " to ".join(ends))
-    print_table(console, made)
-    console.print()
-    made = table("energy within", "share of mappings", "95 %", "counted", left=(0,))
-    counted = {near.share: near for near in census.near}
-    for share in WITHIN:
-        found = tail.share((1 + share) * lowest)
-        cells = [_rare(found.value), f"{_rare(found.low)} to {_rare(found.high)}"]
-        near = counted.get(share)
-        exact = "" if near is None else f"{'' if near.complete else '>'}{_rare(near.mappings / census.mappings)}"
-        made.add_row(percent(share), *cells, exact)
-    print_table(console, made)
+        ends = {"low_pj": max(found.low, lowest), "high_pj": found.high}
+        rows.append({"share": share, "energy_pj": found.value, **ends})
+    note = f"estimated from {tail_words(tail)}, with 95 % intervals"
+    yield Table("low_energies", columns, rows, "Low energies", note)
+    columns = (
+        Column("energy within", "within", percent),
+        Column("share of mappings", "share", _rare),
+        Column("95 %", lambda row: f"{_rare(row['low'])} to {_rare(row['high'])}"),
+        Column("counted", lambda row: _counted(row, census.mappings)),
+    )
+    near = {each.share: each for each in census.near}
+    rows = []
+    for within in WITHIN:
+        found, exact = tail.share((1 + within) * lowest), near.get(within)
+        ends = {"share": found.value, "low": found.low, "high": found.high}
+        counted = {"counted": exact and exact.mappings, "complete": exact and exact.complete}
+        rows.append({"within": within, **ends, **counted})
+    yield ""
+    yield Table("close", columns, rows)
+
+
+def _counted(row: Row, mappings: int) -> str | None:
+    """Share of the mappings that were counted, not estimated."""
+    return None if row["counted"] is None else ("" if row["complete"] else ">") + _rare(row["counted"] / mappings)
 
 
 def tail_words(tail: StratifiedSample) -> str:
@@ -172,28 +214,34 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     return lines
 
 
-def _print_units(console: Console, census: Census) -> None:
-    title(console, "Utilization")
+def _units(census: Census) -> Iterator[Part]:
+    yield heading("Utilization")
     units = census.sample.sampler.nest.space.encoded.architecture.macs
     every = f"all {units:,} compute units" if units > 1 else "the compute unit"
     share = census.fully_used / census.mappings if census.mappings else 0.0
     about = "" if census.exact else "About "
-    console.print(Text(f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."))
+    yield f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
 
 
-def _print_keeps(console: Console, census: Census) -> None:
+def _keeps(census: Census) -> Iterator[Part]:
     if len(census.by_keep) < 2:
         return
-    how = "" if census.exact else f"; shares of {sample_words(census.sample)}"
-    title(console, "What levels keep", f"{len(census.by_keep)} choices; below the outermost level{how}")
     levels = [level.level for level in census.best.levels][1:]
-    made = table(*levels, "mappings", "share", left=range(len(levels)))
-    for keeps, mappings in census.by_keep[:_KEEPS]:
-        names = [", ".join(sorted(kept)) or "-" for kept in keeps[1:]]
-        made.add_row(*names, large(mappings), percent(mappings / max(1, census.mappings)))
-    print_table(console, made)
-    if len(census.by_keep) > _KEEPS:
-        console.print(Text(f"and {more_keeps(census, _KEEPS)}"))
+    rows = [
+        {
+            **{f"keep_{level}": sorted(kept) for level, kept in zip(levels, keeps[1:], strict=True)},
+            "mappings": mappings,
+            "share": mappings / max(1, census.mappings),
+        }
+        for keeps, mappings in census.by_keep
+    ]
+    kept = [Column(level, f"keep_{level}", lambda names: ", ".join(names) or "-", left=True) for level in levels]
+    columns = (*kept, Column("mappings", "mappings", large), Column("share", "share", percent))
+    how = "" if census.exact else f"; shares of {sample_words(census.sample)}"
+    note = f"{len(rows)} choices; below the outermost level{how}"
+    yield Table("keep", columns, rows, "What levels keep", note, most=_KEEPS)
+    if len(rows) > _KEEPS:
+        yield f"and {more_keeps(census, _KEEPS)}"
 
 
 def more_keeps(census: Census, listed: int) -> str:
@@ -203,32 +251,29 @@ def more_keeps(census: Census, listed: int) -> str:
     return f"{choices}, together {large(sum(rest))} mappings ({percent(sum(rest) / max(1, census.mappings))})"
 
 
-def _value(column: str, value: float) -> str:
-    return energy(value) if column == "energy" else count(round(value))
-
-
-def print_censuses(console: Console, censuses: Sequence[Census]) -> None:
-    """Print a line for each census."""
+def censuses_report(censuses: Sequence[Census]) -> Iterator[Part]:
+    """A line for each census; CSV has the ranges of each."""
     machines, layers = ({getattr(census, of) for census in censuses} for of in ("architecture", "workload"))
-    names = [("layer", "workload")] if len(layers) > 1 else []
-    names += [("machine", "architecture")] if len(machines) > 1 else []
+    names = [Column("layer", "workload")] if len(layers) > 1 else []
+    names += [Column("machine", "architecture")] if len(machines) > 1 else []
     shared = [f"on {machine}" for machine in machines if len(machines) == 1] or [f"{layer}" for layer in layers]
-    console.print(Text(shared[0] if len(names) == 1 else "", style="bold"))
-    numbers = ("mappings", "spread", "optimal", "1 %", "5 %")
-    made = table(*(name for name, _ in names), *numbers)
+    yield bold(shared[0] if len(names) == 1 else "")
+    numbers = (
+        Column("mappings", "mappings", large),
+        Column("spread", "spread", times),
+        *(Column(head, head) for head in _CLOSE),
+    )
+    shown = []
     for census in censuses:
-        near = {found.share: found for found in census.near}
-        cells = [getattr(census, of) for _, of in names]
-        cells += [large(census.mappings), times(census.range_of("energy").ratio)]
-        proved = census.range_of("energy").lowest_proved
-        cells += [_cell(near.get(share)) if proved else "?" for share in (0.0, 0.01, 0.05)]
-        made.add_row(*cells)
-    print_table(console, made)
-    console.print(
-        Text(
-            "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 5 % of it; > at "
-            "least so many; ? not counted, as the lowest energy is not proved in this time."
-        )
+        near, found = {each.share: each for each in census.near}, census.range_of("energy")
+        cells = {head: _cell(near.get(share)) if found.lowest_proved else "?" for head, share in _CLOSE.items()}
+        about = {"workload": census.workload, "architecture": census.architecture, "mappings": census.mappings}
+        shown.append({**about, "spread": found.ratio, **cells})
+    rows = [row for census in censuses for row in _range_rows(census)]
+    yield Table("spread", (*names, *numbers), rows, shown=shown)
+    yield (
+        "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 5 % of it; > at "
+        "least so many; ? not counted, as the lowest energy is not proved in this time."
     )
 
 

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.text import Text
 
 from accelsim.results.explain import ComputeWalk, Explanation, TileStep, TileWalk
-from accelsim.show.report.nest import loop_range, print_nest
+from accelsim.show.report.nest import loop_range, nest_parts
 from accelsim.show.report.text import count, energy, print_table, table, title
+from accelsim.show.table import print_parts
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
@@ -33,7 +34,7 @@ def print_explanation(console: Console, explanation: Explanation, origin: str) -
     for violation in result.violations:
         console.print(Text(f"INVALID: {violation}", style="bold red"))
     title(console, "Loop nest", "for: in time, par_for: in space; sizes of one instance")
-    print_nest(console, result)
+    print_parts(console, nest_parts(result))
     console.print(f"\n{result.levels[0].level} holds every tensor as a whole and is never filled.")
     if explanation.walks:
         _print_key(console)

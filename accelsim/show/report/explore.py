@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from accelsim.inputs.units import format_energy, format_si
-from accelsim.show.report.text import print_table, table
+from accelsim.show.table import Column, Part, Row, Table, whole
 
 if TYPE_CHECKING:
     from accelsim.explore.store import Explored, State
@@ -75,64 +76,67 @@ def sweep_progress(console: Console, sweep: Sweep) -> Iterator[Callable[[State],
         yield tell
 
 
-def print_sweep(
-    console: Console, about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], run: Explored | None
-) -> None:
-    """Say what was explored and what became of the designs."""
+def sweep_lines(about: Mapping[str, Any], rows: Sequence[Row], run: Explored | None) -> Iterator[Part]:
+    """What was explored and what became of the designs."""
     files = about["inputs"]
     networks = ", ".join(
         name if weight == 1.0 else f"{weight:g} x {name}" for name, weight in about["networks"].items()
     )
     per = f", totals per {about['per'].removesuffix('s')}" if about["per"] else ""
-    console.print(f"{about['name']}: {files['architecture']['file']}, {networks}{per}")
+    yield f"{about['name']}: {files['architecture']['file']}, {networks}{per}"
     counts = Counter(row["status"] for row in rows)
     told = ", ".join(f"{counts[status]:,} {text}" for status, text in _SAID.items() if counts[status])
-    console.print(f"designs      {len(rows):,}: {told}" if rows else "designs      none finished")
+    yield f"designs      {len(rows):,}: {told}" if rows else "designs      none finished"
     best = [row for row in rows if row["front"]]
-    console.print(f"front        {len(best):,} in {', '.join(about['objectives'])}")
+    yield f"front        {len(best):,} in {', '.join(about['objectives'])}"
     if run is not None:
         known = f", {run.known_before:,} known from before" if run.known_before else ""
-        console.print(f"work         {run.done_now:,} layers mapped, bounded or evaluated now{known}")
+        yield f"work         {run.done_now:,} layers mapped, bounded or evaluated now{known}"
         each = 1000 * run.overhead_seconds / max(1, len(rows))
         beside = f", of it {each:.2g} ms a design beside the mapper (CPU)" if len(rows) >= _TOLD else ""
-        console.print(f"time         {run.seconds:.3g} s{beside}")
+        yield f"time         {run.seconds:.3g} s{beside}"
         if run.stop == "interrupted":
-            console.print("Interrupted; start the same command again to go on.")
+            yield "Interrupted; start the same command again to go on."
     for status in ("invalid", "refused", "no_valid_mapping"):
         first = next((row for row in rows if row["status"] == status), None)
         if first is not None:
             why, more = str(first["reason"]).splitlines()[0], counts[status] - 1
             others = f" and {more} other{'s' if more > 1 else ''}" if more else ""
-            console.print(f"{_SAID[status]}: design {first['design']}{others}: {why}", soft_wrap=True)
+            yield whole(f"{_SAID[status]}: design {first['design']}{others}: {why}")
     for status, column, what in (("over_area", "area_um2", "smallest"), ("over_power", "power_w", "least")):
         if counts[status] and counts[status] == len(rows):
             least = said(column, min(row[column] for row in rows))
-            console.print(f"no design is within the budget: the {what} {column.partition('_')[0]} is {least}")
+            yield f"no design is within the budget: the {what} {column.partition('_')[0]} is {least}"
 
 
-def print_designs(
-    console: Console, about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, chosen: bool
-) -> None:
-    """Print designs as a table: those that were chosen, or else the front, best in the first objective first."""
+def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence[str]) -> Table:
+    """Designs with what varies and some costs, best in the first objective first."""
+    columns = (
+        Column("design", "design", left=False),
+        *(Column(name, name, left=False) for name, values in about["parameters"].items() if len(values) > 1),
+        *(Column(_HEADS[name], name, partial(said, name)) for name in costs),
+        Column("", _state, left=True),
+    )
+    first = about["columns"][0]
+    ordered = sorted(rows, key=lambda row: (row[first] is None, row[first] or 0.0, row["design"]))
+    return Table("designs", columns, ordered, most=_MOST)
+
+
+def _state(row: Row) -> str:
+    return "front" if row["front"] else "" if row["status"] == "mapped" else str(row["status"])
+
+
+def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: bool) -> Iterator[Part]:
+    """Designs that were chosen, or else the front."""
     shown = list(rows) if chosen else [row for row in rows if row["front"]]
     if not shown:
-        console.print("\nNo design is left." if chosen else "\nNo design is mapped.")
+        yield "\nNo design is left." if chosen else "\nNo design is mapped."
         return
+    yield ""
     also = ["energy_pj"] if "time_s" in about["columns"] else ["energy_pj", "cycles"]
-    columns = list(dict.fromkeys([*about["columns"], *also]))
-    key = columns[0]
-    shown.sort(key=lambda row: (row[key] is None, row[key] or 0.0, row["design"]))
-    many = [name for name, values in about["parameters"].items() if len(values) > 1]
-    made = table("design", *many, *(_HEADS[name] for name in columns), "", left=(len(many) + len(columns) + 1,))
-    for row in shown[:_MOST]:
-        state = "front" if row["front"] else "" if row["status"] == "mapped" else row["status"]
-        made.add_row(
-            str(row["design"]), *(str(row[name]) for name in many), *(said(name, row[name]) for name in columns), state
-        )
-    console.print()
-    print_table(console, made)
+    yield designs_table(about, shown, list(dict.fromkeys([*about["columns"], *also])))
     if len(shown) > _MOST:
-        console.print(f"{len(shown) - _MOST:,} more; --json shows all")
+        yield f"{len(shown) - _MOST:,} more; --json and --csv show all"
 
 
 _HEADS = {

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
+from collections.abc import Iterator
 
 from accelsim.search.result import FrontResult
 from accelsim.show.report.certificate import STOPS
 from accelsim.show.report.nest import nest_line
-from accelsim.show.report.search import cost_cells, print_nest_key, work_line
-from accelsim.show.report.text import count, large, print_table, table
+from accelsim.show.report.search import COSTS, NEST, NEST_KEY, work_line
+from accelsim.show.report.text import count, large
+from accelsim.show.table import Column, Part, Table, bold
 
 _SHOWN = 40
+_ALWAYS = ("point", "energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "utilization", "loop_nest")
 NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 
 
@@ -33,26 +34,20 @@ def front_verdict(front: FrontResult) -> str:
     return f"complete (proved): no mapping of the {large(front.space_size)} in the map space beats one of these"
 
 
-def print_front(console: Console, front: FrontResult) -> None:
-    """Print what is proved, and one row for each point."""
+def front_report(front: FrontResult) -> Iterator[Part]:
+    """What is proved, and one row for each point."""
     first, columns = front.points[0], [column_name(column) for column in front.columns]
     head = f", Pareto front of {', '.join(columns[:-1])} and {columns[-1]}"
-    console.print(Text(f"{first.workload} on {first.architecture}", style="bold").append(head, style="not bold"))
-    console.print(Text(f"{len(front.points):,} point{'s' if len(front.points) > 1 else ''}, {front_verdict(front)}"))
+    yield bold(f"{first.workload} on {first.architecture}").append(head, style="not bold")
+    yield f"{len(front.points):,} point{'s' if len(front.points) > 1 else ''}, {front_verdict(front)}"
     early = "" if front.stop == "exhausted" else f": {STOPS.get(front.stop, front.stop)}"
-    console.print(Text(f"{'stopped' if early else 'ended'} after {front.seconds:.3g} s{early}"))
-    console.print(Text(work_line(front.nodes, front.evaluated, front.table_bytes)))
-    console.print()
-    more = [at for at, column in enumerate(front.columns) if column not in ("energy", "cycles")]
-    heads = ["point", "energy", "cycles", "util.", *(columns[at] for at in more), "loop nest"]
-    made = table(*heads, left=(len(heads) - 1,), fold=(len(heads) - 1,))
-    made.columns[0].justify = "right"
-    for number, (values, result) in enumerate(zip(front.values, front.points, strict=True), 1):
-        if number > _SHOWN:
-            break
-        cells = [count(round(values[at])) for at in more]
-        made.add_row(str(number), *cost_cells(result), *cells, nest_line(result))
-    print_table(console, made)
-    print_nest_key(console)
+    yield f"{'stopped' if early else 'ended'} after {front.seconds:.3g} s{early}"
+    yield work_line(front.nodes, front.evaluated, front.table_bytes) + "\n"
+    rows = [{**row, "loop_nest": nest_line(point)} for row, point in zip(front.rows(), front.points, strict=True)]
+    more = [key for key in rows[0] if key not in _ALWAYS]
+    heads = [column_name(column) for column in front.columns if column not in NAMES or column == "outer_words"]
+    others = [Column(head, key, count) for head, key in zip(heads, more, strict=True)]
+    yield Table("front", (Column("point", "point", left=False), *COSTS, *others, NEST), rows, most=_SHOWN)
+    yield NEST_KEY
     if len(front.points) > _SHOWN:
-        console.print(Text(f"{len(front.points) - _SHOWN:,} more points are in front.csv and result.json (-o DIR)."))
+        yield f"{len(front.points) - _SHOWN:,} more points are in front.csv and result.json (-o DIR)."

@@ -2,82 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
-from rich.console import Console
 from rich.text import Text
 
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult, FusedPart
 from accelsim.fusion.tiling import Room
-from accelsim.fusion.walk import Segment, Totals
+from accelsim.fusion.walk import Segment
 from accelsim.inputs.units import format_bits, listed
 from accelsim.search.strategy import Objective
 from accelsim.show.report.certificate import gap_text, objective_value
 from accelsim.show.report.nest import nest_line
-from accelsim.show.report.text import count, energy, percent, print_table, table, times, title
+from accelsim.show.report.text import count, energy, percent, times
+from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
 
 _MOST_APART = 6
 
 
-def print_fusion(console: Console, found: FusionResult, *, quiet: bool = False) -> None:
-    """Print which chains to fuse and what they gain, and below it each fused loop nest."""
-    console.print(
-        Text(f"{found.workload} on {found.architecture}", style="bold").append(
-            f", consecutive layers fused for the lowest {found.objective}", style="not bold"
-        )
-    )
-    console.print()
-    _print_gains(console, found)
-    console.print(Text(_verdict(found), style="bold"))
-    if quiet:
-        return
-    for line in _notes(found):
-        console.print(Text(line, style="dim"))
+def fusion_report(found: FusionResult) -> Iterator[Part]:
+    """Which chains to fuse and what they gain, and below it each fused loop nest."""
+    yield from brief(found)
+    yield from map(dim, _notes(found))
     for segment in found.fused:
-        _print_chain(console, segment)
+        yield from _chain(segment)
 
 
-def _print_gains(console: Console, found: FusionResult) -> None:
-    """Print a row for each fused chain, one for all other layers, and the total, each against unfused."""
-    made = table("layers", "rep.", "energy", "gain", "cycles", "gain", "outer words", "gain", "MACs", fold=(0,))
-    for segment in found.fused:
-        name = " + ".join(layer.name for layer in segment.layers) + _more(segment)
-        made.add_row(name, str(segment.repeat), *_cells(segment.totals, segment.unfused))
+def brief(found: FusionResult) -> Iterator[Part]:
+    """Which chains to fuse, what they gain, and what is proved."""
+    head = f", consecutive layers fused for the lowest {found.objective}"
+    yield bold(f"{found.workload} on {found.architecture}").append(head + "\n", style="not bold")
+    yield from _gains(found)
+    yield bold(_verdict(found))
+
+
+def _gain(of: str) -> Column:
+    return Column("gain", lambda row: times(row["unfused"][of] / row["fused"][of]) if "unfused" in row else "")
+
+
+_COLUMNS = (
+    Column("layers", lambda row: row["layers"] + (f" (+{row['alike']})" if row["alike"] else ""), fold=True),
+    Column("rep.", "repeat"),
+    Column("energy", lambda row: energy(row["fused"]["energy_pj"])),
+    _gain("energy_pj"),
+    Column("cycles", lambda row: count(row["fused"]["cycles"])),
+    _gain("cycles"),
+    Column("outer words", lambda row: count(row["fused"]["outer_words"])),
+    _gain("outer_words"),
+    Column("MACs", lambda row: percent(row["fused"]["macs"] / row["unfused"]["macs"]) if "unfused" in row else ""),
+)
+
+
+def _gains(found: FusionResult) -> Iterator[Part]:
+    """A row for each fused chain, and below it all other layers and the total, each against unfused."""
+    rows: list[Row] = [
+        {
+            "layers": " + ".join(layer.name for layer in segment.layers),
+            "alike": len(segment.alike),
+            "repeat": segment.repeat,
+            "fused": asdict(segment.totals),
+            "unfused": asdict(segment.unfused),
+        }
+        for segment in found.fused
+    ]
+    shown = list(rows)
     others = [segment for segment in found.segments if segment.fused is None]
     if others:
+        sums = {
+            name: sum(segment.repeat * getattr(segment.totals, name) for segment in others)
+            for name in ("energy_pj", "cycles", "outer_words")
+        }
         runs = sum(segment.repeat for segment in others)
-        energy_pj = sum(segment.repeat * segment.totals.energy_pj for segment in others)
-        cycles = sum(segment.repeat * segment.totals.cycles for segment in others)
-        words = sum(segment.repeat * segment.totals.outer_words for segment in others)
-        made.add_row("not fused", str(runs), energy(energy_pj), "", count(cycles), "", count(words), "", "")
-    made.add_section()
-    made.add_row("total", "", *_cells(found.totals, found.unfused))
-    print_table(console, made)
-    console.print(Text("A row is one run of a chain; 'not fused' and 'total' count every run.", style="dim"))
+        shown.append({"layers": "not fused", "alike": 0, "repeat": runs, "fused": sums})
+    total = {"layers": "total", "alike": 0, "fused": asdict(found.totals), "unfused": asdict(found.unfused)}
+    yield Table("chains", _COLUMNS, rows, shown=shown, below=[total])
+    yield dim("A row is one run of a chain; 'not fused' and 'total' count every run.")
     if any(segment.alike for segment in found.fused):
-        console.print(Text("(+n): and n more chains that are alike; 'rep.' counts them all.", style="dim"))
-    console.print(
-        Text("gain: unfused / fused; MACs: executed ones against those of the layers by themselves.", style="dim")
-    )
-
-
-def _more(segment: Segment) -> str:
-    """How many rows of other layers are alike."""
-    return f" (+{len(segment.alike)})" if segment.alike else ""
-
-
-def _cells(fused: Totals, unfused: Totals) -> tuple[str, ...]:
-    return (
-        energy(fused.energy_pj),
-        times(unfused.energy_pj / fused.energy_pj),
-        count(fused.cycles),
-        times(unfused.cycles / fused.cycles),
-        count(fused.outer_words),
-        times(unfused.outer_words / fused.outer_words),
-        percent(fused.macs / unfused.macs),
-    )
+        yield dim("(+n): and n more chains that are alike; 'rep.' counts them all.")
+    yield dim("gain: unfused / fused; MACs: executed ones against those of the layers by themselves.")
 
 
 def _verdict(found: FusionResult) -> str:
@@ -115,20 +119,19 @@ def _notes(found: FusionResult) -> list[str]:
     return lines
 
 
-def _print_chain(console: Console, segment: Segment) -> None:
-    """Print the fused loop nest of a chain, and below it the mappings of its parts."""
+def _chain(segment: Segment) -> Iterator[Part]:
+    """The fused loop nest of a chain, and below it the mappings of its parts."""
     found = segment.fused
     if found is None:
         return
-    title(console, found.chain.name + _more(segment), _headline(segment, found))
+    more = f" (+{len(segment.alike)})" if segment.alike else ""
+    yield heading(found.chain.name + more, _headline(segment, found))
     for line in nest_lines(found):
-        console.print(Text(line), no_wrap=True, overflow="ellipsis")
-    console.print()
-    console.print(
-        Text("Mappings of the parts, outermost level first; Level[tensors it keeps] and its loops:", style="dim")
-    )
+        yield Text(line, no_wrap=True, overflow="ellipsis")
+    yield ""
+    yield dim("Mappings of the parts, outermost level first; Level[tensors it keeps] and its loops:")
     for number, part in enumerate(found.parts, 1):
-        console.print(Text(f"{number:2}  {part.result.workload}: {nest_line(part.result)}"))
+        yield f"{number:2}  {part.result.workload}: {nest_line(part.result)}"
 
 
 def _headline(segment: Segment, found: ChainResult) -> str:

@@ -3,104 +3,115 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-
-from rich.console import Console
+from collections.abc import Iterator, Mapping, Sequence
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Calibration
 from accelsim.gpu.convolutions import ConvolutionErrors
 from accelsim.gpu.errors import LARGE_FLOP, Errors
 from accelsim.gpu.validation import GemmValidation
-from accelsim.show.report.text import print_table, table, title
+from accelsim.show.table import Column, Part, Row, Table, heading
 
 _FAR_OFF = 10.0
 """Errors from here on are of another unit or GPU, and no longer told."""
 _LARGE = f"{LARGE_FLOP:g}".replace("e+", "e")
 
 
-def print_gemm_validations(console: Console, found: Sequence[GemmValidation], skipped: Sequence[str]) -> None:
-    """Print the errors of each GPU, never of several together."""
-    for case in found:
-        about = case.about if case.measured.l2 == ROTATING else f"{case.about}; L2 {case.measured.l2} at the start"
-        title(console, f"{case.gpu.name}, {case.measured.number_format}", about)
-        if case.measured.note:
-            console.print(case.measured.note)
-        for doubt in case.doubts:
-            console.print(doubt)
-        if case.launch_gap_us is not None:
-            console.print(
-                f"kernels predicted under 30 us took {case.launch_gap_us:.1f} us longer (median), as if "
-                "each were launched by itself, outside a CUDA graph, or timed together with another; "
-                "`accelsim calibrate` fits what a launch takes"
-            )
-        print_errors(console, case.errors)
-        if not math.isnan(case.inside):
-            console.print(f"{case.inside:.0%} of the held-out rows lie in the predicted interval")
-        if not math.isnan(case.step_correlation):
-            what = "pairs of rows that differ by one in M (from 64 on)"
-            large = f"{case.large_step_rows} from {_LARGE} FLOP on, with {case.large_step_correlation:.2f}"
-            console.print(
-                f"{case.step_rows} {what}: the ratios of their times correlate with {case.step_correlation:.2f}"
-                + ("" if math.isnan(case.large_step_correlation) else f"; those of {large}")
-            )
-    if skipped:
-        console.print("\nNot compared")
-        for line in skipped:
-            console.print(f"  {line}")
-
-
-def print_convolutions(console: Console, found: Sequence[ConvolutionErrors], skipped: Sequence[str]) -> None:
-    """Print the errors of convolutions, in NHWC and with what NCHW costs."""
-    groups: dict[str, list[ConvolutionErrors]] = {}
-    for case in found:
-        groups.setdefault(f"{case.gpu}, {case.number_format}", []).append(case)
-    for name, cases in groups.items():
-        title(console, name, "median error, and median of predicted over measured")
-        made = table("pass", "algorithm", "rows", *("NHWC", "ratio", "NCHW", "ratio", "Winograd", "ratio"), left=(0, 1))
-        for case in cases:
-            parts = (case.nhwc, case.nchw, case.winograd)
-            errors = [text for part in parts for text in (_percent(part.median), _plain(part.ratio))]
-            made.add_row(case.training_pass.replace("_", " "), case.algorithm, f"{case.nhwc.rows}", *errors)
-        print_table(console, made)
-    console.print(
-        "\nNHWC: the implicit GEMM alone; NCHW: input and output are turned to NHWC and back, by a kernel each; "
-        "Winograd: where the table names it, or, for any algorithm, the faster of it and of the implicit GEMM"
-    )
-    for line in skipped:
-        console.print(f"not compared: {line}")
-
-
-def print_errors(console: Console, errors: dict[str, Errors]) -> None:
-    """Print errors of several sets of rows."""
-    columns = ("rows", "count", "median", "mean", f"median from {_LARGE} FLOP", "Spearman", "median ratio")
-    made = table(*columns)
-    for name, found in errors.items():
-        shares = (_percent(value) for value in (found.median, found.mean, found.large_median))
-        made.add_row(name, f"{found.rows:,}", *shares, _plain(found.spearman), _plain(found.ratio))
-    print_table(console, made)
-
-
-def print_calibration(console: Console, calibration: Calibration) -> None:
-    """Print the constants of a calibration and its errors."""
-    title(console, f"{calibration.gpu}, {calibration.number_format}: {len(calibration.values)} constants")
-    made = table("constant", "value")
-    for name, value in calibration.values.items():
-        made.add_row(name, f"{value:.4g}")
-    print_table(console, made)
-    title(console, "Errors", "relative to what was measured")
-    print_errors(console, calibration.errors)
-    low, high = calibration.interval
-    console.print(f"four fifths of the held-out rows took {low:g} to {high:g} times what is predicted")
-
-
 def _percent(value: float) -> str:
-    if math.isnan(value):
-        return ""
     return f"{100 * value:.1f} %" if value < _FAR_OFF else "> 999 %"
 
 
 def _plain(value: float) -> str:
-    if math.isnan(value):
-        return ""
     return f"{value:.3f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"
+
+
+_ERRORS = (
+    Column("rows", "of"),
+    Column("count", "rows", "{:,}".format),
+    Column("median", "median", _percent),
+    Column("mean", "mean", _percent),
+    Column(f"median from {_LARGE} FLOP", "large_median", _percent),
+    Column("Spearman", "spearman", _plain),
+    Column("median ratio", "ratio", _plain),
+)
+
+
+def errors_table(errors: Mapping[str, Errors], title: str = "", note: str = "", **of: str) -> Table:
+    """Errors of several sets of rows; `of` says in CSV what they are of."""
+    return Table(
+        "errors", _ERRORS, [{**of, "of": name, **found.as_row()} for name, found in errors.items()], title, note
+    )
+
+
+def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iterator[Part]:
+    """The errors of each GPU, never of several together."""
+    for case in found:
+        about = case.about if case.measured.l2 == ROTATING else f"{case.about}; L2 {case.measured.l2} at the start"
+        yield heading(f"{case.gpu.name}, {case.measured.number_format}", about)
+        yield from filter(None, [case.measured.note])
+        yield from case.doubts
+        if case.launch_gap_us is not None:
+            yield (
+                f"kernels predicted under 30 us took {case.launch_gap_us:.1f} us longer (median), as if "
+                "each were launched by itself, outside a CUDA graph, or timed together with another; "
+                "`accelsim calibrate` fits what a launch takes"
+            )
+        yield errors_table(case.errors, gpu=case.gpu.name, number_format=case.measured.number_format)
+        if not math.isnan(case.inside):
+            yield f"{case.inside:.0%} of the held-out rows lie in the predicted interval"
+        if not math.isnan(case.step_correlation):
+            what = "pairs of rows that differ by one in M (from 64 on)"
+            large = f"{case.large_step_rows} from {_LARGE} FLOP on, with {case.large_step_correlation:.2f}"
+            yield (
+                f"{case.step_rows} {what}: the ratios of their times correlate with {case.step_correlation:.2f}"
+                + ("" if math.isnan(case.large_step_correlation) else f"; those of {large}")
+            )
+    if skipped:
+        yield "\nNot compared"
+        yield from (f"  {line}" for line in skipped)
+
+
+def convolution_row(case: ConvolutionErrors) -> Row:
+    """Errors of one GPU, algorithm and pass as a plain row."""
+    names = {name: getattr(case, name) for name in ("gpu", "number_format", "algorithm", "training_pass")}
+    return {**names, **{name: getattr(case, name).as_row() for name in ("nhwc", "nchw", "winograd")}}
+
+
+def _errors_of(name: str, head: str) -> tuple[Column, Column]:
+    ratio = Column("ratio", lambda row: row[name]["ratio"], _plain)
+    return Column(head, lambda row: row[name]["median"], _percent), ratio
+
+
+_CONVOLUTIONS = (
+    Column("pass", "training_pass", lambda text: text.replace("_", " ")),
+    Column("algorithm", "algorithm", left=True),
+    Column("rows", lambda row: row["nhwc"]["rows"]),
+    *_errors_of("nhwc", "NHWC"),
+    *_errors_of("nchw", "NCHW"),
+    *_errors_of("winograd", "Winograd"),
+)
+
+
+def convolutions_report(found: Sequence[ConvolutionErrors], skipped: Sequence[str]) -> Iterator[Part]:
+    """The errors of convolutions, in NHWC and with what NCHW costs."""
+    groups: dict[str, list[Row]] = {}
+    for case in found:
+        groups.setdefault(f"{case.gpu}, {case.number_format}", []).append(convolution_row(case))
+    for name, rows in groups.items():
+        yield Table("conv", _CONVOLUTIONS, rows, name, "median error, and median of predicted over measured")
+    yield (
+        "\nNHWC: the implicit GEMM alone; NCHW: input and output are turned to NHWC and back, by a kernel each; "
+        "Winograd: where the table names it, or, for any algorithm, the faster of it and of the implicit GEMM"
+    )
+    yield from (f"not compared: {line}" for line in skipped)
+
+
+def calibration_report(calibration: Calibration) -> Iterator[Part]:
+    """The constants of a calibration and its errors."""
+    columns = (Column("constant", "constant"), Column("value", "value", "{:.4g}".format))
+    rows = [{"constant": name, "value": value} for name, value in calibration.values.items()]
+    title = f"{calibration.gpu}, {calibration.number_format}: {len(rows)} constants"
+    yield Table("constants", columns, rows, title)
+    yield errors_table(calibration.errors, "Errors", "relative to what was measured")
+    low, high = calibration.interval
+    yield f"four fifths of the held-out rows took {low:g} to {high:g} times what is predicted"

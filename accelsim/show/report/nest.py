@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.text import Text
 
 from accelsim.inputs.mapping import LevelMapping, last_passes
@@ -59,26 +59,23 @@ def compute_used(result: Result) -> str:
     return _instances(result.compute_used, result.compute_instances).strip()
 
 
-def print_nest(console: Console, result: Result) -> None:
-    """Print each level with what it keeps, and below it its loops; loops of bound 1 are left out."""
+def nest_parts(result: Result) -> Iterator[Text]:
+    """Each level with what it keeps, and below it its loops; loops of bound 1 are left out."""
     depth = 0
     for level in nest_levels(result):
-        console.print()
         gap = " " if level.used.startswith("x") else ", "
-        console.print(Text(level.name, style="bold").append(gap + level.used, style="not bold"))
-        console.print(Text(level.keeps))
-        console.print(Text("-" * min(console.width, 72), style="dim"))
+        yield Text("\n").append(level.name, style="bold").append(gap + level.used)
+        yield Text(level.keeps)
+        yield Text("-" * 72, style="dim", no_wrap=True, overflow="crop")
         for line in level.lines:
-            text = Text("| " + " " * min(depth * _INDENT, _DEEPEST))
-            if not line.startswith(("for ", "par_for ")):
-                console.print(text.append(line, style="dim"))
-                continue
-            style = "cyan" if line.startswith("par_for") else ""
-            console.print(text.append(line, style=style), no_wrap=True, overflow="ellipsis")
-            depth += 1
-    console.print()
+            text = Text("| " + " " * min(depth * _INDENT, _DEEPEST), no_wrap=True, overflow="ellipsis")
+            if line.startswith(("for ", "par_for ")):
+                yield text.append(line, style="cyan" if line.startswith("par_for") else "")
+                depth += 1
+            else:
+                yield text.append(line, style="dim")
     units = compute_used(result)
-    console.print(Text(result.compute, style="bold").append(f" {units}" if units else "", style="not bold"))
+    yield Text("\n").append(result.compute, style="bold").append(f" {units}" if units else "")
 
 
 def loop_range(bound: int, last: int) -> str:

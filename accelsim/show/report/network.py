@@ -3,69 +3,81 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
-from rich.text import Text
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from accelsim.inputs.units import format_si
 from accelsim.results.network import LayerOutcome, alike_layers, layer_rows, network_totals
 from accelsim.search.result import Certificate
 from accelsim.show.report.certificate import gap_text
-from accelsim.show.report.text import count, energy, percent, print_table, share, table, times, title
+from accelsim.show.report.text import count, energy, percent, share, times
+from accelsim.show.table import Column, Part, Row, Table, bold, dim
 
-if TYPE_CHECKING:
-    pass
-
-_WIDE = 100
-"""Columns from which the table has more of them."""
 _FIRST, _LEAST = 5, 0.0005
 """Layers that are named as the first to look at, each with at least so much of the total above its limit."""
 
 
-def print_network(
-    console: Console,
-    network: str,
-    machine: str,
-    outcomes: Sequence[LayerOutcome],
-    yields: Mapping[str, int] | None = None,
-) -> None:
-    """Print one row for each different layer, the totals of the network, and which layers have most to gain."""
-    totals, groups = network_totals(outcomes, yields), alike_layers(outcomes)
-    rows = {row["layer"]: row for row in layer_rows(groups)}
-    objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
-    console.print(Text(f"{network} on {machine}", style="bold").append(_for(objectives), style="not bold"))
-    console.print()
-    wide = console.width >= _WIDE
-    columns = ["layer", "rep.", *(["MACs"] if wide else []), "energy", "share", "pJ/MAC", "cycles", "share", "util."]
-    below = [f"\n{name}" for name in columns]
-    made = table(*below, "bottle-\nneck", "\ngap", left=(0, len(columns)), fold=(0,))
+_COLUMNS = (
+    Column("\nlayer", "layer", fold=True),
+    Column("\nrep.", "repeat"),
+    Column("\nMACs", "macs", count, wide=True),
+    Column("\nenergy", lambda row: "none valid" if row["energy_pj"] is None else energy(row["energy_pj"])),
+    Column("\nshare", "energy_share", share),
+    Column("\npJ/MAC", "pj_per_mac", "{:.4g}".format),
+    Column("\ncycles", "cycles", count),
+    Column("\nshare", "cycles_share", share),
+    Column("\nutil.", "utilization", percent),
+    Column("bottle-\nneck", "bottleneck", left=True),
+    Column("\ngap", lambda row: row.get("verdict", "")),
+)
+
+
+def network_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
+    """One row for each different layer: what a run of it costs, its shares of the network, and what is proved."""
+    groups, rows = alike_layers(outcomes), []
+    shares = {row["layer"]: row for row in layer_rows(groups)}
     for group in groups:
-        head = [group.einsum.name, str(group.einsum.repeat), *([count(group.einsum.real_macs)] if wide else [])]
-        if group.search is None:
-            made.add_row(*head, "none valid", *[""] * 7)
-            continue
-        best, row = group.search.best, rows[group.einsum.name]
-        spent = (energy(best.energy_pj), share(row["energy_share"]), f"{best.pj_per_mac:.4g}")
-        taken = (count(best.cycles), share(row["cycles_share"]), percent(best.utilization))
-        made.add_row(*head, *spent, *taken, best.bottleneck, _gap(group.search.certificate))
-    made.add_section()
-    if totals["macs"]:
-        head = ["total", str(totals["layers"]), *([count(totals["macs"])] if wide else [])]
-        spent = (energy(totals["energy_pj"]), "100 %", f"{totals['pj_per_mac']:.4g}")
-        made.add_row(*head, *spent, count(totals["cycles"]), "100 %", percent(totals["utilization"]), "", "")
-    print_table(console, made)
-    for line in _total_lines(totals):
-        console.print(Text(line))
-    console.print(Text(_total_verdict(outcomes, totals["certificate"]), style="bold"))
-    more = "; +n: and n more that are alike" if len(groups) < len(outcomes) else ""
-    console.print(Text(f"Rows are one run of a layer; shares and total count it 'rep.' times{more}.", style="dim"))
-    console.print(Text("gap: by how much the best possible may be lower; proved: by nothing; -: unknown.", style="dim"))
+        best = None if group.search is None else group.search.best
+        certificate = None if group.search is None else group.search.certificate
+        row = shares.get(group.einsum.name, {})
+        rows.append(
+            {
+                "layer": group.einsum.name,
+                "repeat": group.einsum.repeat,
+                "macs": group.einsum.real_macs,
+                "energy_pj": None if best is None else best.energy_pj,
+                "energy_share": row.get("energy_share"),
+                "pj_per_mac": None if best is None else best.pj_per_mac,
+                "cycles": None if best is None else best.cycles,
+                "cycles_share": row.get("cycles_share"),
+                "utilization": None if best is None else best.utilization,
+                "bottleneck": None if best is None else best.bottleneck,
+                "gap": None if certificate is None or not math.isfinite(certificate.gap) else certificate.gap,
+                "proved": None if certificate is None else certificate.proved,
+                "verdict": "" if best is None else _gap(certificate),
+            }
+        )
+    return rows
+
+
+def network_report(
+    network: str, machine: str, outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] | None = None
+) -> Iterator[Part]:
+    """One row for each different layer, the totals of the network, and which layers have most to gain."""
+    totals, rows = network_totals(outcomes, yields), network_rows(outcomes)
+    objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
+    yield bold(f"{network} on {machine}").append(_for(objectives) + "\n", style="not bold")
+    total = {**totals, "layer": "total", "repeat": totals["layers"], "energy_share": 1, "cycles_share": 1}
+    yield Table("layers", _COLUMNS, rows, below=[total] if totals["macs"] else [])
+    yield from _total_lines(totals)
+    yield bold(_total_verdict(outcomes, totals["certificate"]))
+    more = "; +n: and n more that are alike" if len(rows) < len(outcomes) else ""
+    yield dim(f"Rows are one run of a layer; shares and total count it 'rep.' times{more}.")
+    yield dim("gap: by how much the best possible may be lower; proved: by nothing; -: unknown.")
     for outcome in outcomes:
         if outcome.search is None:
-            console.print(Text(f"{outcome.einsum.name}: not mapped; the total is without it", style="bold"))
-    _print_first(console, groups, "cycles" if objectives == "cycles" else "energy")
+            yield bold(f"{outcome.einsum.name}: not mapped; the total is without it")
+    yield from _first(alike_layers(outcomes), "cycles" if objectives == "cycles" else "energy")
 
 
 def _total_lines(totals: Mapping[str, Any]) -> list[str]:
@@ -87,8 +99,8 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _print_first(console: Console, groups: Sequence[LayerOutcome], what: str) -> None:
-    """Print the layers that have most to gain, in energy or cycles."""
+def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Part]:
+    """The layers that have most to gain, in energy or cycles."""
     key = f"{what}_above_limit"
     rows = [row for row in layer_rows(groups) if row[key] is not None]
     first = [row for row in sorted(rows, key=lambda row: -row[key]) if row[key] >= _LEAST][:_FIRST]
@@ -96,16 +108,21 @@ def _print_first(console: Console, groups: Sequence[LayerOutcome], what: str) ->
         return
     rest = sum(row[key] for row in rows)
     if not first:
-        console.print(f"\nNo layer is far above what no mapping falls below: all together {share(rest)} of the {what}")
+        yield f"\nNo layer is far above what no mapping falls below: all together {share(rest)} of the {what}"
         return
-    title(console, "Layers to look at first", f"{what} above a limit that no mapping falls below")
-    made = table("layer", f"share of {what}", "x the limit", "above it, of the total", fold=(0,))
-    for row in first:
+
+    def factor(row: Row) -> str:
         part, above = row[f"{what}_share"], row[key]
-        factor = part / (part - above) if part > above else math.inf
-        made.add_row(row["layer"], share(part), times(factor), share(above))
-    print_table(console, made)
-    console.print(Text(f"All layers together: {share(rest)} of the {what} is above the limits.", style="dim"))
+        return times(part / (part - above) if part > above else math.inf)
+
+    columns = (
+        Column("layer", "layer", fold=True),
+        Column(f"share of {what}", f"{what}_share", share),
+        Column("x the limit", factor),
+        Column("above it, of the total", key, share),
+    )
+    yield Table("first", columns, first, "Layers to look at first", f"{what} above a limit that no mapping falls below")
+    yield dim(f"All layers together: {share(rest)} of the {what} is above the limits.")
 
 
 def _gap(certificate: Certificate | None) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.text import Text
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from accelsim.inputs.units import format_bits
 from accelsim.model.result import Result
 from accelsim.search.result import Sample, SearchResult
 from accelsim.show.report.certificate import STOPS, gap_text, long_verdict, objective_value
 from accelsim.show.report.nest import nest_line
-from accelsim.show.report.text import count, energy, large, percent, print_table, table, times, title
+from accelsim.show.report.text import count, energy, large, percent, times
+from accelsim.show.table import Column, Part, Table, bold, dim, heading
 
 _QUANTILES = (("1 %", 0.01), ("25 %", 0.25), ("median", 0.5), ("75 %", 0.75), ("99 %", 0.99))
 _WITHIN = (("1 %", 1.01), ("10 %", 1.1), ("2x", 2.0))
@@ -18,18 +20,17 @@ _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
 
 
-def print_search(console: Console, search: SearchResult) -> None:
-    """Print what a search proved or saw; times are of this run, all else is the same for equal input and seed."""
-    title(console, "Search", f"for the {_lowest(search)}")
+def search_report(search: SearchResult) -> Iterator[Part]:
+    """What a search proved or saw; times are of this run, all else is the same for equal input and seed."""
+    yield heading("Search", f"for the {_lowest(search)}")
     if search.certificate is not None:
-        console.print(Text(long_verdict(search, search.certificate), style="bold"))
-    lines = [] if search.sample is None else _sample_lines(search, search.sample)
-    for line in lines or _exact_lines(search):
-        console.print(Text(line))
+        yield bold(long_verdict(search, search.certificate))
     if search.sample is None:
+        yield from _exact_lines(search)
         return
-    _print_spread(console, search.sample, search.best)
-    _print_rejections(console, search.sample)
+    yield from _sample_lines(search, search.sample)
+    yield from _spread(search.sample, search.best)
+    yield from _rejections(search.sample)
 
 
 def _lowest(search: SearchResult) -> str:
@@ -68,84 +69,88 @@ def _sample_lines(search: SearchResult, sample: Sample) -> list[str]:
     return lines
 
 
-def print_population(console: Console, search: SearchResult, population: tuple[int, float | None] | None) -> None:
-    """Say how many valid mappings there are, and how much the worst may need (`accelsim spread` tells more)."""
-    if population is None:
-        return
-    mappings, most_pj = population
+def population_line(search: SearchResult, mappings: int, most_pj: float | None) -> str:
+    """How many valid mappings there are, and how much [pJ] the worst may need (`accelsim spread` tells more)."""
     text = f"{large(mappings)} mappings are valid"
     if most_pj is not None:
         text += f"; none needs more than {times(most_pj / search.best.energy_pj)} the energy of this one"
-    console.print(Text(text))
+    return text
 
 
-def print_ranked(console: Console, search: SearchResult, most: int | None = None) -> None:
-    """Print the best mappings in order, at most so many of them, each with its loop nest on one line."""
+def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Part]:
+    """The best mappings in order, at most so many of them, each with its loop nest on one line."""
     if len(search.ranked) < 2 and search.within is None:
         return
     from accelsim.search.strategy import Objective
 
-    goal, shown = Objective.parse(search.objective), search.ranked[: most or _SHOWN]
-    note = f"the {len(shown):,} of {_lowest(search)}"
+    goal, shown = Objective.parse(search.objective), min(most or _SHOWN, len(search.ranked))
+    note = f"the {shown:,} of {_lowest(search)}"
     if search.within is not None:
         partial = "" if search.stop == "exhausted" else "at least "
-        note = f"{partial}{search.within[1]:,} are within {_share(search.within[0])} of the best {search.objective}"
-    title(console, "Best mappings", note)
-    product = search.objective not in ("energy", "cycles")
-    heads = ["rank", *([search.objective] if product else []), "over best", "energy", "cycles", "util.", "loop nest"]
-    made = table(*heads, left=(len(heads) - 1,), fold=(len(heads) - 1,))
-    made.columns[0].justify = "right"
-    best = goal.value(search.ranked[0].energy_pj, search.ranked[0].cycles)
-    for rank, result in enumerate(shown, 1):
-        value = goal.value(result.energy_pj, result.cycles)
-        over = value / best - 1
-        cells = [objective_value("", value, 5)] if product else []
-        cells += ["" if over < 1e-12 else f"+{gap_text(over)}", *cost_cells(result)]
-        made.add_row(str(rank), *cells, nest_line(result))
-    print_table(console, made)
-    print_nest_key(console)
-    if len(shown) < len(search.ranked):
-        console.print(Text(f"{len(search.ranked) - len(shown):,} more are in result.json (-o DIR, --json)."))
+        within = f"{100 * search.within[0]:.3g} %"
+        note = f"{partial}{search.within[1]:,} are within {within} of the best {search.objective}"
+    values = [goal.value(result.energy_pj, result.cycles) for result in search.ranked]
+    rows = [
+        {"rank": rank, "value": value, "over_best": value / values[0] - 1, **cost_row(result)}
+        for rank, (value, result) in enumerate(zip(values, search.ranked, strict=True), 1)
+    ]
+    product = Column(search.objective, "value", lambda value: objective_value("", value, 5))
+    columns = (
+        Column("rank", "rank", left=False),
+        *([product] if search.objective not in ("energy", "cycles") else []),
+        Column("over best", "over_best", lambda over: "" if over < 1e-12 else f"+{gap_text(over)}"),
+        *COSTS,
+        NEST,
+    )
+    yield Table("mappings", columns, rows, "Best mappings", note, most=shown)
+    yield NEST_KEY
+    if shown < len(search.ranked):
+        yield f"{len(search.ranked) - shown:,} more are in result.json (-o DIR, --json)."
 
 
-def cost_cells(result: Result) -> list[str]:
-    """Energy, cycles and utilization of one mapping among several."""
-    return [energy(result.energy_pj, 5), count(result.cycles), percent(result.utilization)]
+def cost_row(result: Result) -> dict[str, Any]:
+    """What one mapping among several costs, and its loop nest on one line."""
+    costs = {"energy_pj": result.energy_pj, "cycles": result.cycles, "utilization": result.utilization}
+    return {**costs, "loop_nest": nest_line(result)}
 
 
-def print_nest_key(console: Console) -> None:
-    """Say how to read loop nests of one line."""
-    text = "Loop nest: level[tensors kept] loops in time, outermost first, x(...) and y(...) over the fanout below."
-    console.print(Text(text, style="dim"))
+COSTS = (
+    Column("energy", "energy_pj", lambda energy_pj: energy(energy_pj, 5)),
+    Column("cycles", "cycles", count),
+    Column("util.", "utilization", percent),
+)
+NEST = Column("loop nest", "loop_nest", fold=True)
+NEST_KEY = dim(
+    "Loop nest: level[tensors kept] loops in time, outermost first, x(...) and y(...) over the fanout below."
+)
 
 
-def _share(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
-def _print_spread(console: Console, sample: Sample, best: Result) -> None:
-    spread, macs = sample.spread, best.macs
-    title(console, "Energy spread [pJ/MAC]", f"of the {spread.valid:,} valid mappings seen")
-    values = [spread.min_pj, *(spread.quantile_pj(share) for _, share in _QUANTILES), spread.max_pj]
-    made = table("min", *(name for name, _ in _QUANTILES), "max", "max/min", left=())
-    made.add_row(*(f"{value / macs:.4g}" for value in values), times(spread.ratio))
-    print_table(console, made)
+def _spread(sample: Sample, best: Result) -> Iterator[Part]:
+    spread = sample.spread
+    values = {"min": spread.min_pj, **{name: spread.quantile_pj(share) for name, share in _QUANTILES}}
+    values["max"] = spread.max_pj
+    columns = [Column(name, f"{name}_pj_per_mac", "{:.4g}".format, left=False) for name in values]
+    row = {f"{name}_pj_per_mac": value / best.macs for name, value in values.items()}
+    ratio = Column("max/min", lambda _: times(spread.ratio))
+    note = f"of the {spread.valid:,} valid mappings seen"
+    yield Table("spread", (*columns, ratio), [row], "Energy spread [pJ/MAC]", note)
     for name, factor in _WITHIN:
         within = spread.within(factor)
-        console.print(Text(f"within {name:<4} of the min: {within:,} mappings ({percent(within / spread.valid)})"))
+        yield f"within {name:<4} of the min: {within:,} mappings ({percent(within / spread.valid)})"
     if spread.valid > 1:
-        console.print(Text(f"Quantiles and shares are to {percent(spread.resolution)} in energy.", style="dim"))
+        yield dim(f"Quantiles and shares are to {percent(spread.resolution)} in energy.")
 
 
-def _print_rejections(console: Console, sample: Sample) -> None:
+def _rejections(sample: Sample) -> Iterator[Part]:
     rejected = sample.seen - sample.valid
     if not rejected:
         return
-    title(console, "Rejected mappings", f"{rejected:,}, by the first rule that each broke")
-    made = table("rule", "level", "mappings", "share of seen", left=(0, 1))
-    for rejection in sample.rejections:
-        if rejection.count:
-            made.add_row(
-                rejection.rule, rejection.level, count(rejection.count), percent(rejection.count / sample.seen)
-            )
-    print_table(console, made)
+    columns = (
+        Column("rule", "rule"),
+        Column("level", "level", left=True),
+        Column("mappings", "count", count),
+        Column("share of seen", lambda row: percent(row["count"] / sample.seen)),
+    )
+    rows = [asdict(rejection) for rejection in sample.rejections if rejection.count]
+    note = f"{rejected:,}, by the first rule that each broke"
+    yield Table("rejections", columns, rows, "Rejected mappings", note)

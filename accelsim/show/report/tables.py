@@ -2,122 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
-
 from accelsim.inputs.units import format_si
-from accelsim.show.report.text import count, print_table, share, table, title
+from accelsim.show.report.text import count, share
+from accelsim.show.table import Column, Part, Row, Table, bold, heading
+
+Rows = Sequence[Mapping[str, Any]]
 
 
-def print_energies(
-    console: Console,
-    machine: str,
-    rows: Sequence[Mapping[str, Any]],
-    areas: Sequence[Mapping[str, Any]] = (),
-    peaks: Sequence[Mapping[str, Any]] = (),
-) -> None:
-    """Print the energy of each action, how it came about, areas, and power with everything busy.
+def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()) -> Iterator[Part]:
+    """The energy of each action, how it came about, areas, and power with everything busy.
 
     `rows`, `areas` and `peaks` are those of `accelsim.inputs.machine_tables`: `energy_rows`, `area_rows`, `peak_rows`.
     """
-    console.print(Text(f"Energies of {machine} [pJ]", style="bold"))
-    console.print(Text("read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance"))
-    console.print()
+    yield bold(f"Energies of {machine} [pJ]")
+    yield "read, write, update: an access; transfer: a word; compute: a MAC; leak: a cycle and instance\n"
     sources = list(dict.fromkeys(row["source"] for row in (*rows, *areas) if row["source"]))
-    made = table("component", "tensors", "action", "pJ", "pJ/word", "pJ/bit", "source", left=(0, 1, 2), fold=(1,))
-    before = ""
-    for row in rows:
-        name = "" if row["component"] == before else row["component"]
-        before = row["component"]
-        if row["energy_pj"] is None:
-            made.add_row(name, row["role"], row["action"], "not modelled", "", "", "")
-            continue
-        energies = (_pj(row[key]) for key in ("energy_pj", "pj_per_word", "pj_per_bit"))
-        made.add_row(name, row["role"], row["action"], *energies, f"[{sources.index(row['source']) + 1}]")
-    print_table(console, made)
-    _print_formulas(console, rows)
+    source = Column("source", "source", lambda text: f"[{sources.index(text) + 1}]")
+    columns = (
+        Column("component", "component", once=True),
+        Column("tensors", "role", fold=True),
+        Column("action", "action", left=True),
+        Column("pJ", lambda row: "not modelled" if row["energy_pj"] is None else f"{row['energy_pj']:.5g}"),
+        Column("pJ/word", "pj_per_word", _five),
+        Column("pJ/bit", "pj_per_bit", _five),
+        source,
+    )
+    yield Table("energy", columns, rows)
+    yield from _formulas(rows)
     if any(row["area_um2"] is not None for row in areas):
-        _print_areas(console, areas, sources)
+        yield from _areas(areas, source)
     if any(row["power_w"] is not None for row in peaks):
-        _print_peaks(console, peaks)
-    console.print()
-    for number, source in enumerate(sources, 1):
-        console.print(Text(f"[{number}] {source}"))
+        yield from _peaks(peaks)
+    yield ""
+    yield from (f"[{number}] {text}" for number, text in enumerate(sources, 1))
 
 
-def _print_formulas(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print how each energy came about, actions of one formula together, and what counts as 0."""
+def _formulas(rows: Rows) -> Iterator[Part]:
+    """How each energy came about, actions of one formula together, and what counts as 0."""
     named: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row["formula"]:
             roles = "" if row["role"] == "all" else f" of {row['role']}"
             named.setdefault((row["component"], row["formula"]), []).append(f"{row['action']}{roles}")
     if named:
-        title(console, "Formulas")
-        for (component, formula), actions in named.items():
-            console.print(Text(f"{component} {', '.join(actions)}: {formula}"))
+        yield heading("Formulas")
+        yield from (f"{component} {', '.join(actions)}: {formula}" for (component, formula), actions in named.items())
     without = [f"{row['component']} {row['action']}" for row in rows if row["energy_pj"] is None]
     if without:
-        console.print(Text(f"Not modelled, and so counted as 0: {', '.join(without)}."))
+        yield f"Not modelled, and so counted as 0: {', '.join(without)}."
 
 
-def _print_areas(console: Console, areas: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> None:
-    """Print the area of each component and of all that have one."""
-    title(console, "Area", "of the levels and compute units; networks and control are not in it")
-    made = table("component", "instances", "each [um2]", "all [mm2]", "share", "source")
+def _areas(areas: Rows, source: Column) -> Iterator[Part]:
+    """The area of each component and of all that have one."""
     known = [row for row in areas if row["area_um2"] is not None]
     total = sum(row["total_um2"] for row in known)
-    for row in areas:
-        if row["area_um2"] is None:
-            made.add_row(row["component"], f"{row['instances']:,}", "no source", "", "", "")
-            continue
-        part = share(row["total_um2"] / total) if total else ""
-        cells = (f"{row['area_um2']:,.6g}", f"{row['total_um2'] / 1e6:.4g}", part)
-        made.add_row(row["component"], f"{row['instances']:,}", *cells, f"[{sources.index(row['source']) + 1}]")
-    made.add_section()
-    made.add_row("sum" if len(known) == len(areas) else "sum of the known", "", "", f"{total / 1e6:.4g}", "", "")
-    print_table(console, made)
-    for row in known:
-        if row["formula"]:
-            console.print(Text(f"{row['component']}: {row['formula']}"))
+    columns = (
+        Column("component", "component"),
+        Column("instances", "instances", "{:,}".format),
+        Column("each [um2]", lambda row: _each(row["area_um2"]) if "area_um2" in row else ""),
+        Column("all [mm2]", "total_um2", lambda area: f"{area / 1e6:.4g}"),
+        Column("share", lambda row: share(row["total_um2"] / total) if row.get("area_um2") and total else ""),
+        source,
+    )
+    below = [{"component": "sum" if len(known) == len(areas) else "sum of the known", "total_um2": total}]
+    note = "of the levels and compute units; networks and control are not in it"
+    yield Table("area", columns, areas, "Area", note, below=below)
+    yield from (f"{row['component']}: {row['formula']}" for row in known if row["formula"])
 
 
-def _print_peaks(console: Console, peaks: Sequence[Mapping[str, Any]]) -> None:
-    """Print the power of each component with everything busy, that of all, and of all but the outermost level."""
-    title(console, "Peak power", "all compute units and ports busy in each cycle; networks and control are not in it")
-    made = table("component", "busy", "power", left=(0, 1))
-    before, outermost = "", peaks[0]["component"]
-    for row in peaks:
-        name = "" if row["component"] == before else row["component"]
-        before = row["component"]
-        made.add_row(name, row["how"], "" if row["power_w"] is None else format_si(row["power_w"], "W", 4))
-    made.add_section()
+def _each(area_um2: float | None) -> str:
+    return "no source" if area_um2 is None else f"{area_um2:,.6g}"
+
+
+def _peaks(peaks: Rows) -> Iterator[Part]:
+    """The power of each component with everything busy, that of all, and of all but the outermost level."""
     known = [row for row in peaks if row["power_w"] is not None]
-    for what, counted in (
-        ("sum" if len(known) == len(peaks) else "sum of the known", known),
-        (f"without {outermost}", [row for row in known if row["component"] != outermost]),
-    ):
-        made.add_row(what, "", format_si(sum(row["power_w"] for row in counted), "W", 4))
-    print_table(console, made)
+    outermost = peaks[0]["component"]
+    columns = (
+        Column("component", "component", once=True),
+        Column("busy", "how", left=True),
+        Column("power", "power_w", lambda power: format_si(power, "W", 4)),
+    )
+    sums = {
+        "sum" if len(known) == len(peaks) else "sum of the known": known,
+        f"without {outermost}": [row for row in known if row["component"] != outermost],
+    }
+    below: list[Row] = [{"component": what, "power_w": sum(row["power_w"] for row in of)} for what, of in sums.items()]
+    note = "all compute units and ports busy in each cycle; networks and control are not in it"
+    yield Table("peak", columns, peaks, "Peak power", note, below=below)
     if len(known) < len(peaks):
-        console.print(Text("A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."))
+        yield "A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."
 
 
-def _pj(value: float | None) -> str:
-    return "" if value is None else f"{value:.5g}"
+def _five(value: float) -> str:
+    return f"{value:.5g}"
 
 
-def print_shipped(console: Console, kind: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print what ships of one kind; rows have `name`, `about` and, for workloads, `layers` and `macs`."""
-    rows = list(rows)
-    title(console, kind)
-    sized = any("macs" in row for row in rows)
-    columns = ("name", "layers", "MACs", "what it is") if sized else ("name", "what it is")
-    made = table(*columns, fold=(len(columns) - 1,))
-    for row in rows:
-        sizes = (str(row["layers"]), count(row["macs"])) if sized else ()
-        made.add_row(row["name"], *sizes, row["about"])
-    print_table(console, made)
+def shipped_report(kind: str, rows: Rows) -> Iterator[Part]:
+    """What ships of one kind; rows have `name`, `about` and, for workloads, `layers` and `macs`."""
+    sizes = (Column("layers", "layers"), Column("MACs", "macs", count)) if any("macs" in row for row in rows) else ()
+    yield Table(kind, (Column("name", "name"), *sizes, Column("what it is", "about", fold=True)), rows, kind)

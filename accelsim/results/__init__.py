@@ -1,0 +1,1 @@
+"""Results as documents, folders and a cache, and how they are checked."""

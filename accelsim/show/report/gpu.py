@@ -1,0 +1,403 @@
+"""Reports on GPUs: those that ship, kernels, advice on sizes, layers under a roofline, profiles beside predictions."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
+from accelsim.gpu.compare import Compared
+from accelsim.gpu.errors import far_off
+from accelsim.gpu.kernel import Kernel
+from accelsim.gpu.machine import FORMATS, Gpu
+from accelsim.gpu.profile import ProfiledKernel
+from accelsim.inputs.errors import Problem
+from accelsim.inputs.units import format_bits, format_si, listed
+from accelsim.show.report.text import percent
+from accelsim.show.table import Column, Part, Row, Table, heading, legend
+
+_MOST = 8
+_DOUBT = {
+    "sms": "sms", "boost_hz": "clock", "tensor_hz": "clock", "memory_bytes": "memory", "dram_bytes_per_s": "memory",
+    "l2_bytes": "l2", "l2_bytes_per_s": "l2_bandwidth", "tdp_w": "tdp", "peak_tflops": "peak_tflops",
+}  # fmt: skip
+_WHAT = {
+    "tensor": "multiply-adds and shared memory of the busiest SM",
+    "stream": "loads of the busiest SM, by latency and bytes in flight",
+    "l2": "L2 bandwidth",
+    "dram": "DRAM bandwidth",
+    "launch": "launch (added)",
+    "latency": "first loads (added)",
+    "rounds": "start and end of each round of blocks",
+    "reduction": "partial sums are added up (added)",
+    "store": "results leave",
+    "transforms": "tensors are transformed by kernels before and after (added)",
+}
+
+
+def _us(time_us: float) -> str:
+    return format_si(time_us * 1e-6, "s", 4)
+
+
+def _us3(time_us: float) -> str:
+    return format_si(time_us * 1e-6, "s")
+
+
+def _bytes(size_bytes: float) -> str:
+    return format_si(size_bytes, "B")
+
+
+def _rate(bytes_per_s: float) -> str:
+    return format_si(bytes_per_s, "B/s", 4)
+
+
+def _size(size_bytes: int) -> str:
+    return format_bits(8 * size_bytes)
+
+
+def _four(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def gpu_row(gpu: Gpu) -> dict[str, Any]:
+    """All figures of a GPU as a plain row."""
+    row = dataclasses.asdict(gpu)
+    row["compute_capability"] = ".".join(map(str, gpu.compute_capability))
+    row["mma"] = {key: "m{}n{}k{}".format(*shape) for key, shape in gpu.mma.items()}
+    return row
+
+
+def _figure(head: str, key: str, unit: float, meaning: str = "") -> Column:
+    """Column of a figure in some unit, marked where no data sheet confirms it."""
+    doubt = _DOUBT[key]
+
+    def marked(row: Row) -> str:
+        return f"{row[key] / unit:.0f}{'?' if doubt in row['unsure'] else ''}"
+
+    return Column(head, marked, meaning=meaning)
+
+
+def _peak(number_format: str) -> Column:
+    return Column(number_format.upper(), lambda row: row["peak_tflops"].get(number_format), _four)
+
+
+_GPUS = (
+    Column("name", "name"),
+    _figure("SMs", "sms", 1),
+    _figure("MHz", "boost_hz", 1e6, "boost"),
+    *map(_peak, ("fp32", "fp16", "fp8")),
+    _figure("GB", "memory_bytes", 1e9),
+    _figure("GB/s", "dram_bytes_per_s", 1e9),
+    _figure("L2 MiB", "l2_bytes", 2**20),
+    _figure("W", "tdp_w", 1),
+    Column("MIG", lambda row: len(row["mig"]) or "", meaning="profiles; FP32, FP16, FP8: dense peak [TFLOPS]"),
+)
+
+
+def gpus_report(gpus: Sequence[Gpu]) -> Iterator[Part]:
+    """A table of GPUs; `?` marks a figure that no data sheet confirms."""
+    yield Table("gpus", _GPUS, [gpu_row(gpu) for gpu in gpus], "GPUs")
+    yield ""
+    yield legend(_GPUS).append("; ?: no data sheet confirms it")
+
+
+def gpu_report(gpu: Gpu) -> Iterator[Part]:
+    """One GPU: its figures, where they come from, and which are doubtful."""
+    capability = ".".join(map(str, gpu.compute_capability))
+    yield heading(f"{gpu.name}: {gpu.chip}, {gpu.generation}, compute capability {capability}")
+    figures = (
+        ("SMs", str(gpu.sms)),
+        ("clock", f"{gpu.boost_hz / 1e6:.0f} MHz boost, {gpu.tensor_hz / 1e6:.0f} MHz for tensor peaks"),
+        ("memory", f"{_bytes(gpu.memory_bytes)} {gpu.memory_type}, {_rate(gpu.dram_bytes_per_s)}"),
+        ("L2", f"{_size(gpu.l2_bytes)}, {_rate(gpu.l2_bytes_per_s)}"),
+        ("SM", f"{_size(gpu.smem_bytes)} shared memory ({_size(gpu.smem_per_block_bytes)} a block), "
+               f"{gpu.registers} registers, {gpu.warps} warps, {gpu.blocks} blocks"),
+        ("NVLink", _rate(gpu.nvlink_bytes_per_s) if gpu.nvlink_bytes_per_s else "none"),
+        ("TDP", f"{gpu.tdp_w:.3g} W"),
+        ("MIG", listed(f"{p.name} ({p.sms} SMs, {p.memory_eighths}/8 memory)" for p in gpu.mig.values()) or "none"),
+        ("devices", listed(gpu.devices) or "none"),
+    )  # fmt: skip
+    yield from (f"{name:<8} {text}" for name, text in figures)
+    yield ""
+    rows = [
+        {
+            "number_format": key,
+            "peak_tflops": gpu.peak_tflops[key],
+            "peak_tflops_sparse": gpu.peak_tflops_sparse.get(key),
+            "operations_per_sm_cycle": gpu.operations_per_sm_cycle[key],
+            "mma": "m{}n{}k{}".format(*gpu.mma[key]) if key in gpu.mma else "none",
+        }
+        for key in FORMATS
+        if key in gpu.peak_tflops
+    ]
+    columns = (
+        Column("format", "number_format"),
+        Column("dense TFLOPS", "peak_tflops", _four),
+        Column("2:4 sparse", "peak_tflops_sparse", _four),
+        Column("ops/SM/cycle", "operations_per_sm_cycle", "{:g}".format),
+        Column("MMA", "mma"),
+    )
+    yield Table("formats", columns, rows)
+    for head, texts in (("Sources", gpu.sources), ("Not confirmed by a data sheet", gpu.unsure)):
+        if texts:
+            yield heading(head)
+            yield from (f"{key}: {text}" for key, text in texts.items())
+
+
+def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
+    """Kernel as a plain row."""
+    row = dataclasses.asdict(kernel)
+    row["others"] = [{"tiling": name, "time_us": time_us} for name, time_us in kernel.others]
+    return {**row, "tflops": kernel.tflops, "repeat": repeat}
+
+
+def _dram(kernel: Kernel) -> str:
+    """Bytes that pass DRAM, and why they may be fewer than all operands and results have."""
+    moved = f"DRAM {_bytes(kernel.dram_bytes)}"
+    if round(kernel.dram_bytes) >= round(kernel.least_bytes):
+        return moved
+    return f"{moved} (L2 holds the rest of {_bytes(kernel.least_bytes)})"
+
+
+def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Part]:
+    """One kernel: the tiling and its time, and unless `quiet` what that is made of and the next best tilings."""
+    sizes = f"M={kernel.m} N={kernel.n} K={kernel.k}" + (f" batch={kernel.batch}" if kernel.batch > 1 else "")
+    yield f"{kernel.name} on {kernel.gpu}: {sizes}, {kernel.number_format}"
+    lines = {
+        "mode": kernel.mode,
+        "time": f"{_us(kernel.time_us)}  ({_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels)",
+        "rate": f"{kernel.tflops:.4g} TFLOPS, {format_si(kernel.flops, 'FLOP')}",
+        "algorithm": f"{kernel.algorithm}: M, N, K of its products" if kernel.algorithm != "GEMM" else "",
+        "kernel": _tiling(kernel),
+        "efficiency": f"tiles {percent(kernel.tile_efficiency)}, waves {percent(kernel.wave_efficiency)}",
+        "traffic": f"{_dram(kernel)}, L2 {_bytes(kernel.l2_bytes)}",
+        "energy": f"{format_si(kernel.energy_j, 'J')} at {kernel.power_w:.0f} W of board power",
+        "bottleneck": kernel.bottleneck,
+    }
+    yield from (f"{name:<11} {text}" for name, text in lines.items() if text)
+    if quiet:
+        return
+    parts = {name: time_us for name, time_us in kernel.parts_us.items() if time_us > 0}
+    yield Table(
+        "parts",
+        (Column("part", "part"), Column("time", "time_us", _us), Column("what", lambda row: _WHAT[row["part"]])),
+        [{"part": name, "time_us": time_us} for name, time_us in parts.items()],
+        "Time",
+        "an SM's rounds, L2 and DRAM overlap: the longest of them counts, and some of the others",
+    )
+    tilings = [(_tile(kernel_row(kernel), " / "), kernel.time_us), *kernel.others]
+    best = tilings[0][0]
+    yield Table(
+        "tilings",
+        (
+            Column("tile / split of K", "tiling", lambda tiling: tiling + ("  (chosen)" if tiling is best else "")),
+            Column("time", "time_us", _us),
+        ),
+        [{"tiling": tiling, "time_us": time_us} for tiling, time_us in tilings],
+        "Tilings",
+        f"all {kernel.tilings} of the space are compared; the next best tiles, each with its best split",
+    )
+
+
+def _tile(row: Row, mark: str = "/") -> str:
+    """Tile of a kernel with its schedule."""
+    if row["schedule"] == "Stream-K":
+        return f"{row['tile']} Stream-K"
+    return f"{row['tile']}{mark}{row['split']}" if row["split"] > 1 else str(row["tile"])
+
+
+def _layer_label(row: Row) -> str:
+    repeat = f" x{row['repeat']}" if row["repeat"] > 1 else ""
+    return f"{row['name']}{repeat}{'' if row['algorithm'] == 'GEMM' else ' W'}"
+
+
+_KERNELS = (
+    Column("layer", _layer_label),
+    Column(
+        "M x N x K", lambda row: "{m}x{n}x{k}".format(**row) + (f" x{row['batch']}" if row["batch"] > 1 else "")
+    ),
+    Column("tile", _tile),
+    Column("waves", "waves", "{:.2f}".format),
+    Column("time", "time_us", _us),
+    Column("TFLOPS", "tflops", "{:.3g}".format),
+    Column(
+        "bottleneck", "bottleneck",
+        lambda text: text.removesuffix(" and latency").removesuffix(" bandwidth"), fold=True,
+    ),
+)  # fmt: skip
+
+
+def kernels_report(name: str, kernels: Sequence[Kernel], repeats: Sequence[int]) -> Iterator[Part]:
+    """The kernels of a network, a line for each, and their sum."""
+    yield f"{name} on {kernels[0].gpu}, {kernels[0].number_format}; {kernels[0].mode}\n"
+    yield Table("kernels", _KERNELS, [kernel_row(*pair) for pair in zip(kernels, repeats, strict=True)])
+    if any(kernel.algorithm != "GEMM" for kernel in kernels):
+        yield "W: by Winograd; sizes of its products, TFLOPS of the sliding window"
+    total = totals(kernels, repeats)
+    yield (
+        f"\ntotal {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "
+        f"at {total['power_w']:.0f} W; kernels of matrix products alone, one after the other"
+    )
+
+
+def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, float]:
+    """Sums over the layers of a network."""
+    time_us, flops, energy_j = (
+        sum(getattr(kernel, name) * repeat for kernel, repeat in zip(kernels, repeats, strict=True))
+        for name in ("time_us", "flops", "energy_j")
+    )
+    rates = {"tflops": flops / time_us * 1e-6, "power_w": energy_j / time_us * 1e6}
+    return {"time_us": time_us, "flops": flops, "energy_j": energy_j, **rates}
+
+
+def _tiling(kernel: Kernel) -> str:
+    if kernel.tile == "gemv":
+        return "matrix-vector product, no tiles"
+    if kernel.schedule == "Stream-K":
+        shared = f"{kernel.blocks} work units, {kernel.split} at most share a tile, {kernel.waves:.2f} tiles an SM"
+        return f"tile {kernel.tile}, Stream-K: {shared}"
+    split = f", K in {kernel.split} parts" if kernel.split > 1 else ""
+    blocks = f"{kernel.blocks} block{'s' if kernel.blocks > 1 else ''}"
+    grid = f"{blocks}, {kernel.occupancy} at once on an SM, {kernel.waves:.2f} waves"
+    return f"tile {kernel.tile}{split}: {grid}"
+
+
+def advice_json(advice: Advice) -> dict[str, Any]:
+    """Advice as a document."""
+    return {
+        "kernel": kernel_row(advice.kernel),
+        "roundings": [dataclasses.asdict(change) for change in advice.roundings],
+        "formats": [dataclasses.asdict(change) for change in advice.formats],
+        "notes": list(advice.notes),
+    }
+
+
+_CHANGES = (
+    Column("change", "what"),
+    Column("time", "time_us", _us),
+    Column("TFLOPS", "tflops", _four),
+    Column("speed", "speedup", "{:.2f}x".format),
+)
+
+
+def advice_report(advice: Advice) -> Iterator[Part]:
+    """The kernel, what would be faster, and notes."""
+    document = advice_json(advice)
+    yield from kernel_report(advice.kernel)
+    note = "TFLOPS count the operations of the sizes that were asked for"
+    if advice.roundings:
+        yield Table("roundings", _CHANGES, document["roundings"], "Rounding up", note, most=_MOST)
+        if len(advice.roundings) > _MOST:
+            yield f"{len(advice.roundings) - _MOST:,} more; --json shows all"
+    else:
+        yield heading("Rounding up", note)
+        yield "no multiple of 8 to 256 within a quarter of a size is faster"
+    yield Table("formats", _CHANGES, document["formats"], "Other formats and 2:4 sparse weights")
+    if advice.notes:
+        yield heading("Notes")
+        yield from (f"- {note}" for note in advice.notes)
+
+
+def point_row(point: Point) -> dict[str, Any]:
+    """Point as a plain row."""
+    row = {name: getattr(point, name) for name in Point.__slots__ if name != "kernel"}
+    return {"kernel": kernel_row(point.kernel), **row}
+
+
+_RIDGES = (
+    Column("level", "level"),
+    Column("bandwidth", "bytes_per_s", _rate),
+    Column("math limits from", "intensity", "{:.4g} FLOP/B".format),
+)
+_POINTS = (
+    Column("layer", lambda row: row["kernel"]["name"]),
+    Column("FLOP/B", "intensity", _four),
+    Column("limit", "limited_by"),
+    Column("math", "math_share", percent),
+    Column("DRAM", "memory_share", percent),
+    Column("time", lambda row: _us3(row["kernel"]["time_us"])),
+    Column("busy", "quadrant", left=True),
+)
+
+
+def roofline_report(
+    gpu: Gpu, number_format: str, ridges: Sequence[Ridge], points: Sequence[Point], mode: str
+) -> Iterator[Part]:
+    """Levels of memory, and each layer with what limits it."""
+    yield f"{gpu.name}, {number_format}: {gpu.flops(number_format) * 1e-12:.4g} TFLOPS; {mode}"
+    yield Table("levels", _RIDGES, [dataclasses.asdict(ridge) for ridge in ridges])
+    note = f"shares of the peak and of DRAM bandwidth as predicted; busy: from {percent(HIGH)}"
+    yield Table("layers", _POINTS, [point_row(point) for point in points], "Layers", note)
+    yield "neither busy: latency, launch, or too few blocks; DRAM's share is low where L2 holds the activations"
+
+
+def compared_row(case: Compared) -> dict[str, Any]:
+    """Layer as a plain row."""
+    return {
+        "name": case.name,
+        "kernels": [kernel.name for kernel in case.kernels],
+        "measured_us": case.measured_us,
+        "measured_dram_bytes": case.dram_bytes,
+        "roofline_share": case.roofline_share,
+        "predicted": kernel_row(case.predicted),
+    }
+
+
+def doubt_of(found: Sequence[Compared]) -> str:
+    """What says that the profile is of another GPU or number format, or its times in another unit; or nothing."""
+    if not found:
+        return ""
+    return far_off(np.array([case.measured_us for case in found]), np.array([case.predicted.time_us for case in found]))
+
+
+def _ratio(row: Row) -> str:
+    predicted, measured = row["predicted"], row["measured_us"]
+    inside = predicted["low_us"] <= measured <= predicted["high_us"]
+    return f"{predicted['time_us'] / measured:.2f}{'' if inside else ' *'}"
+
+
+_COMPARED = (
+    Column("layer", "name"),
+    Column("measured", "measured_us", _us3),
+    Column("predicted", lambda row: _us3(row["predicted"]["time_us"])),
+    Column("ratio", _ratio, meaning="predicted over measured, * outside the interval"),
+    Column("DRAM", "measured_dram_bytes", _bytes),
+    Column("predicted", lambda row: _bytes(row["predicted"]["dram_bytes"])),
+    Column("roofline", "roofline_share", percent, "least time over measured"),
+    Column("tile", lambda row: _tile(row["predicted"]), left=True),
+)
+
+
+def compared_report(
+    gpu: str,
+    mode: str,
+    found: Sequence[Compared],
+    unmatched: Sequence[ProfiledKernel],
+    left_out: Sequence[Problem],
+) -> Iterator[Part]:
+    """Measured and predicted times, DRAM bytes, and the share of the roofline that was reached."""
+    yield f"{gpu}; {mode}\n"
+    if found:
+        yield Table("layers", _COMPARED, [compared_row(case) for case in found])
+        error = statistics.median(abs(case.predicted.time_us / case.measured_us - 1) for case in found)
+        total = sum(case.measured_us for case in found)
+        yield f"\n{len(found)} layer{'s' if len(found) > 1 else ''}, {_us3(total)}; median error {percent(error)}"
+        yield from filter(None, [doubt_of(found)])
+        yield legend(_COMPARED)
+    else:
+        yield (
+            "No kernel belongs to a layer or says its sizes: put each layer into an NVTX range of its name, say "
+            "--workload, and export `nsys stats --report nvtx_kern_sum` or `ncu --nvtx --csv`"
+        )
+    if unmatched:
+        yield heading("Not matched", "kernels outside ranges that name a layer or sizes, and those of no product")
+    for other in unmatched:
+        where = f" in {other.range}" if other.range else ""
+        yield f"{_us3(other.time_us):>10} x {other.runs:<5} {other.name[:44]}{where}"
+    if left_out:
+        yield "\nNot compared"
+        yield from (f"  {problem}" for problem in left_out)

@@ -1,0 +1,216 @@
+"""Tables as commands show them: rows that JSON and CSV hold as they are, and columns that say how people read them.
+
+A report is a list of parts: tables, and lines between them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Any, TypeAlias
+
+from rich.console import Console
+from rich.text import Text
+
+from accelsim.show.report.text import print_table, room_beside, table, title
+
+Row: TypeAlias = Mapping[str, Any]
+_WIDE = 100
+"""Letters beside each other from which tables have more columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One figure of a row, for people.
+
+    Attributes
+    ----------
+    head : str
+    value : str or callable
+        Key of the row, or what makes a cell of the whole row.
+    form : callable
+        Writes a value, to which its unit belongs; None is left empty.
+    meaning : str
+        What `legend` says about it.
+    left : bool, optional
+        Whether it stands to the left; None: the first column only.
+    fold : bool
+        Whether its text breaks, to the left, where the width does not suffice.
+    wide : bool
+        Whether it is left out below 100 letters.
+    once : bool
+        Whether a cell is left empty that says the same as the one above.
+    """
+
+    head: str
+    value: str | Callable[[Row], Any]
+    form: Callable[[Any], str | Text] = str
+    meaning: str = ""
+    left: bool | None = None
+    fold: bool = False
+    wide: bool = False
+    once: bool = False
+
+    def cell(self, row: Row) -> str | Text:
+        """What people read in a row."""
+        value = row.get(self.value) if isinstance(self.value, str) else self.value(row)
+        return "" if value is None else self.form(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows, and how people read them.
+
+    Attributes
+    ----------
+    name : str
+        In the name of a CSV file.
+    columns : sequence of Column
+    rows : sequence of mapping
+        Raw values by key, with the unit in the key; the same keys in each. Without any, nothing is printed.
+    title, note : str
+        Said above; the note stands beside the title.
+    shown : sequence of mapping, optional
+        What people read instead of the rows, such as a row for several of them.
+    below : sequence of mapping or of sequence of str
+        Sums and such below a rule, as rows or as cells; they are no rows of the table.
+    most : int, optional
+        Rows that the text shows.
+    bar : callable, optional
+        Draws a row into so many letters beside it.
+    """
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    title: str = ""
+    note: str = ""
+    shown: Sequence[Row] | None = None
+    below: Sequence[Row | Sequence[str]] = ()
+    most: int | None = None
+    bar: Callable[[Row, int], Text] | None = None
+
+
+Part: TypeAlias = Table | Text | str
+
+
+def heading(text: str, note: str = "") -> Text:
+    """Title of a section, after an empty line."""
+    return Text("\n" + text, style="bold").append(f"  {note}" if note else "", style="not bold")
+
+
+def bold(text: str) -> Text:
+    """What a reader should see first."""
+    return Text(text, style="bold")
+
+
+def dim(text: str) -> Text:
+    """How to read what stands above."""
+    return Text(text, style="dim")
+
+
+def whole(text: str) -> Text:
+    """A line that is never broken, such as one with a path."""
+    return Text(text, no_wrap=True, overflow="ignore")
+
+
+def legend(columns: Iterable[Column]) -> Text:
+    """What columns mean whose heads do not say it."""
+    return dim("; ".join(f"{column.head}: {column.meaning}" for column in columns if column.meaning))
+
+
+def print_parts(console: Console, parts: Iterable[Part]) -> None:
+    """Print a report as text."""
+    for part in parts:
+        if isinstance(part, Table):
+            _print(console, part)
+        else:
+            console.print(part, soft_wrap=isinstance(part, Text) and part.overflow == "ignore")
+
+
+def _print(console: Console, part: Table) -> None:
+    if not part.rows and not part.below:
+        return
+    if part.title:
+        title(console, part.title, part.note)
+    columns = [column for column in part.columns if console.width >= _WIDE or not column.wide]
+    heads = [column.head for column in columns]
+    rows = (part.rows if part.shown is None else part.shown)[: part.most]
+    cells, below = _cells(columns, rows), _cells(columns, part.below)
+    left = [at for at, column in enumerate(columns) if (at == 0 if column.left is None else column.left)]
+    fold = [at for at, column in enumerate(columns) if column.fold]
+    made = table(*heads, *([""] if part.bar else []), left=[*left, len(columns)], fold=fold)
+    bars: list[list[Text]] = [[] for _ in cells]
+    if part.bar:
+        gap, room = room_beside(console, [heads, *(list(map(str, row)) for row in [*cells, *below])])
+        made.padding = (0, gap - 1, 0, 0)
+        bars = [[part.bar(row, room)] for row in rows]
+    for row, bar in zip(cells, bars, strict=True):
+        made.add_row(*row, *bar)
+    if below:
+        made.add_section()
+    for row in below:
+        made.add_row(*row)
+    print_table(console, made)
+
+
+def _cells(columns: Sequence[Column], rows: Sequence[Row | Sequence[str]]) -> list[list[str | Text]]:
+    """What people read in rows."""
+    cells: list[list[str | Text]] = []
+    for each in rows:
+        cells.append([column.cell(each) for column in columns] if isinstance(each, Mapping) else list(each))
+    for above, row in reversed(list(pairwise(cells))):
+        for at, column in enumerate(columns):
+            row[at] = "" if column.once and row[at] == above[at] else row[at]
+    return cells
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Rows as CSV: raw numbers under their keys; a record in a row has a column for each of its values.
+
+    Lists of plain values are one cell; lists of records are left out.
+
+    Examples
+    --------
+    >>> print(to_csv([{"layer": "conv1", "energy_pj": 1.5, "proved": True, "share": {"energy": None}}]), end="")
+    layer,energy_pj,proved,share_energy
+    conv1,1.5,true,
+    """
+    flat = [dict(_flat(row)) for row in rows]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in flat for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(flat)
+    return text.getvalue()
+
+
+def _flat(row: Row, before: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in row.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}_")
+        elif not isinstance(value, list | tuple):
+            yield f"{before}{key}", str(value).lower() if isinstance(value, bool) else value
+        elif not any(isinstance(each, list | tuple | Mapping) for each in value):
+            yield f"{before}{key}", " ".join(map(str, value))
+
+
+def csv_files(file: str, parts: Iterable[Part]) -> dict[str, bytes]:
+    """Tables of a report as CSV by the name of their file: the first is `file`, others have their own name added to it.
+
+    Tables of one name are one.
+
+    Examples
+    --------
+    >>> list(csv_files("out.csv", [Table("levels", (), [{"level": "GLB"}]), "a line", Table("cycles", (), [])]))
+    ['out.csv', 'out_cycles.csv']
+    """
+    path, rows = PurePath(file), dict[str, list[Row]]()
+    for part in parts:
+        if isinstance(part, Table):
+            rows.setdefault(part.name, []).extend(part.rows)
+    names = [path.name, *(f"{path.stem}_{name}{path.suffix}" for name in list(rows)[1:])]
+    return {name: to_csv(each).encode() for name, each in zip(names, rows.values(), strict=False)}
