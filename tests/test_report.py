@@ -30,7 +30,7 @@ from accelsim.show.report.progress import done, search_progress
 from accelsim.show.report.search import ranked_report, search_report
 from accelsim.show.report.tables import energies_report
 from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
-from accelsim.show.report.validation import print_comparisons
+from accelsim.show.report.validation import comparisons_report
 from accelsim.show.report.verifying import checks_report, verdict_line
 from accelsim.show.table import print_parts
 
@@ -176,7 +176,7 @@ def test_comparisons__golden():
         Case("skipped", compared=False, reason="imperfect factors"),
         Case("wrong", worst_what="GLB Weights reads: ours 12, Timeloop's 13", worst_difference=1 / 13, equal=False),
     ]
-    check_golden("comparisons", printed(lambda console: print_comparisons(console, cases)))
+    check_golden("comparisons", printed(comparisons_report(cases)))
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

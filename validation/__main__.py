@@ -1,24 +1,23 @@
-"""Run studies: `python -m validation [STUDY ...] [--every] [--json] [-o DIR]`; all of them by default."""
+"""Run studies: `python -m validation [STUDY ...] [--every] [--json] [--csv FILE] [-o DIR]`; all of them by default."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rich.console import Console
-
-from accelsim.cli.printing import BAD_INPUT, DIFFERS, DONE, print_json, print_report, print_written
+from accelsim.cli.argument_types import add_forms
+from accelsim.cli.printing import BAD_INPUT, DIFFERS, DONE, answer
 from accelsim.importers.scalesim import scalesim_study
 from accelsim.importers.timeloop_comparison import timeloop_study
 from accelsim.inputs.errors import AccelsimError
-from accelsim.results.folder import refuse_directory, write_directory
+from accelsim.results.folder import refuse_directory, refuse_file, write_directory
 from accelsim.results.output import to_json
 from accelsim.results.study import NoReferenceError, Study, study_json
 from accelsim.show.plots import figure_bytes
-from accelsim.show.report.text import page_text, print_table, table, title
-from accelsim.show.report.validation import print_study
+from accelsim.show.report.validation import study_report
+from accelsim.show.table import Column, Part, Table, page_text
 from validation.area import area_study
 from validation.eyeriss import eyeriss_study
 from validation.eyeriss_isca import eyeriss_isca_study
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"{', '.join(STUDIES)} (default: all)")
     parser.add_argument("--every", action="store_true", help="print every figure, however many there are")
     parser.add_argument("-o", "--output", metavar="DIR", help="write validation.md, validation.json and a plot of each")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    add_forms(parser)
     parsed = parser.parse_args(arguments)
     unknown = [name for name in parsed.studies if name not in STUDIES]
     if unknown:
@@ -61,6 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(parsed: argparse.Namespace) -> int:
     if parsed.output:
         refuse_directory(parsed.output)
+    if parsed.csv:
+        refuse_file(parsed.csv, "table.csv")
     found: list[Study] = []
     absent: list[str] = []
     for name in parsed.studies or STUDIES:
@@ -74,17 +75,13 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.output:
         write_directory(parsed.output, _files(found, document))
 
-    def show(console: Console) -> None:
+    def report() -> Iterator[Part]:
         for study in found:
-            print_study(console, study, every=parsed.every)
+            yield from study_report(study, every=parsed.every)
         if len(found) > 1:
-            _print_studies(console, found)
-        print_written(console, parsed.output)
+            yield _studies(found)
 
-    if parsed.json:
-        print_json(document)
-    else:
-        print_report(show)
+    answer(parsed, document, report, parsed.output)
     for line in absent:
         sys.stderr.write(line + "\n")
     return DIFFERS if any(study.unexplained or not study.figures for study in found) else DONE
@@ -101,24 +98,26 @@ def _files(studies: Sequence[Study], document: dict[str, Any]) -> dict[str, byte
 
 def _page(study: Study) -> str:
     """A study as a section of a Markdown page, with every figure, beside its plot `NAME.svg`."""
-    text = page_text(lambda console: print_study(console, study, every=True))
+    text = page_text(study_report(study, every=True))
     return f"## {study.name}\n![{study.about}]({study.name}.svg)\n\n{text}"
 
 
-def _print_studies(console: Console, studies: Sequence[Study]) -> None:
-    """Print one line for each study."""
-    title(console, "all studies")
-    made = table("study", "figures", "with a tolerance", "within it", "beyond, explained")
+def _studies(studies: Sequence[Study]) -> Table:
+    """One line for each study."""
+    rows = []
     for study in studies:
-        judged = [figure for figure in study.figures if figure.agrees is not None]
-        made.add_row(
-            study.name,
-            str(len(study.figures)),
-            str(len(judged)),
-            str(len(judged) - len(study.wrong)),
-            str(len(study.wrong) - len(study.unexplained)),
+        judged = sum(figure.agrees is not None for figure in study.figures)
+        within, explained = judged - len(study.wrong), len(study.wrong) - len(study.unexplained)
+        rows.append(
+            {
+                "study": study.name,
+                "figures": len(study.figures),
+                "with a tolerance": judged,
+                "within it": within,
+                "beyond, explained": explained,
+            }
         )
-    print_table(console, made)
+    return Table("studies", [Column(name, name) for name in rows[0]], rows, "all studies")
 
 
 if __name__ == "__main__":

@@ -119,8 +119,7 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     from accelsim.show.plots import figure_bytes
     from accelsim.show.plots.gpu import plot_measured
     from accelsim.show.report.gpu_validation import gemm_report
-    from accelsim.show.report.text import page_text
-    from accelsim.show.table import print_parts
+    from accelsim.show.table import page_text
 
     files, plots = {"validation.json": to_json(document).encode()}, []
     for at, case in enumerate(found, 1):
@@ -131,7 +130,7 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
             plot_measured(f"{about} (dotted: a quarter off)", case.measured.time_us, case.predicted_us)
         )
         files |= {f"{name}.{kind}": content for kind, content in drawn.items()}
-    text = page_text(lambda console: print_parts(console, gemm_report(found, skipped)))
+    text = page_text(gemm_report(found, skipped))
     page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
     return {"validation.md": page.encode(), **files}
 

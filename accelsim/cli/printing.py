@@ -76,12 +76,6 @@ def print_json(document: Mapping[str, Any]) -> None:
     sys.stdout.write(to_json(document))
 
 
-def print_written(console: Console, folder: str | None) -> None:
-    """Say where files were written, if any were."""
-    if folder:
-        console.print(f"\nWritten to {folder}")
-
-
 @contextmanager
 def show_parts(console: Console, what: str) -> Iterator[OnPart | None]:
     """Show what a census does now, where the console is a terminal."""

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from accelsim.cli.gpus import refuse, validate_conv_command, validate_gemm_command
 from accelsim.cli.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
-from accelsim.cli.printing import DIFFERS, DONE, make_console, print_json, print_report, print_written, write_tables
+from accelsim.cli.printing import DIFFERS, DONE, answer, make_console, print_report
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from accelsim.results.output import Provenance
     from accelsim.results.verifying import Check
 
@@ -199,21 +197,10 @@ def _validate_study(arguments: argparse.Namespace) -> int:
     from accelsim.importers.scalesim import scalesim_study
     from accelsim.importers.timeloop_comparison import timeloop_study
     from accelsim.results.study import study_json
-    from accelsim.show.report.validation import print_study
-    from accelsim.show.table import Table
+    from accelsim.show.report.validation import study_report
 
     study = (timeloop_study if arguments.what == "timeloop" else scalesim_study)(arguments.paths)
-    figures = [{"study": study.name, **row} for row in study_json(study)["figures"]]
-    written = write_tables(arguments.csv, [Table("figures", (), figures)])
-    if arguments.json:
-        print_json({"studies": [study_json(study)]})
-    else:
-
-        def show(console: Console) -> None:
-            print_study(console, study, every=arguments.every)
-            print_written(console, ", ".join(written))
-
-        print_report(show)
+    answer(arguments, {"studies": [study_json(study)]}, lambda: study_report(study, every=arguments.every))
     return DIFFERS if study.unexplained or not study.figures else DONE
 
 
@@ -221,9 +208,10 @@ def _validate_timeloop(paths: Sequence[str]) -> int:
     """Compare record by record; 1 if anything differs, cannot be read, or nothing was compared."""
     from accelsim.importers.timeloop_comparison import USUAL, validate_timeloop
     from accelsim.results.study import reference_paths
-    from accelsim.show.report.validation import print_comparisons
+    from accelsim.show.report.validation import comparisons_report
+    from accelsim.show.table import print_parts
 
     cases = validate_timeloop(reference_paths(paths, USUAL))
-    print_report(lambda console: print_comparisons(console, cases))
+    print_report(lambda console: print_parts(console, comparisons_report(cases)))
     compared = any(case.compared for case in cases)
     return DONE if compared and all(case.equal for case in cases) else DIFFERS

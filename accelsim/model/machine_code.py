@@ -112,11 +112,17 @@ def is_ready(kernel: Source, arguments: tuple[Any, ...]) -> bool:
     return kinds in _functions(kernel) or read_code(name_of(kernel, kinds)) is not None
 
 
+def is_kept(kernel: Source) -> bool:
+    """Whether a kernel has machine code for any arguments, in this process or on disk."""
+    folder = code_folder()
+    return bool(_functions(kernel)) or (folder is not None and any(folder.glob(f"{_prefix(kernel)}-*.code")))
+
+
 def name_of(kernel: Source, kinds: tuple[Kind, ...]) -> str:
     """Name of a kernel's machine code: of its file, and for what calls it."""
     shown = [_shown(kinds), _processor(), _compiler(), sys.version]
     key = hashlib.sha256(repr(shown).encode()).hexdigest()[:16]
-    return f"{kernel.name}-{kernel.content()[:16]}-{key}"
+    return f"{_prefix(kernel)}-{key}"
 
 
 def load(name: str) -> int:
@@ -169,6 +175,10 @@ def keep_code(kernel: Source, name: str, code: Code) -> None:
         finally:
             beside.unlink(missing_ok=True)
     _remove_unused(folder, kernel.name, kernel.content()[:16])
+
+
+def _prefix(kernel: Source) -> str:
+    return f"{kernel.name}-{kernel.content()[:16]}"
 
 
 @cache

@@ -16,11 +16,12 @@ from typing import Any, TypeAlias
 from rich.console import Console
 from rich.text import Text
 
-from accelsim.show.report.text import print_table, room_beside, table, title
+from accelsim.show.report.text import print_table, room_beside, table
 
 Row: TypeAlias = Mapping[str, Any]
 _WIDE = 100
 """Letters beside each other from which tables have more columns."""
+_PAGE_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +134,13 @@ def print_parts(console: Console, parts: Iterable[Part]) -> None:
 
 
 def _print(console: Console, part: Table) -> None:
-    if not part.rows and not part.below:
+    rows = (part.rows if part.shown is None else part.shown)[: part.most]
+    if not rows and not part.below:
         return
     if part.title:
-        title(console, part.title, part.note)
+        console.print(heading(part.title, part.note))
     columns = [column for column in part.columns if console.width >= _WIDE or not column.wide]
     heads = [column.head for column in columns]
-    rows = (part.rows if part.shown is None else part.shown)[: part.most]
     cells, below = _cells(columns, rows), _cells(columns, part.below)
     left = [at for at, column in enumerate(columns) if (at == 0 if column.left is None else column.left)]
     fold = [at for at, column in enumerate(columns) if column.fold]
@@ -156,6 +157,17 @@ def _print(console: Console, part: Table) -> None:
     for row in below:
         made.add_row(*row)
     print_table(console, made)
+
+
+def page_text(parts: Iterable[Part]) -> str:
+    """A report as lines of a Markdown page."""
+    console = Console(
+        width=_PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
+    )
+    with console.capture() as captured:
+        print_parts(console, parts)
+    lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
+    return f"```text\n{lines}\n```\n"
 
 
 def _cells(columns: Sequence[Column], rows: Sequence[Row | Sequence[str]]) -> list[list[str | Text]]:

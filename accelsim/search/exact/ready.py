@@ -1,4 +1,4 @@
-"""Loading or compiling the kernels of the exact search before its clock starts."""
+"""Compiling the kernels of the exact search before its clock starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import replace
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Encoded, encode
+from accelsim.model.machine_code import is_kept
 from accelsim.search.descent import Descent
+from accelsim.search.descent_kernel import walk
+from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.solve import Solver
 
 _DONE: set[bool] = set()
@@ -16,7 +19,9 @@ _DONE: set[bool] = set()
 
 
 def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None:
-    """Solve tiny problems on the machine, once a process: no search then pays for compiling or loading its kernels.
+    """Solve tiny problems on the machine, once a process: no search then pays for compiling its kernels.
+
+    Where the machine code of searches without remainders is kept, loading it takes less than a tiny problem.
 
     Parameters
     ----------
@@ -28,6 +33,8 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None
     einsum = encoded.einsum
     longest = max(einsum.dims, key=einsum.dims.__getitem__)
     tiny = {dim: min(bound, 2) if dim == longest else 1 for dim, bound in einsum.dims.items()}
+    if all(is_kept(kernel) for kernel in (walk, root_bounds, explore)):
+        _DONE.add(False)
     for remainders in sorted({False, bool(imperfect)} - _DONE):
         loose = imperfect if remainders else frozenset()
         space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)), imperfect=loose)

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from accelsim.results.explain import ComputeWalk, Explanation, TileStep, TileWalk
 from accelsim.show.report.nest import loop_range, nest_parts
-from accelsim.show.report.text import count, energy, print_table, table, title
-from accelsim.show.table import print_parts
+from accelsim.show.report.text import count, energy, print_table, table
+from accelsim.show.table import heading, print_parts
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
@@ -33,7 +33,7 @@ def print_explanation(console: Console, explanation: Explanation, origin: str) -
     console.print(f"Mapping: {origin}.")
     for violation in result.violations:
         console.print(Text(f"INVALID: {violation}", style="bold red"))
-    title(console, "Loop nest", "for: in time, par_for: in space; sizes of one instance")
+    console.print(heading("Loop nest", "for: in time, par_for: in space; sizes of one instance"))
     print_parts(console, nest_parts(result))
     console.print(f"\n{result.levels[0].level} holds every tensor as a whole and is never filled.")
     if explanation.walks:
@@ -46,14 +46,14 @@ def print_explanation(console: Console, explanation: Explanation, origin: str) -
 
 
 def _print_key(console: Console) -> None:
-    title(console, "How to read the steps")
+    console.print(heading("How to read the steps"))
     for words, meaning in _KEY:
         console.print(Text(f"{words:<13} {meaning}"))
 
 
 def _print_walk(console: Console, walk: TileWalk, ranks: Mapping[str, str]) -> None:
     """Print the steps of one tile."""
-    title(console, f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks))
+    console.print(heading(f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks)))
     outside = ", ".join(f"for {dim} in {loop_range(bound, last)}" for dim, bound, last, _ in walk.loops) or "none"
     console.print(f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {outside}.")
     if walk.instances > 1:
@@ -151,7 +151,7 @@ def _summary(walk: TileWalk) -> str:
 def _print_compute(console: Console, explanation: Explanation) -> None:
     """Print what the compute units ask for."""
     name = explanation.result.compute
-    title(console, name, "takes a word of every tensor in each step, and keeps none")
+    console.print(heading(name, "takes a word of every tensor in each step, and keeps none"))
     for walk in explanation.compute:
         console.print(_asked(walk, name))
 
@@ -167,7 +167,7 @@ def _asked(walk: ComputeWalk, name: str) -> str:
 def _print_totals(console: Console, explanation: Explanation) -> None:
     """Print the counts of the walk, and whether the closed formula has the same."""
     one = "the busiest" if explanation.result.ragged else "one"
-    title(console, "Totals", f"words of {one} instance, counted step by step")
+    console.print(heading("Totals", f"words of {one} instance, counted step by step"))
     made = table("level", "tensor", *_COLUMNS, "closed formula", left=(0, 1, 6))
     for row in explanation.totals:
         counted, formula = row["counted"], row["formula"]
@@ -187,7 +187,7 @@ def _print_fills(console: Console, explanation: Explanation) -> None:
     shown = [each for each in explanation.fills if each.fills or each.drains]
     if not shown:
         return
-    title(console, "Fills and drains", "cycles of all transfers, one after the other, walked")
+    console.print(heading("Fills and drains", "cycles of all transfers, one after the other, walked"))
     formulas = {each.level: each for each in explanation.result.fills}
     made = table("level", "fills", "drains", "closed formula", left=(0, 3))
     for each in shown:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from rich.box import Box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from accelsim.inputs.units import format_si
 
-PAGE_WIDTH = 120
 _RULED = Box("    \n    \n -- \n    \n -- \n -- \n    \n    \n", ascii=True)
 _ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 _FOLDED = 12
@@ -39,17 +36,6 @@ def count(number: int) -> str:
         return f"{Decimal(number):.1e}".replace("+", "")
     suffix = " kMGT"[exponent // 3]
     return f"{digits * 10 ** (exponent % 3):.{3 - exponent % 3}f}{suffix}"
-
-
-def page_text(show: Callable[[Console], None]) -> str:
-    """What a report prints, as lines of a Markdown page."""
-    console = Console(
-        width=PAGE_WIDTH, color_system=None, markup=False, highlight=False, emoji=False, file=io.StringIO()
-    )
-    with console.capture() as captured:
-        show(console)
-    lines = "\n".join(line.rstrip() for line in captured.get().strip().splitlines())
-    return f"```text\n{lines}\n```\n"
 
 
 def large(number: int) -> str:
@@ -245,11 +231,3 @@ def room_beside(console: Console, rows: Sequence[Sequence[str]]) -> tuple[int, i
         if left >= 12:
             break
     return gap, left
-
-
-def title(console: Console, text: str, note: str = "") -> None:
-    """Print the title of a section after an empty line."""
-    line = Text("\n" + text, style="bold")
-    if note:
-        line.append(f"  {note}", style="not bold")
-    console.print(line, soft_wrap=False)
