@@ -77,13 +77,14 @@ def test_scalesim__a_cycle_more_is_a_difference(table, run):
     assert run("validate", "scalesim", path)[0] == 1
 
 
-def test_scalesim__a_published_0_has_no_relative_error(table, run, tmp_path):
+def test_scalesim__a_published_0_has_no_relative_error(table, run):
     path = table("4,3,ws,a,5,4,8,55,0,0,32,40")
-    code, out, _ = run("validate", "scalesim", path, "--json", "-o", tmp_path / "out")
+    code, out, _ = run("validate", "scalesim", path, "--json")
     figures = json.loads(out)["studies"][0]["figures"]
     assert code == 1
     assert [(each["error"], each["agrees"]) for each in figures] == [(0, True), (None, False), (0, True), (0, True)]
-    assert "not 0" in (tmp_path / "out" / "validation.md").read_text()
+    code, out, err = run("validate", "scalesim", path)
+    assert "not 0" in out, (code, err)
 
 
 def test_scalesim__mistakes_are_told_with_their_lines(table, run):

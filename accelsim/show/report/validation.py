@@ -111,7 +111,7 @@ def _named(row: Row) -> str:
     return f"{row['quantity']}, {row['variant']}" if row["variant"] else row["quantity"]
 
 
-def _percent(error: float) -> str:
-    if error == math.inf:
+def _percent(error: float | None) -> str:
+    if error is None or error == math.inf:
         return "not 0"
     return f"{round(100 * error, 2) + 0.0:+.2f} %" if abs(error) < 10 else f"{error + 1:.3g}x"
