@@ -167,3 +167,13 @@ def test_content__of_a_list_is_refused():
     exec("def function():\n    return some[0]", names)
     with pytest.raises(TypeError, match="some: a kernel names list"):
         Kernel(names["function"], True).content()
+
+
+def test_is_kept__is_of_this_kernel_and_this_compiler(tmp_path, monkeypatch):
+    module, _ = written(tmp_path / "m")
+    assert not machine_code.is_kept(module.top)
+    module.top(module.Pair(a=10, b=3))
+    monkeypatch.setattr(machine_code, "_FUNCTIONS", {})  # as another process
+    assert machine_code.is_kept(module.top)
+    monkeypatch.setattr(machine_code, "_made_by", lambda: "another")
+    assert not machine_code.is_kept(module.top)

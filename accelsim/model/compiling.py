@@ -174,6 +174,7 @@ def compile_kernel(kernel: Source, kinds: tuple[Kind, ...]) -> None:
         with LOCK:
             _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
     finally:
+        gc.freeze()  # what the compiler leaves is not looked through again
         if collected:
             gc.enable()
 

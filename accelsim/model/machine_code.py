@@ -120,9 +120,7 @@ def is_kept(kernel: Source) -> bool:
 
 def name_of(kernel: Source, kinds: tuple[Kind, ...]) -> str:
     """Name of a kernel's machine code: of its file, and for what calls it."""
-    shown = [_shown(kinds), _processor(), _compiler(), sys.version]
-    key = hashlib.sha256(repr(shown).encode()).hexdigest()[:16]
-    return f"{_prefix(kernel)}-{key}"
+    return f"{_prefix(kernel)}-{_hash(_shown(kinds))}"
 
 
 def load(name: str) -> int:
@@ -178,7 +176,7 @@ def keep_code(kernel: Source, name: str, code: Code) -> None:
 
 
 def _prefix(kernel: Source) -> str:
-    return f"{kernel.name}-{kernel.content()[:16]}"
+    return f"{kernel.name}-{kernel.content()[:16]}-{_made_by()}"
 
 
 @cache
@@ -337,17 +335,16 @@ def _engine() -> Any:
 
 
 @cache
-def _processor() -> list[str]:
-    """What machine code is made for."""
+def _made_by() -> str:
+    """Hash of what machine code is made for and by, and of how arguments are passed to it."""
     named = os.environ.get("NUMBA_CPU_NAME", ""), os.environ.get("NUMBA_CPU_FEATURES", "")
-    return [*named, llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    processor = [*named, llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    ours = [Path(__file__).with_name(name).read_text("utf-8") for name in ("compiling.py", "machine_code.py")]
+    return _hash([processor, version("numba"), llvmlite.__version__, sys.version, ours])
 
 
-@cache
-def _compiler() -> list[str]:
-    """What makes machine code, and how arguments are passed to it."""
-    ours = b"".join(Path(__file__).with_name(name).read_bytes() for name in ("compiling.py", "machine_code.py"))
-    return [version("numba"), llvmlite.__version__, hashlib.sha256(ours).hexdigest()]
+def _hash(content: Any) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
 @cache
