@@ -173,7 +173,7 @@ def test_is_kept__is_of_this_kernel_and_this_compiler(tmp_path, monkeypatch):
     module, _ = written(tmp_path / "m")
     assert not machine_code.is_kept(module.top)
     module.top(module.Pair(a=10, b=3))
-    monkeypatch.setattr(machine_code, "_FUNCTIONS", {})  # as another process
+    module.top.compiled.clear()  # as another process
     assert machine_code.is_kept(module.top)
     monkeypatch.setattr(machine_code, "_made_by", lambda: "another")
     assert not machine_code.is_kept(module.top)

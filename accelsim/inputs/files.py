@@ -7,8 +7,10 @@ import json
 import os
 import re
 import stat
+import sys
 from io import BufferedReader
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from accelsim.inputs.errors import Unreadable
@@ -19,6 +21,16 @@ _PIECE = 1 << 20
 """Bytes that are read at once."""
 _LONGEST_NAME = 200
 """Bytes of a name of a file without its ending, at most; a file system allows 255 with it."""
+
+
+def user_cache() -> Path:
+    """The user's folder for what can be made again; named though there is none, nor a home."""
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local"), "accelsim")
+    if sys.platform == "darwin":
+        return Path(home, "Library", "Caches", "accelsim")
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "accelsim")
 
 
 def open_file(path: str | PathLike[str], most: int = MOST_BYTES) -> BufferedReader:

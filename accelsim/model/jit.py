@@ -28,6 +28,7 @@ class Kernel:
         update_wrapper(self, function)
         self.function, self.by_itself = function, by_itself
         self.name = f"{function.__module__}.{function.__qualname__}".replace("<locals>", "")
+        self.compiled: dict[tuple[Any, ...], Any] = {}
         self._plain: Any = None
         self._content = ""
         self._calls = 0

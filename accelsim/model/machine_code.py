@@ -32,6 +32,8 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from accelsim.inputs.files import user_cache
+
 LOCK = RLock()
 """Held while kernels are loaded or compiled."""
 PREFIX = "accelsim$"
@@ -59,6 +61,7 @@ class Source(Protocol):
     name: str
     by_itself: bool
     function: Callable[..., Any]
+    compiled: dict[tuple[Kind, ...], Any]
 
     def linked(self, form: Callable[[Any], Any]) -> FunctionType:
         """The function with other kernels that it calls in one form."""
@@ -100,22 +103,22 @@ def call(kernel: Source, arguments: tuple[Any, ...]) -> Any:
     alive: list[Any] = []
     plain: list[Any] = []
     kinds = tuple([_pass(value, plain, alive) for value in arguments])
-    function = _functions(kernel).get(kinds)
+    function = kernel.compiled.get(kinds)
     if function is None:
-        function = _functions(kernel)[kinds] = _Function(kernel, kinds)
+        function = kernel.compiled[kinds] = _Function(kernel, kinds)
     return function(plain)
 
 
 def is_ready(kernel: Source, arguments: tuple[Any, ...]) -> bool:
     """Whether a kernel has machine code for such arguments, in this process or on disk."""
     kinds = tuple([_pass(value, [], []) for value in arguments])
-    return kinds in _functions(kernel) or read_code(name_of(kernel, kinds)) is not None
+    return kinds in kernel.compiled or read_code(name_of(kernel, kinds)) is not None
 
 
 def is_kept(kernel: Source) -> bool:
     """Whether a kernel has machine code for any arguments, in this process or on disk."""
     folder = code_folder()
-    return bool(_functions(kernel)) or (folder is not None and any(folder.glob(f"{_prefix(kernel)}-*.code")))
+    return bool(kernel.compiled) or (folder is not None and any(folder.glob(f"{_prefix(kernel)}-*.code")))
 
 
 def name_of(kernel: Source, kinds: tuple[Kind, ...]) -> str:
@@ -139,9 +142,10 @@ def load(name: str) -> int:
             raise FileNotFoundError(name)
         for need in code.needs:
             load(need)
-        engine = _engine()
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target().create_target_machine(jit=True))
         engine.add_object_file(llvm.ObjectFileRef.from_data(code.machine))
         engine.finalize_object()
+        _ENGINES.append(engine)
         _ADDRESSES[name] = engine.get_function_address(code.symbol)
         llvm.add_symbol(PREFIX + name, _ADDRESSES[name])
         return _ADDRESSES[name]
@@ -182,7 +186,7 @@ def _prefix(kernel: Source) -> str:
 @cache
 def say_once() -> None:
     """Say that something is compiled, once a process; the command line shows it where there is no progress bar."""
-    logging.getLogger("accelsim").info("compiling, once for this version: it takes about half a minute ...")
+    logging.getLogger("accelsim").info("compiling, once for this version: it takes up to a minute ...")
 
 
 def code_folder() -> Path | None:
@@ -192,7 +196,8 @@ def code_folder() -> Path | None:
 
 _ADDRESSES: dict[str, int] = {}
 _READ: dict[str, Code] = {}
-_FUNCTIONS: dict[int, dict[tuple[Kind, ...], _Function]] = {}
+_ENGINES: list[Any] = []
+"""Each holds one piece of machine code: two of another process may have one symbol."""
 
 
 class _Function:
@@ -206,13 +211,13 @@ class _Function:
             address, self._returns = load(name), _READ[name].returns
         types = [each for kind in kinds for each in _c_types(kind)]
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *types)(address)
-        self._kernel = kernel  # its number in `_FUNCTIONS` stays its own
+        self._name = kernel.name
 
     def __call__(self, plain: list[Any]) -> Any:
         result, error = ctypes.create_string_buffer(64), ctypes.c_void_p()
         status = self._call(ctypes.addressof(result), ctypes.addressof(error), *plain)
         if status not in (0, -2):  # Numba's codes for a value and for None
-            raise RuntimeError(f"{self._kernel.name} ended with status {status}")
+            raise RuntimeError(f"{self._name} ended with status {status}")
         values, at = [], 0
         for scalar in self._returns:
             kind = SCALARS[scalar]
@@ -220,10 +225,6 @@ class _Function:
             values.append(kind.from_buffer(result, at).value)
             at += ctypes.sizeof(kind)
         return tuple(values) if len(values) > 1 else values[0] if values else None
-
-
-def _functions(kernel: Source) -> dict[tuple[Kind, ...], _Function]:
-    return _FUNCTIONS.setdefault(id(kernel), {})
 
 
 def _pass(value: Any, plain: list[Any], alive: list[Any]) -> Kind:
@@ -326,12 +327,11 @@ def _remove_unused(folder: Path, name: str, content: str) -> None:
 
 
 @cache
-def _engine() -> Any:
-    """What links and holds machine code."""
+def _target() -> Any:
+    """What machine code is linked for."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault", jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    return llvm.Target.from_default_triple()
 
 
 @cache
@@ -350,8 +350,7 @@ def _hash(content: Any) -> str:
 @cache
 def _first_writable(named: str) -> Path | None:
     package = Path(__file__).resolve().parents[1]
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accelsim"
-    for folder in ([Path(named) / "accelsim"] if named else []) + [package / "__pycache__", user / "kernels"]:
+    for folder in ([Path(named) / "accelsim"] if named else []) + [package / "__pycache__", user_cache() / "kernels"]:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=folder).close()

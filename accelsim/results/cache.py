@@ -18,7 +18,6 @@ import hashlib
 import json
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from accelsim import __version__
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import user_cache
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Einsum
@@ -135,13 +135,7 @@ class ResultCache:
 def default_folder() -> Path:
     """Folder of the cache: `ACCELSIM_CACHE`, or a folder in the user's cache folder."""
     given = os.environ.get(FOLDER)
-    if given:
-        return Path(given)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "accelsim" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "accelsim"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accelsim"
+    return Path(given) if given else user_cache()
 
 
 def map_with_cache(
