@@ -19,12 +19,14 @@ from ladders import ladder
 from accelsim import load_architecture, load_workload
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.descent import Descent
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Budget, Objective
+from accelsim.search.strategy import Budget
+from accelsim.search.value_kernel import terms_of
 
 SHIPPED = ("eyeriss", "gpu_sm", "nvdla", "simba", "systolic", "two_level")
 BITS = "bits: {Weights: 8, Inputs: 8, Outputs: 8, psums: 32}"
@@ -63,7 +65,7 @@ def drawn(machine: Architecture, einsum: Einsum, objective: str) -> float | None
         best = map_einsum(machine, einsum, objective=objective, method="random", budget=budget).best
     except NoValidMapping:
         return None
-    return Objective.parse(objective).value(best.energy_pj, best.cycles)
+    return Objective.parse(objective).of(best)
 
 
 def main() -> None:
@@ -82,7 +84,7 @@ def main() -> None:
             space = MapSpace(encode(machine, einsum))
             for objective in arguments.objective:
                 goal = Objective.parse(objective)
-                descent = Descent(space, (goal.energy, goal.cycles), seed=1, workers=2)
+                descent = Descent(space, terms_of(goal), seed=1, workers=2)
                 walked = descent.go_on(time.monotonic() + arguments.reference)
                 best = walked.value if walked else float("inf")
                 answers = []
@@ -90,7 +92,7 @@ def main() -> None:
                     begun = time.monotonic()
                     try:
                         found = map_einsum(machine, einsum, objective=objective, budget=Budget(seconds=seconds))
-                        value = goal.value(found.best.energy_pj, found.best.cycles)
+                        value = goal.of(found.best)
                         proved = "*" if found.certificate and found.certificate.proved else ""
                     except AccelsimError as error:
                         value, proved = float("inf"), str(error).splitlines()[0][:40]

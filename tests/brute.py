@@ -20,6 +20,7 @@ import numpy as np
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.detail import PARTIAL, READ, TILE, WRITTEN, Detail, make_detail
 from accelsim.model.encode import (
@@ -116,6 +117,11 @@ def every_mapping(architecture: Architecture, einsum: Einsum, constraints: Const
                 )
                 if constraints is FREE or not constraints.broken_by(mapping):
                     yield mapping
+
+
+def product(energy: float, cycles: float, outer_words: float = 0.0) -> Objective:
+    """A product of powers."""
+    return Objective("product", ((1.0, energy, cycles, outer_words),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,6 +292,13 @@ class Truth:
     def mapping(self, index: int) -> Mapping:
         """The mapping at an index of the arrays."""
         return decode_mapping(self.encoded, self.batch, index)
+
+    def worth(self, objective: Objective) -> Floats:
+        """Value of an objective for each mapping: float64[V]."""
+        found = np.zeros(self.valid)
+        for weight, energy, cycles, words in objective.terms:
+            found += weight * self.energy_pj**energy * self.cycles.astype(float) ** cycles * self.outer_words**words
+        return found
 
     def values(self, energy_power: float = 1.0, cycles_power: float = 0.0) -> Floats:
         """Objective `energy^a * cycles^b` of each mapping: float64[V]."""

@@ -10,6 +10,7 @@ import pytest
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.library import resolve
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
@@ -17,7 +18,6 @@ from accelsim.model.result import Result
 from accelsim.population.census import census
 from accelsim.population.result import Census
 from accelsim.search.result import Certificate, FrontResult, Rejection, Sample, SearchResult, Spread
-from accelsim.search.strategy import Objective
 
 
 def row_stationary() -> tuple[Architecture, Einsum, Result]:

@@ -174,10 +174,10 @@ def test_utilization__is_reached_at_equality(tmp_path, hundredths):
     written = load_constraints(tmp_path / "c.yaml", machine, once.einsum)
     given = Constraints(min_utilization=hundredths / 100)
     assert written == given
-    assert MapSpace(once, given).most_cycles == 1
-    assert MapSpace(encode(machine, gemm(hundredths, 10, 1)), given).most_cycles == 10
-    assert given.broken_by_time(1, Fraction(hundredths, 100)) == []
-    assert given.broken_by_time(10**9 + 1, Fraction(hundredths * 10**7))
+    assert MapSpace(once, given).most[1] == 1
+    assert MapSpace(encode(machine, gemm(hundredths, 10, 1)), given).most[1] == 10
+    assert given.broken_by_costs((0.0, 1, 0.0), Fraction(hundredths, 100)) == []
+    assert given.broken_by_costs((0.0, 10**9 + 1, 0.0), Fraction(hundredths * 10**7))
     found = map_einsum(machine, once.einsum, constraints=given, workers=1)
     assert found.best.cycles == 1
     assert found.certificate.proved
@@ -210,7 +210,7 @@ def test_utilization__that_whole_cycles_do_not_reach_is_told(bounds, share, said
 
 def test_nearest_miss__breaks_a_rule_in_print_too():
     """A utilization just below the least one is not printed as equal to it."""
-    assert Constraints(min_utilization=0.8).broken_by_time(10**6, Fraction(799_999)) == [
+    assert Constraints(min_utilization=0.8).broken_by_costs((0.0, 10**6, 0.0), Fraction(799_999)) == [
         "the utilization is 0.799, at least 0.8 is asked for"
     ]
 

@@ -19,6 +19,8 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.search.descent import Descent, choices_of
 from accelsim.search.exact import bounds
 from accelsim.search.exact.front import front_of
+from accelsim.search.value_kernel import terms_of
+from tests.brute import product
 from tests.problems import problem
 
 CASES = [
@@ -39,14 +41,14 @@ def space_of(machine, layer, constraints=None):
 @given(st.integers(0, 2**31), st.sampled_from([(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 1.0)]))
 def test_descent__finds_a_valid_mapping_of_the_value_it_says(seed, power):
     space = space_of(*problem(seed, most=2000))
-    found = Descent(space, power, seed=seed).go(1)
+    found = Descent(space, terms_of(product(*power)), seed=seed).go(1)
     if found is None:
         return
     result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0))
     assert result.valid
     assert not space.constraints.broken_by(result.mapping)
-    assert result.cycles <= space.most_cycles
-    columns = result.energy_pj, result.cycles, result.outer_words * space.encoded.units_per_word[0]
+    assert result.cycles <= space.most[1]
+    columns = result.energy_pj, result.cycles, result.outer_words
     assert found.column[:3] == pytest.approx(columns, rel=1e-12)
     value = math.prod(column**exponent for column, exponent in zip(columns, power, strict=False))
     assert found.value == pytest.approx(value, rel=1e-9)
@@ -57,7 +59,7 @@ def test_descent__finds_the_optimum_of_nearly_every_small_space():
     missed = 0
     for seed in range(25):
         machine, einsum, constraints = problem(seed, most=2000)
-        found = Descent(space_of(machine, einsum, constraints), (1.0, 1.0)).go(2)
+        found = Descent(space_of(machine, einsum, constraints), terms_of(product(*(1.0, 1.0)))).go(2)
         try:
             best = map_einsum(machine, einsum, constraints=constraints, objective="edp", method="exhaustive").best
         except NoValidMapping:
@@ -71,14 +73,14 @@ def test_descent__finds_the_optimum_of_nearly_every_small_space():
 
 def test_descent__is_the_same_for_any_number_of_workers():
     space = space_of(load_architecture("simba"), load_workload("conv").layers[0])
-    one, three = (Descent(space, (1.0, 0.0), workers=workers).go(5) for workers in (1, 3))
+    one, three = (Descent(space, terms_of(product(*(1.0, 0.0))), workers=workers).go(5) for workers in (1, 3))
     assert one.value == three.value
     assert all(np.array_equal(a, b) for a, b in zip(one.mapping, three.mapping, strict=True))
 
 
 def test_descent__goes_on_where_it_ended():
     space = space_of(load_architecture("simba"), load_workload("conv").layers[0])
-    at_once, in_turn = Descent(space, (1.0, 1.0)), Descent(space, (1.0, 1.0))
+    at_once, in_turn = Descent(space, terms_of(product(*(1.0, 1.0)))), Descent(space, terms_of(product(*(1.0, 1.0))))
     in_turn.go(2)
     assert at_once.go(6).value == in_turn.go(4).value
     assert at_once.evaluated == in_turn.evaluated
@@ -92,7 +94,7 @@ def test_descent__is_no_worse_than_100_000_draws(shared, case, objective):
     machine = load_architecture(folder / machine_file)
     layer = next(each for each in load_workload(folder / layers).layers if name in (None, each.name))
     constraints = load_constraints(folder / asked, machine, layer) if asked else None
-    walked = Descent(space_of(machine, layer, constraints), POWERS[objective]).go(8)
+    walked = Descent(space_of(machine, layer, constraints), terms_of(product(*POWERS[objective]))).go(8)
     budget = Budget(mappings=100_000)
     drawn = map_einsum(
         machine, layer, constraints=constraints, objective=objective, method="random", budget=budget
@@ -103,7 +105,7 @@ def test_descent__is_no_worse_than_100_000_draws(shared, case, objective):
 
 def test_choices__count_the_factorisations_that_draws_choose_from():
     space = space_of(*problem(3, most=2000))
-    choices = choices_of(space, (1.0, 0.0))
+    choices = choices_of(space, terms_of(product(*(1.0, 0.0))))
     for d, dim in enumerate(space.encoded.dims):
         rows = len(space.rows[space.dims.index(dim)]) if dim in space.dims else 1
         assert choices.ways[d, 0, choices.many[d] - 1] == rows

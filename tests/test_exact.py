@@ -12,6 +12,7 @@ import functools
 import math
 import os
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -21,17 +22,19 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
+from accelsim.inputs.objective import LEAST_EDP, QUANTITIES, Limit, Objective, costs_of
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import candidates, mapper, orders, solve
-from accelsim.search.exact.found_kernel import SURE, WITHIN
+from accelsim.search.exact.estimate_kernel import _value_at_price
+from accelsim.search.exact.found_kernel import BEST, SURE, WITHIN
 from accelsim.search.exact.front import _undominated, map_front
-from accelsim.search.exact.solve import Solver
+from accelsim.search.exact.solve import Solver, make_found, make_goal
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Budget
-from tests.brute import Truth, truth
+from tests.brute import Truth, product, truth
 from tests.problems import MOST, plain, problem
 
 PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "600"))
@@ -114,6 +117,50 @@ def check_front(case: Problem, known: Truth, columns: tuple[str, ...]) -> None:
         assert not better.any()
 
 
+def draw_objective(known: Truth, rng: np.random.Generator) -> Objective:
+    """A sum or product in which each quantity counts about as much as any other."""
+    scale = [float(np.median(values)) or 1.0 for values in (known.energy_pj, known.cycles, known.outer_words)]
+    terms = []
+    for _ in range(int(rng.integers(1, 4))):
+        powers = [float(power) for power in rng.choice([0.0, 1.0, 2.0, 0.5], 3, p=[0.4, 0.4, 0.1, 0.1])]
+        if not any(powers):
+            powers[int(rng.integers(3))] = 1.0
+        weight = float(rng.uniform(0.2, 1.0)) / math.prod(s**p for s, p in zip(scale, powers, strict=True))
+        factors = (f"{name}^{power}" for name, power in zip(QUANTITIES, powers, strict=True) if power)
+        terms.append("*".join([repr(weight), *factors]))
+    return Objective.parse(" + ".join(terms))
+
+
+def check_objective(case: Problem, known: Truth, rng: np.random.Generator) -> None:
+    """The best mapping of any objective, with costs limited to what some mapping has exactly."""
+    architecture, einsum, constraints = case
+    named = [Objective.parse(name) for name in ("energy", "cycles", "outer_words", "edp", "energy*outer_words")]
+    objective = named[int(rng.integers(len(named)))] if rng.random() < 0.4 else draw_objective(known, rng)
+    allowed, limits = np.ones(known.valid, bool), []
+    for quantity in rng.choice(QUANTITIES, int(rng.integers(0, 3)), replace=False):
+        values = {"energy": known.energy_pj, "cycles": known.cycles, "outer_words": known.outer_words}[str(quantity)]
+        tighter = values[values < values[known.worth(objective).argmin()]]  # than what is best without limits
+        pool = tighter if len(tighter) and rng.random() < 0.8 else values
+        most = np.sort(pool)[int(len(pool) * rng.random())]
+        limits.append(Limit(str(quantity), Fraction(float(most))))
+        allowed &= values <= float(most) * (1 + 1e-10)
+    asked = dataclasses.replace(constraints, limits=tuple(limits))
+    if not allowed.any():
+        with pytest.raises(NoValidMapping, match="proved"):
+            map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1)
+        return
+    result = map_einsum(architecture, einsum, constraints=asked, objective=objective.name, workers=1)
+    worth = known.worth(objective)[allowed]
+    assert result.certificate is not None
+    assert same(result.certificate.value, float(worth.min())), (objective.name, asked.limits)
+    assert result.certificate.proved
+    assert same(objective.of(result.best), result.certificate.value)
+    assert not asked.broken_by_costs(costs_of(result.best), result.best.ideal_cycles)
+    if objective.name in ("cycles", "outer_words"):
+        equal = known.energy_pj[allowed][worth == worth.min()]
+        assert same(result.best.energy_pj, float(equal.min()))
+
+
 def problems(group: int) -> Iterator[tuple[int, Problem, Truth]]:
     """Seeds of a group, with what brute force says of them."""
     for seed in range(FIRST + group, FIRST + PROBLEMS, GROUPS):
@@ -135,7 +182,7 @@ def test_exact__equals_brute_force(group, monkeypatch):
                     map_einsum(case[0], case[1], constraints=case[2], workers=1)
                 continue
             level = case[0].levels[-1].name
-            kind = (seed // GROUPS) % 9
+            kind = (seed // GROUPS) % 13
             if kind in OBJECTIVES:
                 check_best(case, known, *OBJECTIVES[kind])
             elif kind == 5:
@@ -144,10 +191,30 @@ def test_exact__equals_brute_force(group, monkeypatch):
                 check_front(case, known, ("energy", "outer_words", f"capacity:{level}"))
             elif kind == 7:
                 check_smallest(case, known)
+            elif kind > 8:
+                check_objective(case, known, np.random.default_rng(seed))
             else:
                 check_within(case, known)
         except AssertionError as error:
             raise AssertionError(f"problem {seed}: {error}") from error
+
+
+def test_objectives_and_limits__equal_brute_force():
+    for seed in range(60):
+        case = problem(seed)
+        known = truth(*case, MOST)
+        if known is not None and known.valid:
+            check_objective(case, known, np.random.default_rng(seed))
+
+
+def test_sums__are_bounded_between_their_ends():
+    """A convex objective may be less between the ends of a line of energy and cycles than at either."""
+    objective = Objective.parse("energy^2 + 4*cycles^2")
+    goal = make_goal(BEST, objective, (0, 1), 0)
+    found, path = make_found(few_space(), 1), Solver(few_space())._path()
+    bound = _value_at_price(goal, found, path, 0.0, 0.0, 10.0, 1.0, math.inf)
+    least = min(objective.value(10.0 - cycles, cycles) for cycles in np.linspace(0.0, 10.0, 1001))
+    assert bound <= least < min(objective.value(10.0, 0.0), objective.value(0.0, 10.0))
 
 
 def pinned(case: Problem, mapping: Mapping) -> Constraints:
@@ -182,7 +249,9 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
         assert alone is not None
 
         for power in ((1.0, 0.0), *{0: [(1.0, 1.0)], 1: [(0.0, 1.0)]}.get(seed % 6, [])):
-            outcome = Solver(MapSpace(encode(case[0], case[1]), constraints), cycles=power[1] > 0).search(power=power)
+            outcome = Solver(MapSpace(encode(case[0], case[1]), constraints), cycles=power[1] > 0).search(
+                objective=product(*power)
+            )
 
             assert outcome.root_bound <= alone.best(*power) * (1 + SAME), seed
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
@@ -314,7 +383,7 @@ def test_workers__do_not_change_what_many_waves_look_at(monkeypatch):
     for case, _ in few_problems()[4:7]:  # whose nodes depend on the order of what is found
         space, outcomes = MapSpace(encode(case[0], case[1]), case[2]), []
         for workers in (1, 3):
-            found = Solver(space, cycles=True, workers=workers).search(power=(1.0, 1.0))
+            found = Solver(space, cycles=True, workers=workers).search(objective=LEAST_EDP)
             outcomes.append((found.nodes, found.leaves, found.bound, [array.tobytes() for array in found.found.best]))
         assert outcomes[0] == outcomes[1]
 
@@ -333,7 +402,7 @@ def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(
     for nodes in (1e6, -1.0):
         monkeypatch.setattr(solve, "NODES_AN_ENTRY", nodes)
         solver = Solver(MapSpace(encode(architecture, einsum)), cycles=True)
-        outcomes.append(solver.search(power=(1.0, 1.0)))
+        outcomes.append(solver.search(objective=LEAST_EDP))
 
     without, along = outcomes
     assert along.found.value[0] == without.found.value[0]
@@ -345,11 +414,17 @@ def test_tables_of_all_ports__are_made_when_a_search_is_long_and_change_nothing(
 def test_early_stop__has_a_mapping_and_a_gap():
     space = MapSpace(encode(load_architecture("gpu_sm"), load_workload("conv").layers[0]))
 
-    outcome = Solver(space, cycles=True).search(power=(1.0, 1.0), deadline=0.0)
+    outcome = Solver(space, cycles=True).search(objective=LEAST_EDP, deadline=0.0)
 
     assert outcome.stop == "timeout"
     assert outcome.found.many[0] == 1
     assert 0 < outcome.bound <= outcome.found.value[0]
+
+
+def few_space() -> MapSpace:
+    """The map space of a small problem."""
+    case = problem(0)
+    return MapSpace(encode(case[0], case[1]), case[2])
 
 
 @functools.cache
@@ -368,7 +443,7 @@ def test_stopped_search__bounds_the_optimum(power, monkeypatch):
     for case, known in few_problems()[:15]:
         solver, best = Solver(MapSpace(encode(case[0], case[1]), case[2]), cycles=power[1] > 0), known.best(*power)
         for nodes in (1, 20, 400):
-            outcome = solver.search(power=power, most_nodes=nodes)
+            outcome = solver.search(objective=product(*power), most_nodes=nodes)
             assert outcome.bound <= best * (1 + SAME)
             assert outcome.found.value[0] >= best * (1 - SAME)
             stopped += outcome.stop == "nodes"
@@ -379,7 +454,7 @@ def test_floor__no_mapping_falls_below():
     for case, known in few_problems():
         space = MapSpace(encode(case[0], case[1]), case[2])
         for power in ((1.0, 0.0), (0.0, 1.0), (2.0, 1.0)):
-            assert 0 < mapper._floor(space, power) <= known.best(*power)
+            assert 0 < mapper._floor(space, product(*power)) <= known.best(*power)
 
 
 UNEVEN = 90

@@ -27,6 +27,7 @@ from accelsim.fusion.tiling import fusing_levels, runs, tilings
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Edge, Einsum, Workload
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.limits import layer_limits
@@ -34,7 +35,6 @@ from accelsim.model.oracle import execute
 from accelsim.model.result import Result
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from accelsim.search.strategy import Objective
 from tests.test_fusion_tiling import add, conv, fused, gemm, soft_max
 
 

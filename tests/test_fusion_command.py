@@ -21,10 +21,10 @@ from accelsim.fusion.search import Solutions
 from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import energy_rows
+from accelsim.inputs.objective import Objective
 from accelsim.results.cache import content_hash
 from accelsim.results.output import Provenance, to_json
 from accelsim.search import stopping
-from accelsim.search.strategy import Objective
 from accelsim.show.plots import figure_bytes, fusion_table, plot_fusion
 from tests.test_fusion_tiling import gemm
 from tests.test_verifying import altered, leaves, name_of

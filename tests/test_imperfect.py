@@ -18,6 +18,7 @@ from accelsim import evaluate, load_architecture, load_mapping, load_workload
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
+from accelsim.inputs.objective import LEAST_EDP
 from accelsim.inputs.padding import padded_einsums, read_padding
 from accelsim.inputs.workload import pad, shared_rank
 from accelsim.mapspace.space import MapSpace
@@ -143,7 +144,7 @@ def test_what_mappings_cost_at_least__they_cost():
         c = encoded.constants
         rounded = bool((c.block > 1).any() or c.two_widths[0] or c.windowed.any())
         space = MapSpace(encoded, None, frozenset(imperfect))
-        found = Solver(space, cycles=True).search(power=(1.0, 1.0), room=40).found
+        found = Solver(space, cycles=True).search(objective=LEAST_EDP, room=40).found
         for i in range(int(found.many[0])):
             result = evaluate(architecture, einsum, _mapping(space, found.best, i))
             energy, cycles = (float(each) for each in found.column[i, :2])

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from reports import a_front, a_stopped_census, row_stationary
 
-from accelsim.population.known import COLUMNS, Known
+from accelsim.inputs.objective import QUANTITIES
+from accelsim.population.known import Known
 from accelsim.search.result import column_value
 
 BEST = row_stationary()[2]
@@ -62,12 +63,12 @@ def test_prove__a_mapping_below_what_is_proved_is_no_answer():
         known.range_of("energy", 0.0)
 
 
-@pytest.mark.parametrize("first", COLUMNS)
+@pytest.mark.parametrize("first", QUANTITIES)
 def test_add_drawn__no_mapping_drawn_lies_beyond(first):
     sample, known = a_stopped_census().sample, Known(1)
     known.add(sample.result(sample.nearest(first, float(sample.values(first).mean()))))
     known.add_drawn(sample)
-    for column in COLUMNS:
+    for column in QUANTITIES:
         assert column_value(known.least[column], column) == sample.values(column).min()
         assert column_value(known.most[column], column) == sample.values(column).max()
 

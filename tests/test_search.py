@@ -19,6 +19,7 @@ from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, loa
 from accelsim.inputs.energy.table import EnergyTable
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.space import MapSpace
@@ -27,7 +28,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import SearchResult
-from accelsim.search.strategy import Budget, Objective, Progress
+from accelsim.search.strategy import Budget, Progress
 from tests.strategies import energy_table
 from tests.test_space import gemm, spaces
 
@@ -376,9 +377,11 @@ def test_objective__is_a_product_of_powers_or_refused(text):
     except AccelsimError:
         return
     assert goal.name == text
-    assert min(goal.energy, goal.cycles) >= 0 < max(goal.energy, goal.cycles) < math.inf
-    if goal.energy + goal.cycles < 300:
-        assert goal.value(3.0, 5) == pytest.approx(3.0**goal.energy * 5.0**goal.cycles)
+    for weight, *powers in goal.terms:
+        assert 0 < weight < math.inf
+        assert 0 < max(powers) <= sum(powers) <= 8
+    expected = sum(weight * 3.0**a * 5.0**b * 7.0**c for weight, a, b, c in goal.terms)
+    assert goal.value(3.0, 5, 7) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -387,7 +390,7 @@ def test_objective__is_a_product_of_powers_or_refused(text):
 )
 def test_objective__adds_up_powers(text, powers):
     goal = Objective.parse(text)
-    assert (goal.energy, goal.cycles) == powers
+    assert goal.powers == powers
 
 
 @settings(max_examples=60)

@@ -15,7 +15,7 @@ from rich.console import Console
 from accelsim import census, load_architecture, load_workload
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
-from accelsim.population.known import COLUMNS
+from accelsim.inputs.objective import QUANTITIES
 from accelsim.population.result import Census
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.result import column_value
@@ -136,7 +136,7 @@ def test_smallest_and_largest__are_of_all_mappings_known_though_a_search_found_w
 
     assert not found.sample.complete
     assert found.sample.energy_pj.min() < 0.5 * worthless.energy_pj
-    for column in COLUMNS:
+    for column in QUANTITIES:
         ends, drawn = found.range_of(column), found.sample.values(column)
         assert (
             ends.lowest
@@ -197,7 +197,7 @@ def test_fully_used__counts_and_draws_these_alone():
 
 
 def test_utilization__is_refused():
-    with pytest.raises(AccelsimError, match="leave min_utilization out"):
+    with pytest.raises(AccelsimError, match="leave min_utilization and limits out"):
         census(load_architecture("two_level"), load_workload("gemm").layers[0], constraints=Constraints((), 0.5))
 
 

@@ -13,6 +13,7 @@ from accelsim import load_architecture, load_workload
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import arrange, arrangements
+from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact.mapper import _floor
@@ -54,5 +55,5 @@ def test_spaces__of_all_orders_of_nodes_have_one_size_and_one_floor(name):
     each = [MapSpace(encode(arrange(machine, orders[at]), layer)) for at in chosen]
     assert len({space.size for space in each}) == 1
     assert spaces.size == spaces.first.size + (len(orders) - 1) * each[0].size
-    floors = [_floor(space, (1.0, 1.0)) for space in each]
+    floors = [_floor(space, LEAST_EDP) for space in each]
     assert floors == pytest.approx([floors[0]] * len(floors), rel=1e-12)

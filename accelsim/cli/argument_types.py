@@ -70,6 +70,18 @@ def share(text: str) -> float:
     return found
 
 
+def limit(text: str) -> str:
+    """A limit on costs, such as `cycles <= 1.2e6`, as it is written."""
+    from accelsim.inputs.errors import AccelsimError
+    from accelsim.inputs.objective import Limit
+
+    try:
+        Limit.parse(text)
+    except AccelsimError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def columns(text: str) -> tuple[str, ...]:
     """Two or three columns of a front."""
     found = tuple(column.strip() for column in text.split(","))

@@ -173,7 +173,13 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     made.add_argument("--constraints", metavar="FILE", help="what the mapping must look like besides being valid")
     made.add_argument(
         "--objective", metavar="WHAT",
-        help="energy (default), cycles, edp, or a weighted product such as 'energy^2*cycles'",
+        help="energy (default), cycles, outer_words, edp, a product such as 'energy^2*cycles', or a weighted sum such "
+        "as 'energy + 0.5*cycles' (energy in pJ)",
+    )  # fmt: skip
+    made.add_argument(
+        "--limit", action="append", type=argument_types.limit, metavar="LIMIT",
+        help="the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ' or 'outer_words "
+        "<= 40000'; may be given several times",
     )  # fmt: skip
     made.add_argument("--top", type=argument_types.positive_int, metavar="N", help="list the N best mappings")
     made.add_argument(

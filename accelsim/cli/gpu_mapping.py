@@ -17,6 +17,7 @@ _MOST_LINES = 5
 """Layers that are named as left out."""
 _FOREIGN = (
     "constraints",
+    "limit",
     "objective",
     "top",
     "within",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ class Inputs:
     architecture: Architecture
     workload: Workload
     layer: Einsum | None
+    limits: tuple[str, ...] = ()
 
 
 def read_overrides(arguments: argparse.Namespace) -> dict[str, str]:
@@ -81,7 +82,9 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
     paths, overrides = find_files(given), read_overrides(arguments)
     architecture, workload = read_machine(paths, overrides)
     layer = find_layer(workload, arguments.layer, arguments.workload)
-    return Inputs(given, paths, overrides, architecture, workload, layer)
+    return Inputs(
+        given, paths, overrides, architecture, workload, layer, tuple(getattr(arguments, "limit", None) or ())
+    )
 
 
 def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
@@ -177,12 +180,16 @@ def one_layer(inputs: Inputs, arguments: argparse.Namespace) -> Einsum:
 
 
 def read_layer_constraints(inputs: Inputs, einsum: Einsum) -> Constraints | None:
-    """Read the constraints that were given, for one layer."""
-    if "constraints" not in inputs.paths:
+    """Read the constraints that were given, for one layer, with the limits of the command line."""
+    if "constraints" not in inputs.paths and not inputs.limits:
         return None
-    from accelsim.inputs.constraints import load_constraints
+    from accelsim.inputs.constraints import Constraints, load_constraints
+    from accelsim.inputs.objective import Limit
 
-    return load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides)
+    found = Constraints()
+    if "constraints" in inputs.paths:
+        found = load_constraints(inputs.paths["constraints"], inputs.architecture, einsum, inputs.overrides)
+    return replace(found, limits=(*found.limits, *map(Limit.parse, inputs.limits)))
 
 
 def check_constraints(inputs: Inputs) -> None:
@@ -204,7 +211,7 @@ def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace)
     files = tuple(input_file(kind, inputs.given[kind], path) for kind, path in inputs.paths.items())
     if command != "map":
         return Provenance(command, files, inputs.overrides)
-    return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds)
+    return Provenance(command, files, inputs.overrides, arguments.mappings, arguments.seconds, inputs.limits)
 
 
 def is_gpu(name_or_path: str) -> bool:

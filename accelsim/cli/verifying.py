@@ -61,9 +61,9 @@ def _verify_fusion(
 ) -> list[tuple[str, list[Check]]]:
     from accelsim.cli.fusing import fusing_progress
     from accelsim.fusion.verifying import verify_fusion
+    from accelsim.inputs.objective import Objective
     from accelsim.results.output import provenance_json
     from accelsim.results.verifying import compare
-    from accelsim.search.strategy import Objective
 
     try:
         Objective.parse(document["fusion"]["objective"])
@@ -127,7 +127,7 @@ def _provenance(command: str, inputs: Inputs, document: Mapping[str, Any]) -> Pr
     from accelsim.results.output import InputFile, Provenance
 
     files = (InputFile(kind, inputs.given[kind], document["inputs"][kind]["sha256"]) for kind in inputs.paths)
-    return Provenance(command, tuple(files), inputs.overrides)
+    return Provenance(command, tuple(files), inputs.overrides, limits=inputs.limits)
 
 
 def _said(error: Exception) -> str:
@@ -156,10 +156,11 @@ def _read_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
         given = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
         overrides = {str(name): str(value) for name, value in document["overrides"].items()}
         paths = find_files(given)
+        limits = tuple(map(str, document["limits"]))
         architecture, workload = read_machine(paths, overrides)
     except (KeyError, TypeError, AttributeError) as error:
         raise AccelsimError(f"{path}: not what `accelsim map` writes: {_said(error)}") from None
-    return Inputs(given, paths, overrides, architecture, workload, None)
+    return Inputs(given, paths, overrides, architecture, workload, None, limits)
 
 
 def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:

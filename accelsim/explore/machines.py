@@ -20,10 +20,10 @@ from accelsim.explore.sweep import Mapper, Sweep
 from accelsim.inputs import fields
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.source import Problems
 from accelsim.inputs.workload import Einsum
 from accelsim.results.cache import content_hash, einsum_content, hash_of_code, machine_content, plain
-from accelsim.search.strategy import Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ class Machines:
 
 def energy_alone(architecture: Architecture, mapper: Mapper) -> bool:
     """Whether the best mapping follows from the energies alone, so that no bandwidth changes it."""
-    limited = mapper.constraints is not None and mapper.constraints.min_utilization > 0
+    limited = mapper.constraints is not None and mapper.constraints.limit_costs
     leaks = any(action == "leak" for _, _, action in architecture.energy.entries)
-    return Objective.parse(mapper.objective).cycles == 0.0 and mapper.seconds is None and not leaks and not limited
+    return Objective.parse(mapper.objective).alone == "energy" and mapper.seconds is None and not leaks and not limited
 
 
 def unlimited(architecture: Architecture) -> Architecture:

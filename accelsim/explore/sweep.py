@@ -301,7 +301,7 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     """Read what the mapper is asked; by default it makes small what the designs are judged by."""
     from accelsim.explore.checking import find_file, read_sweep_constraints
     from accelsim.inputs.errors import AccelsimError
-    from accelsim.search.strategy import Objective
+    from accelsim.inputs.objective import Objective
 
     fast = bool(objectives & {"cycles", "time"})
     default = "edp" if "edp" in objectives or (fast and "energy" in objectives) else "cycles" if fast else "energy"

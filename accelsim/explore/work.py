@@ -120,11 +120,11 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
         return "; ".join(broken)
     found = _result_row(result)
     if searched:
+        from accelsim.inputs.objective import Objective
         from accelsim.search.result import Certificate
-        from accelsim.search.strategy import Objective
 
         proof = Certificate(float(row["value"]), float(row["bound"]), row["nodes"], row["evaluated"], 0)
-        found["value"] = Objective.parse(plan.mapper.objective).value(result.energy_pj, result.cycles)
+        found["value"] = Objective.parse(plan.mapper.objective).of(result)
         found["proved"] = proof.proved and row["stop"] == "exhausted"
     wrong = [name for name, value in found.items() if not _same(row[name], value)]
     return f"{wrong[0]} is {row[wrong[0]]}, and {found[wrong[0]]} by its mapping and bound" if wrong else ""
@@ -188,6 +188,7 @@ def _result_row(result: Any) -> Row:
 
 def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
     """Bounds of energy and cycles that the tables of the exact search prove before it looks at a mapping."""
+    from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
     from accelsim.mapspace.space import MapSpace
     from accelsim.model.encode import encode
     from accelsim.search.exact.solve import Solver
@@ -196,7 +197,7 @@ def _bounded(mapper: Mapper, architecture: Architecture, einsum: Einsum) -> Row:
         solver = Solver(MapSpace(encode(architecture, einsum), mapper.constraints), cycles=True)
     except TablesTooLarge:  # nothing is proved, and so nothing is pruned
         return {"status": "bounded", "reason": "", "energy_pj": 0.0, "cycles": 0.0}
-    energy, cycles = (solver.search(power=power, limit=0.0).root_bound for power in ((1.0, 0.0), (0.0, 1.0)))
+    energy, cycles = (solver.search(objective=each, limit=0.0).root_bound for each in (LEAST_ENERGY, FASTEST))
     return {"status": "bounded", "reason": "", "energy_pj": energy * (1 - 1e-9), "cycles": cycles * (1 - 1e-9)}
 
 

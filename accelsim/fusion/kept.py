@@ -18,13 +18,13 @@ from accelsim.fusion.search import ChainResult
 from accelsim.fusion.walk import Segment, sum_totals
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.results.cache import ResultCache, content_hash, einsum_content, hash_of_code, machine_content
 from accelsim.results.output import certificate_json, mapping_json, read_mapping_json
 from accelsim.search.result import Certificate
-from accelsim.search.strategy import Objective
 
 _CODE = ("fusion",)
 """Parts of the package on which an answer depends, beside those of each mapping."""
@@ -55,7 +55,7 @@ def answer_key(architecture: Architecture, lines: Sequence[Line], goal: Objectiv
                 [[*map(_layer, line.layers)], line.tensors, line.repeat, line.alike, repr(line.shortcut)]
                 for line in lines
             ],
-            "objective": [goal.name, goal.energy, goal.cycles],
+            "objective": [goal.name, *goal.powers],
             "longest": longest,
         }
     )

@@ -15,11 +15,11 @@ from accelsim.fusion.search import Solutions
 from accelsim.fusion.tiling import fusing_levels
 from accelsim.fusion.walk import OnProgress, Segment, Totals, Walk, sum_totals
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Workload
 from accelsim.results.cache import ResultCache
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.strategy import Objective
 
 SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
@@ -136,6 +136,7 @@ def fuse(
         If the objective is unknown, or the named layers do not follow each other.
     """
     goal, started = Objective.parse(objective), time.monotonic()
+    goal.powers  # noqa: B018  # raises where there are none
     found = find_lines(workload)
     lines = (named_line(workload, chain),) if chain else found.lines
     joined = [line for line in lines if len(line.layers) > 1]
@@ -145,8 +146,7 @@ def fuse(
     stop = "exhausted"
     if answer is None:
         until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
-        fronts = goal.energy > 0 and goal.cycles > 0
-        solutions = Solutions(architecture, ENERGY if goal.energy else CYCLES, fronts, until)
+        solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
         deadline = None if seconds is None else started + seconds
         walk = Walk(architecture, solutions, longest, deadline, cache, workers, on_progress)
         answer = _answer(walk, goal, lines)
@@ -190,7 +190,7 @@ def _joined(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
     """As `_answer`, with all layers mapped."""
     if not walk.solutions.fronts:
         best = _cheapest(walk, lines, walk.solutions.price)
-        bound = best.bound ** (goal.energy + goal.cycles)
+        bound = best.bound ** sum(goal.powers)
         segments = best.what
     else:
         alone, _ = least_product(goal, lambda price: _cheapest(walk, lines, price, fused=False), lambda: False)

@@ -20,6 +20,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Encoded, Ints, encode
@@ -29,7 +30,7 @@ from accelsim.model.limits import touched_words
 from accelsim.model.result import Result
 from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import asked
-from accelsim.search.strategy import Budget, Objective
+from accelsim.search.strategy import Budget
 
 LEAST_SECONDS = 0.1
 """Time that a layer or a part gets, however late it is."""
@@ -204,7 +205,7 @@ def map_part(
 def _best(space: MapSpace, price: Price, budget: Budget | None) -> PartResult:
     from accelsim.search.exact.mapper import map_exactly
 
-    goal = Objective("energy", 1.0, 0.0) if price.energy else Objective("cycles", 0.0, 1.0)
+    goal = LEAST_ENERGY if price.energy else FASTEST
     search = map_exactly(Spaces.of(space), goal, budget=budget, workers=1, on_progress=None, explain=False)
     proof = search.certificate
     assert proof is not None  # the exact search proves something always

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from accelsim.fusion.price import CYCLES, ENERGY, Price
-from accelsim.search.strategy import Objective
+from accelsim.inputs.objective import Objective
 
 T = TypeVar("T")
 SAME = 1e-10
@@ -101,5 +101,5 @@ def _corners(goal: Objective, several: list[Found[T]]) -> list[tuple[float, Foun
             if each is not one and each is not other
         )
         if energy >= 0 and cycles >= 0 and max(below, default=-math.inf) <= 0:
-            found.append((float(energy**goal.energy * cycles**goal.cycles), one, other))
+            found.append((goal.value(energy, cycles), one, other))
     return found

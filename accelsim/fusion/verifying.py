@@ -177,7 +177,7 @@ def _check_network(recorded: Mapping[str, Any], workload: Workload) -> Iterator[
 
 def _check_optimum(recorded: Mapping[str, Any], again: FusionResult) -> Iterator[Check]:
     """Hold the certificate against one that was derived anew."""
-    from accelsim.search.strategy import Objective
+    from accelsim.inputs.objective import Objective
 
     goal, proof = Objective.parse(recorded["objective"]), recorded["certificate"]
     value = goal.value(recorded["totals"]["energy_pj"], recorded["totals"]["cycles"])

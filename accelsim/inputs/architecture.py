@@ -24,7 +24,7 @@ from accelsim.inputs.energy.table import (
     own_energy_keys,
     read_component,
 )
-from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.fields import About, Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
@@ -90,6 +90,12 @@ class Level:
         return words if partial else words * self.compression.get(tensor.role, 1)
 
     @property
+    def rooms(self) -> dict[str, int]:
+        """Words for working tiles: of all roles together under an empty name, or of each role; none if unlimited."""
+        sizes = {"": self.size_words} if self.partition_words is None else self.partition_words
+        return {role: words // self.multiple_buffering for role, words in sizes.items() if words is not None}
+
+    @property
     def fanout(self) -> int:
         """Instances of the next level (or compute units) below one instance."""
         return self.x.size * self.y.size
@@ -150,6 +156,12 @@ _SIZE = Key(node_of(forms.either(fields.positive_size_bits.form, keys_form(_PART
 _NETWORK: Keys = {"multicast": Key(fields.boolean), "spatial_reduction": Key(fields.boolean)}
 _AXIS: Keys = {"size": Key(fields.positive_int, required=True), **_NETWORK}
 _EITHER_AXIS = Key(node_of(forms.either(fields.positive_int.form, keys_form(_AXIS))))
+LEVEL_ATTRIBUTES: Keys = {
+    "block_size": Key(fields.positive_int, about=About("words that one access moves", "1", "words")),
+    "multiple_buffering": Key(fields.positive_int, about=About("2: half of the capacity holds the working tile", "1")),
+    "drain_reads": Key(fields.boolean, about=About("charge the read that drains a tile to the level above", "false")),
+}
+"""Keys of a level that are read as they stand into the field of `Level` of their name, whose default is theirs."""
 _FANOUT: Keys = {
     **{"x": _EITHER_AXIS, "y": _EITHER_AXIS, **_NETWORK},
     "systolic": SYSTOLIC,
@@ -160,7 +172,7 @@ _LEVEL: Keys = {
     **{"name": _NAME, "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
     "size": _SIZE,
     "word": Key(fields.positive_size_bits, required=True),
-    **{"block_size": _COUNT, "multiple_buffering": _COUNT},
+    **LEVEL_ATTRIBUTES,
     **{
         "bandwidth": _RATE,
         "read_bandwidth": _RATE,
@@ -171,7 +183,6 @@ _LEVEL: Keys = {
         "bypass": _ROLES,
     },
     "fanout": Key(node_of(keys_form(_FANOUT))),
-    "drain_reads": Key(fields.boolean),
     "compression": COMPRESSION,
     "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
     "area": AREA,
@@ -188,6 +199,7 @@ _TOP: Keys = {
 }
 ARCHITECTURE_FORM: Form = keys_form(_TOP)
 """What may stand under `architecture`, as JSON Schema."""
+_STANDARD = Level("", "")
 _Energies = dict[tuple[str, str, str], EnergyEntry]
 
 
@@ -297,7 +309,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     name = level.value("name", "")
     component = level.value("class", "")
     word_bits = level.value("word", 1)
-    block_size = level.value("block_size", 1)
+    plain = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}
     keep: frozenset[str] = level.value("keep", frozenset())
     bypass: frozenset[str] = level.value("bypass", frozenset())
     size_words, partition_words = _size(level, word_bits, first=first)
@@ -320,10 +332,8 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         name=name,
         component=component,
         word_bits=word_bits,
-        block_size=block_size,
         size_words=size_words,
         partition_words=partition_words,
-        multiple_buffering=level.value("multiple_buffering", 1),
         bandwidth=_bandwidth(level, "bandwidth", word_bits, machine, efficiency),
         read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
         write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
@@ -331,15 +341,15 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         bypass=frozenset() if first else bypass,
         x=_axis(level, "x", array),
         y=_axis(level, "y", array),
-        drain_reads=level.value("drain_reads", False),
         systolic=array,
         compression=read_compression(level, frozenset() if first else bypass),
         burst_bits=level.value("burst", 0) or None,
+        **plain,
     )
     if not first and "burst" in level:
         level.problems.add(level.entries["burst"], "bursts are counted at the first level only", "leave `burst` out")
     _check_bandwidths(level)
-    bits = dict.fromkeys(("read", "write", "update"), word_bits * block_size)
+    bits = dict.fromkeys(("read", "write", "update"), word_bits * read.block_size)
     needed = [(role, action) for role in ROLES if role not in read.bypass for action in ("read", "write")]
     partitions = {role: words * word_bits for role, words in (partition_words or {}).items()}
     part = replace(machine.part(name, _STORAGE_ACTIONS, bits), partitions=partitions)

@@ -16,6 +16,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.objective import Limit
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import decimal, listed, near_miss, parse_decimal
 from accelsim.inputs.workload import ROLES, Einsum
@@ -91,16 +92,25 @@ class LevelConstraint:
 class Constraints:
     """What a mapping must look like besides being valid.
 
-    `min_utilization` (0..1) is the smallest overall utilization; a float is taken as the decimal that it prints as.
+    Attributes
+    ----------
+    levels : tuple of LevelConstraint
+    min_utilization : float or Fraction
+        The smallest overall utilization, 0..1; a float is taken as the decimal that it prints as.
+    limits : tuple of Limit
+        The most that a mapping may cost; a text such as `cycles <= 1.2e6` is read.
     """
 
     levels: tuple[LevelConstraint, ...] = ()
     min_utilization: float | Fraction = Fraction(0)
+    limits: tuple[Limit, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_utilization <= 1:
             raise ValueError(f"min_utilization must be from 0 to 1, got {self.min_utilization}")
         object.__setattr__(self, "min_utilization", decimal(self.min_utilization))
+        limits = tuple(Limit.parse(limit) if isinstance(limit, str) else limit for limit in self.limits)
+        object.__setattr__(self, "limits", limits)
 
     def check(self, architecture: Architecture, einsum: Einsum) -> None:
         """Raise unless all levels, dimensions and tensors that are named exist, and a level may keep or bypass them.
@@ -123,16 +133,25 @@ class Constraints:
         """What is asked of a level."""
         return next((found for found in self.levels if found.level == level), LevelConstraint(level))
 
-    def broken_by_time(self, cycles: int, ideal_cycles: Fraction) -> list[str]:
-        """What a number of cycles breaks of this, in words; `ideal_cycles`: those of units that are all busy."""
-        if cycles * Fraction(self.min_utilization) <= ideal_cycles:
-            return []
-        down, real = Context(prec=3, rounding=ROUND_DOWN), ideal_cycles / cycles
-        has = float(down.divide(Decimal(real.numerator), Decimal(real.denominator)))  # below what is asked in print too
-        return [f"the utilization is {has:g}, at least {float(self.min_utilization):.12g} is asked for"]
+    @property
+    def limit_costs(self) -> bool:
+        """Whether they say anything of the cost of a mapping."""
+        return self.min_utilization > 0 or bool(self.limits)
+
+    def broken_by_costs(self, costs: tuple[float, float, float], ideal_cycles: Fraction) -> list[str]:
+        """What energy [pJ], cycles and outer words of a mapping break of this, in words.
+
+        `ideal_cycles`: those of units that are all busy.
+        """
+        found, cycles = [], int(costs[1])
+        if cycles * Fraction(self.min_utilization) > ideal_cycles:
+            down, real = Context(prec=3, rounding=ROUND_DOWN), ideal_cycles / cycles
+            has = float(down.divide(Decimal(real.numerator), Decimal(real.denominator)))  # below in print too
+            found = [f"the utilization is {has:g}, at least {float(self.min_utilization):.12g} is asked for"]
+        return found + [broken for limit in self.limits if (broken := limit.broken_by(costs))]
 
     def broken_by(self, mapping: Mapping) -> list[str]:
-        """What a mapping breaks of this, in words; the utilization is not looked at."""
+        """What a mapping breaks of this, in words; its costs are not looked at."""
         found: list[str] = []
         for name, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level):
             level, asked = _as_one(list(nodes)), self.of(name)
@@ -200,8 +219,10 @@ def read_constraints(
     Without architecture and Einsum only its form is checked.
     """
     before = len(problems)
-    top = Fields(body, problems, ("levels", "min_utilization"))
+    top = Fields(body, problems, ("levels", "min_utilization", "limits"))
     least = top.optional("min_utilization", _share, Fraction(0))
+    none: list[Limit] = []
+    limits = top.optional("limits", fields.list_of(_limit), none)
     node = top.get("levels")
     items = node.items if isinstance(node, ListNode) else ()
     if node is not None and not isinstance(node, (ListNode, BadNode)):
@@ -215,7 +236,7 @@ def read_constraints(
         read.append(found)
         if architecture is not None and einsum is not None:
             _check_level(level, found, architecture, einsum)
-    return Constraints(tuple(read), least) if len(problems) == before else None
+    return Constraints(tuple(read), least, tuple(limits)) if len(problems) == before else None
 
 
 def _share(node: Node, problems: Problems) -> Fraction | None:
@@ -225,6 +246,15 @@ def _share(node: Node, problems: Problems) -> Fraction | None:
         problems.add(node, f"expected a fraction from 0 to 1, got {describe(node)}")
         return None
     return value
+
+
+def _limit(node: Node, problems: Problems) -> Limit | None:
+    """Read a limit such as `cycles <= 1.2e6`."""
+    try:
+        return Limit.parse(node.text if isinstance(node, ScalarNode) else describe(node))
+    except AccelsimError as error:
+        problems.add(node, str(error))
+    return None
 
 
 def _level(level: Fields) -> LevelConstraint:

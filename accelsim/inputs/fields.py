@@ -66,11 +66,21 @@ def node_of(form: Form) -> Formed[Node]:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What a key means; `unit` is empty for what has none, `default` for what is required."""
+
+    meaning: str
+    default: str = "required"
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
-    """A key that may stand in a mapping: how its value is read, and whether it must be there."""
+    """A key that may stand in a mapping: how its value is read, whether it must be there, and what it means."""
 
     read: Reader[Any]
     required: bool = False
+    about: About | None = None
 
 
 Keys = Mapping[str, Key]

@@ -6,20 +6,8 @@ keys of the schemas, no more and no fewer, is tested.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-KINDS = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep")
-"""Kinds of files whose keys are described here."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a key means; `unit` is empty for what has none, `default` for what is required."""
-
-    meaning: str
-    default: str = "required"
-    unit: str = ""
-
+from accelsim.inputs.architecture import LEVEL_ATTRIBUTES
+from accelsim.inputs.fields import About
 
 _SIZE, _RATE, _AREA = "bit, B, KiB, MB, …", "GB/s, bit/cycle, B/cycle, words/cycle, …", "um2, mm2"
 _ENERGY = "pJ, fJ, nJ, pJ/bit, …"
@@ -82,11 +70,10 @@ _ARCHITECTURE = {
     f"{_LEVEL}.size": About("capacity of one instance: shared, or by role", "unlimited, the first level only", _SIZE),
     **_roles(f"{_LEVEL}.size", "capacity of one instance for the partition", "bypassed", _SIZE),
     f"{_LEVEL}.word": About("storage granule: an element of b bits takes ceil(b / word) words", unit=_SIZE),
-    f"{_LEVEL}.block_size": About("words that one access moves", "1", "words"),
+    **{f"{_LEVEL}.{name}": key.about for name, key in LEVEL_ATTRIBUTES.items() if key.about},
     f"{_LEVEL}.burst": About(
         "what the first level moves at least at a time; in reports, not in the cycles", "none", _SIZE
     ),
-    f"{_LEVEL}.multiple_buffering": About("2: half of the capacity holds the working tile", "1"),
     f"{_LEVEL}.bandwidth": About("of one instance, shared by reads and writes", "unlimited", _RATE),
     f"{_LEVEL}.read_bandwidth": About("of one instance, for reads", "unlimited", _RATE),
     f"{_LEVEL}.write_bandwidth": About("of one instance, for fills and updates", "unlimited", _RATE),
@@ -109,7 +96,6 @@ _ARCHITECTURE = {
     f"{_LEVEL}.fanout.energy": About("energies of the network", "free"),
     f"{_LEVEL}.fanout.energy.transfer": About("energy of an element to or from one child", "free", _ENERGY),
     f"{_LEVEL}.fanout.energy.source": About("where the energy comes from", "file and line"),
-    f"{_LEVEL}.drain_reads": About("charge the read that drains a tile to the level above", "false"),
     f"{_LEVEL}.compression": About("share of the raw bits that is stored and moved, by role", "1: none", "0 to 1"),
     **_roles(f"{_LEVEL}.compression", "share of the raw bits", "1: none", "0 to 1"),
     f"{_LEVEL}.energy": About("energies of an access", "from the energy table"),
@@ -242,6 +228,9 @@ _CONSTRAINTS = {
     "params": _PARAMS,
     "constraints": About("what all mappings that are looked at satisfy"),
     "constraints.min_utilization": About("least overall utilization", "0", "0 to 1"),
+    "constraints.limits": About(
+        "the most that a mapping may cost, such as `cycles <= 1.2e6`, `energy <= 3 uJ`", "none"
+    ),
     "constraints.levels": About("what is asked of single levels", "nothing"),
     "constraints.levels[].level": About("name of the level"),
     "constraints.levels[].keep": About("tensors that it must keep", "free"),
@@ -299,7 +288,7 @@ _SWEEP = {
     "sweep.wave": About("designs that are decided together, where later ones depend on earlier ones", "16"),
     "sweep.prune": About("leave out designs that are proved to be beaten", "false"),
     "sweep.map": About("what the mapper is asked", "what suits the objectives"),
-    "sweep.map.objective": About("`energy`, `cycles`, `edp`, or a product of powers", "what suits the objectives"),
+    "sweep.map.objective": About("what the mapper makes small, as `map --objective`", "what suits the objectives"),
     "sweep.map.uneven": About("levels may keep tensors at different loops", "false"),
     "sweep.map.imperfect": About("dimensions that may leave remainders, or `all`", "none"),
     "sweep.map.pad": About("dimensions whose bounds may be rounded up, or `all`", "none"),

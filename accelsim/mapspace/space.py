@@ -21,8 +21,9 @@ import numpy as np
 from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.factors import count_patterns, count_remainders, divisors, factorizations
-from accelsim.model.encode import SAFE, Bools, Encoded, Floats, Ints
+from accelsim.model.encode import Bools, Encoded, Floats, Ints
 
 MAX_ROWS = 20_000_000
 
@@ -45,7 +46,7 @@ class SpaceArrays(NamedTuple):
     mappings (orders included) that the remaining dimensions can complete a state to; outer, inner : int64[L, D],
     dimensions with a fixed place at the ends of a temporal block, -1 after the last; free_place : bool[L, D], the
     others; keep : bool[L, T], what every mapping keeps; free : int64[free choices, 2], level and tensor of each;
-    most_cycles : int64[1], what the smallest utilization allows.
+    most : float64[3], energy [pJ], cycles and outer words that the constraints allow.
     """
 
     dims: Ints
@@ -62,7 +63,7 @@ class SpaceArrays(NamedTuple):
     free_place: Bools
     keep: Bools
     free: Ints
-    most_cycles: Ints
+    most: Floats
 
 
 class MapSpace:
@@ -351,7 +352,7 @@ class MapSpace:
             inner=self._places("inner"),
             free_place=np.array([[self.is_free(lv, dim) for dim in names] for lv in range(levels)], np.bool_),
             keep=self.keep,
-            most_cycles=np.array([self.most_cycles], np.int64),
+            most=self.most,
             free=np.array(self.free_keeps, np.int64).reshape(-1, 2),
         )
 
@@ -371,10 +372,17 @@ class MapSpace:
         return Fraction(self.encoded.einsum.real_macs * machine.compute.cycles_per_mac, machine.macs)
 
     @property
-    def most_cycles(self) -> int:
-        """The most cycles at which the smallest utilization that the constraints allow is reached, exactly."""
-        least = Fraction(self.constraints.min_utilization)
-        return min(math.floor(self.ideal_cycles / least), SAFE) if least > 0 else SAFE
+    def most(self) -> Floats:
+        """Energy [pJ], cycles and outer words that the constraints allow, infinite where they say nothing: float64[3].
+
+        Of cycles, those at which the smallest utilization is reached, exactly.
+        """
+        least, found = Fraction(self.constraints.min_utilization), dict.fromkeys(QUANTITIES, math.inf)
+        if least > 0:
+            found["cycles"] = float(math.floor(self.ideal_cycles / least))
+        for limit in self.constraints.limits:
+            found[limit.quantity] = min(found[limit.quantity], limit.largest)
+        return np.array([found[quantity] for quantity in QUANTITIES])
 
     def _weights(self, radix: int, levels: int) -> Floats:
         """Completions of every state by the dimensions from d on, as floats: weight[d, state]."""

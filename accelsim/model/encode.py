@@ -51,7 +51,8 @@ class Constants(NamedTuple):
     mac : float64[1] [pJ]; mac_cycles : int64[1]; nodes : int64[L, 2], first and end of the storage nodes of a level;
     array : int64[4], PE, ROWS, SKEW, BUFFERED of a systolic array; stationary : bool[T], held in its PEs; most_held :
     int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
-    beforehand and that do not pass its write port.
+    beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
+    level.
 
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
@@ -93,6 +94,7 @@ class Constants(NamedTuple):
     stationary: Bools
     most_held: Ints
     already: Ints
+    outer_units: Ints
 
 
 class Batch(NamedTuple):
@@ -184,7 +186,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         fanout=np.array([[level.x.size, level.y.size] for level in levels], np.int64),
         multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
         reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
-        capacity=np.array([_capacity(level, unit) for level, unit in zip(levels, units, strict=True)], np.int64),
+        capacity=np.array([_room(level, "", unit) for level, unit in zip(levels, units, strict=True)], np.int64),
         partition=_partitions(architecture, units),
         partitioned=np.array([level.partition_words is not None for level in levels], np.bool_),
         word_parts=parts,
@@ -206,6 +208,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         stationary=stationary,
         most_held=most_held,
         already=np.zeros(len(levels), np.int64),
+        outer_units=np.array(units[:1], np.int64),
     )
     return Encoded(architecture, einsum, dims, tensors, constants, units)
 
@@ -215,14 +218,11 @@ def _units_per_word(level: Level) -> int:
     return math.lcm(*(share.denominator for share in level.compression.values()))
 
 
-def _capacity(level: Level, units_per_word: int) -> int:
-    if level.size_words is None:
-        return UNLIMITED
-    return _safe(level, level.size_words // level.multiple_buffering * units_per_word)
-
-
-def _safe(level: Level, units: int) -> int:
-    """A size in units, which 64 bits hold."""
+def _room(level: Level, role: str, units_per_word: int) -> int:
+    """Room for the tiles of a role, or of all together, in units, which 64 bits hold."""
+    if role not in level.rooms:
+        return 0 if role and level.partition_words is not None else UNLIMITED
+    units = level.rooms[role] * units_per_word
     if units >= SAFE:
         raise AccelsimError(f"level {level.name}: size and compression have too many digits; round them")
     return units
@@ -241,8 +241,7 @@ def _partitions(architecture: Architecture, units: Sequence[int]) -> Ints:
     partition = np.full((len(architecture.levels), len(ROLES)), UNLIMITED, np.int64)
     for index, level in enumerate(architecture.levels):
         if level.partition_words is not None:
-            rooms = (level.partition_words.get(role, 0) // level.multiple_buffering for role in ROLES)
-            partition[index] = [_safe(level, room * units[index]) for room in rooms]
+            partition[index] = [_room(level, role, units[index]) for role in ROLES]
     return partition
 
 
@@ -299,11 +298,9 @@ def _array(
         array[:] = index + 1, rows, skew, level.systolic.double_buffered
         for t, tensor in enumerate(tensors):
             held[t] = tensor.role == role
-            room = inside.size_words
-            if inside.partition_words is not None:
-                room = inside.partition_words.get(tensor.role, 0)
-            if room is not None:
-                most[t] = room // inside.multiple_buffering * units[index + 1] // int(parts[index + 1, t].min())
+            room = _room(inside, "" if inside.partition_words is None else tensor.role, units[index + 1])
+            if room != UNLIMITED:
+                most[t] = room // int(parts[index + 1, t].min())
     return array, held, most
 
 

@@ -56,8 +56,6 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     levels = []
     for index, first in enumerate(first_nodes(architecture.levels)[:-1]):
         level = architecture.levels[first]
-        partitions = level.partition_words
-        capacity = level.size_words if partitions is None else sum(partitions.values())
         kept = [t for t in parts.at_level if t.level == level.name]
         levels.append(
             LevelResult(
@@ -65,7 +63,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
                 instances=architecture.instances(first),
                 used_instances=parts.used[index],
                 used_words=math.ceil(sum(t.storage_words(t.tile_words, level.word_bits) for t in kept)),
-                capacity_words=None if capacity is None else capacity // level.multiple_buffering,
+                capacity_words=sum(level.rooms.values()) if level.rooms else None,
                 word_bits=level.word_bits,
                 cycles=parts.cycles_of[index],
                 leak_pj=parts.leak_pj[index],
@@ -256,15 +254,10 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
         for t in at_level:
             if t.level == level.name:
                 held[roles[t.tensor]] += t.storage_words(t.tile_words, level.word_bits)
-        for role, room in (level.partition_words or {}).items():
-            if held[role] > room // level.multiple_buffering:
-                found.append(
-                    _too_small(f"{level.name} ({role})", held[role], room, level.word_bits, level.multiple_buffering)
-                )
-        if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
-            found.append(
-                _too_small(level.name, sum(held.values()), level.size_words, level.word_bits, level.multiple_buffering)
-            )
+        for role, room in level.rooms.items():
+            needs = held[role] if role else sum(held.values())
+            if needs > room:
+                found.append(_too_small(f"{level.name} ({role})" if role else level.name, needs, room, level))
         kept = frozenset().union(*(node.keep for node in nodes))
         for tensor in sorted(kept):
             if roles[tensor] in level.bypass:
@@ -279,8 +272,8 @@ def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel
     return tuple(found)
 
 
-def _too_small(name: str, needs: int | Fraction, words: int, word_bits: int, buffering: int) -> Violation:
-    has = format_bits(words // buffering * word_bits)
-    half = f" for the working tile ({buffering} buffers)" if buffering > 1 else ""
-    text = f"{name} needs {format_bits(math.ceil(needs * word_bits))}, has {has}{half}"
-    return Violation(text, float(needs * buffering / words) if words else math.inf)
+def _too_small(name: str, needs: int | Fraction, room: int, level: Level) -> Violation:
+    buffers = level.multiple_buffering
+    half = f" for the working tile ({buffers} buffers)" if buffers > 1 else ""
+    least, has = (format_bits(math.ceil(words * level.word_bits)) for words in (needs, room))
+    return Violation(f"{name} needs {least}, has {has}{half}", float(needs / room) if room else math.inf)

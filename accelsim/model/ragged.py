@@ -140,10 +140,8 @@ class _Model:
                 if at in self.tiles:
                     width = self.kept[at].width if partial else level.element_words(tensor)
                     held[tensor.role] += self.tiles[at] * width
-            if level.size_words is not None and sum(held.values()) > level.size_words // level.multiple_buffering:
-                return False
-            rooms = level.partition_words or {}
-            if any(held[role] > room // level.multiple_buffering for role, room in rooms.items()):
+            needs = {"": sum(held.values()), **held}
+            if any(needs[role] > room for role, room in level.rooms.items()):
                 return False
         return True
 

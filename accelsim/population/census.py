@@ -12,6 +12,7 @@ import numpy as np
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
+from accelsim.inputs.objective import QUANTITIES, Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
@@ -19,7 +20,7 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.counting import count_by_keep, count_mappings
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
 from accelsim.population.extremes import FEW_LABELS, Extreme, climb_from, largest_value
-from accelsim.population.known import COLUMNS, Known, drawn_values
+from accelsim.population.known import Known, drawn_values
 from accelsim.population.parts import Clock, OnPart, near
 from accelsim.population.result import Census
 from accelsim.population.sampling import Sampler, UniformSample
@@ -34,6 +35,7 @@ from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import heeding, raising
+from accelsim.search.value_kernel import terms_of
 
 LISTED, TILINGS = 10, 20
 """All mappings are evaluated if there are at most so many times as many as would be drawn, and at most so many times as
@@ -107,9 +109,9 @@ def census(
     '35,632 valid mappings; 16 within 1 % of the best'
     """
     started = time.monotonic()
-    if constraints is not None and constraints.min_utilization > 0:
+    if constraints is not None and constraints.limit_costs:
         raise AccelsimError(
-            "a census counts mappings by their tiles, which do not tell the utilization; leave min_utilization out, "
+            "a census counts mappings by their tiles, which do not tell costs; leave min_utilization and limits out, "
             "and ask for those that use all compute units"
         )
     cores = workers or os.cpu_count() or 1
@@ -153,13 +155,13 @@ def census(
     if tail is not None:
         known.add_drawn(tail)
     if sample.complete:
-        for column in COLUMNS:
+        for column in QUANTITIES:
             known.prove(column, known.lowest(column))
     close = None
     if known.proved("energy") and not fully_used:
         lowest_pj = known.lowest("energy")
         close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
-    most = {column: _largest(nest, sample, column, clock, known) for column in COLUMNS}
+    most = {column: _largest(nest, sample, column, clock, known) for column in QUANTITIES}
     return Census(
         architecture=architecture.name,
         workload=einsum.name,
@@ -170,7 +172,7 @@ def census(
         fully_used=full,
         only_fully_used=fully_used,
         by_keep=_by_keep(nest, mappings, None if exact else sample),
-        ranges=tuple(known.range_of(column, most[column]) for column in COLUMNS),
+        ranges=tuple(known.range_of(column, most[column]) for column in QUANTITIES),
         near=close or (),
         front=known.front(searched),
         sample=sample,
@@ -189,7 +191,7 @@ def count_and_limit(
     finished words. No energy where the levels have so many choices of what to keep that it would take seconds.
     """
     space = MapSpace(encode(architecture, einsum), constraints)
-    if space.constraints.min_utilization > 0 or space.encoded.constants.two_widths[0]:
+    if space.constraints.limit_costs or space.encoded.constants.two_widths[0]:
         return None
     nest = Nest(space)
     few = math.prod(len(step.keeps) for step in nest.steps if isinstance(step, Keeping)) <= FEW_CHOICES
@@ -298,15 +300,15 @@ def _front(
 
 def _walk(space: MapSpace, known: Known, cores: int) -> None:
     """Add what walks find of least energy, fewest cycles and fewest outer words."""
-    for power in ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0, 1.0)):
-        found = Descent(space, power, workers=cores).go(FIRST_WALKS)
+    for column in QUANTITIES:
+        found = Descent(space, terms_of(Objective.parse(column)), workers=cores).go(FIRST_WALKS)
         if found is not None:
             known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
 
 
 def _largest(nest: Nest, sample: UniformSample, column: str, clock: Clock, known: Known) -> float:
     """Look for the largest value of a column; returns what none exceeds."""
-    space, goal = nest.space, (ENERGY, CYCLES, WORDS)[COLUMNS.index(column)]
+    space, goal = nest.space, (ENERGY, CYCLES, WORDS)[QUANTITIES.index(column)]
     if sample.complete:
         return column_value(known.most[column], column)
 
@@ -315,7 +317,8 @@ def _largest(nest: Nest, sample: UniformSample, column: str, clock: Clock, known
             drawn = np.argsort(-drawn_values(sample, column), kind="stable")[:STARTS]
             starts = [known.most[column].mapping, *(sample.mapping(int(index)) for index in drawn)]
             known.add(evaluate_encoded(space.encoded, climb_from(space, starts, goal)[0]))
-        most = largest_value(nest, goal, column_value(known.most[column], column))
+        value = column_value(known.most[column], column)
+        most = largest_value(nest, goal, value, deadline=clock.deadline("largest"))
         if most.mapping is not None:
             known.add(evaluate_encoded(space.encoded, most.mapping))
         return most

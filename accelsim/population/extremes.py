@@ -43,7 +43,9 @@ class Extreme(NamedTuple):
     bound: float
 
 
-def largest_value(nest: Nest, column: int, known: float = 0.0, *, most_labels: int = MOST_LABELS) -> Extreme:
+def largest_value(
+    nest: Nest, column: int, known: float = 0.0, *, most_labels: int = MOST_LABELS, deadline: float | None = None
+) -> Extreme:
     """Look for the largest value of a column, and bound it.
 
     Parameters
@@ -55,6 +57,8 @@ def largest_value(nest: Nest, column: int, known: float = 0.0, *, most_labels: i
         A value that some valid mapping has; 0 if none is known.
     most_labels : int
         Labels that are held at a time; 0: no search, only the bound that it begins with.
+    deadline : float, optional
+        When to end with the bound reached, by `time.monotonic`.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def largest_value(nest: Nest, column: int, known: float = 0.0, *, most_labels: i
     rows = {ENERGY: energy_rows, CYCLES: cycle_rows, WORDS: word_rows}[column](nest)
     found, bound = Extreme(known, None, known), known
     for row in rows:
-        search = WorstSearch(nest, row.charges)
+        search = WorstSearch(nest, row.charges, deadline)
         top = row.value(search.bound)
         if top > found.value and most_labels:
             found, top = _search(search, row, column, found, most_labels)
@@ -82,10 +86,10 @@ def _search(search: WorstSearch, row: Row, column: int, found: Extreme, most_lab
             floor = STEP * top
             tried = search.above(floor, most_labels)
             top = min(top, tried.bound)
-            if tried.bound > floor:
+            if tried.bound > floor or search.late:
                 break
     top, found = min(top, tried.bound), _better(search, row, column, tried, found)
-    while found.value > known:
+    while found.value > known and not search.late:
         known = found.value
         tried = search.above(row.total(known), most_labels)
         top, found = min(top, tried.bound), _better(search, row, column, tried, found)
@@ -137,7 +141,7 @@ def climb(space: MapSpace, start: Mapping, column: int) -> tuple[Mapping, float]
     while True:
         found = _neighbours(space, allowed, here)
         values = _columns(space, found)
-        good = np.isfinite(values[ENERGY]) & (values[CYCLES] <= space.most_cycles)
+        good = np.isfinite(values[ENERGY]) & (values[CYCLES] <= space.most[CYCLES])
         ranked = np.where(good, values[column], -math.inf)
         for at in np.argsort(-ranked, kind="stable"):
             if not ranked[at] > value * (1 + 1e-12):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from accelsim.inputs.objective import QUANTITIES
 from accelsim.model.encode import Floats
 from accelsim.model.result import Result
 from accelsim.population.result import Range
@@ -14,7 +15,6 @@ from accelsim.population.tails import StratifiedSample
 from accelsim.search.exact.found_kernel import SURE
 from accelsim.search.result import FrontResult, column_value
 
-COLUMNS = ("energy", "cycles", "outer_words")
 _FRONT = ("energy", "cycles")
 Drawn = UniformSample | StratifiedSample
 
@@ -37,7 +37,7 @@ class Known:
         self.space_size, self.units = space_size, units
         self.least: dict[str, Result] = {}
         self.most: dict[str, Result] = {}
-        self.bounds = dict.fromkeys(COLUMNS, 0.0)
+        self.bounds = dict.fromkeys(QUANTITIES, 0.0)
         self._found: list[Result] = []
         self._samples: list[Drawn] = []
 
@@ -46,7 +46,7 @@ class Known:
         self._found.append(result)
         if result.compute_used < self.units:
             return
-        for column in COLUMNS:
+        for column in QUANTITIES:
             value, slack = column_value(result, column), SURE if column == searched else -SURE
             least, most = self.least.setdefault(column, result), self.most.setdefault(column, result)
             if value <= column_value(least, column) * (1 + slack):
@@ -57,7 +57,7 @@ class Known:
     def add_drawn(self, sample: Drawn) -> None:
         """Add mappings that were drawn; they come after the searches, whose mapping stays where values are equal."""
         self._samples.append(sample)
-        for column in COLUMNS:
+        for column in QUANTITIES:
             values = drawn_values(sample, column)
             if not len(values):
                 return

@@ -9,6 +9,7 @@ tensors, D = dimensions, S = tile shapes (a grid of D axes), N = labels.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -76,6 +77,8 @@ class WorstSearch:
     ----------
     nest : Nest
     charges : Charges
+    deadline : float, optional
+        When labels are no longer followed, by `time.monotonic`; their bounds are kept.
 
     Attributes
     ----------
@@ -83,7 +86,8 @@ class WorstSearch:
         What no mapping's sum passes, by what the search begins with.
     """
 
-    def __init__(self, nest: Nest, charges: Charges) -> None:
+    def __init__(self, nest: Nest, charges: Charges, deadline: float | None = None) -> None:
+        self.deadline = deadline
         self.charged = Charged(nest, charges)
         self.nest, self.charges, self.c = nest, charges, nest.space.encoded.constants
         self.output, self.sliding = self.charged.output, sorted(self.charged.windows)
@@ -112,9 +116,16 @@ class WorstSearch:
         self.put_so_far = 0
         self.found: list[tuple[float, int, Bools]] = []
         for top, chain in self.chains:
-            if top > floor:
+            if top > floor and self.late:
+                self.reached = max(self.reached, top)
+            elif top > floor:
                 self.follow(chain)
         return self.result()
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is used up."""
+        return self.deadline is not None and time.monotonic() > self.deadline
 
     def start(self) -> _Labels:
         """Nothing but the compute units, each of which takes a word of each tensor for each MAC."""
@@ -221,6 +232,9 @@ class WorstSearch:
         most = self.most(labels, chain, lv)
         good = most > self.floor
         labels, most = labels.take(good), most[good]
+        if self.late:
+            self.reached = max(self.reached, float(most.max(initial=self.floor)))
+            return labels.take(np.zeros(0, np.int64))
         if len(labels) < 2:
             return labels
         shape = np.ravel_multi_index(tuple(labels.at.T), self.nest.shape)

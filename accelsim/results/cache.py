@@ -32,6 +32,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import user_cache
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
 from accelsim.search.result import Certificate, SearchResult
@@ -398,15 +399,13 @@ def _from_entry(body: Mapping[str, Any], architecture: Architecture, einsum: Ein
 
 def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None) -> str:
     """What keeps a result that was read back from being the answer; empty if nothing does."""
-    from accelsim.search.strategy import Objective
-
     if found.certificate is None or not found.certificate.proved or options.objective != found.objective:
         return "it proves nothing about what is asked"
     proof = found.certificate
     counts = found.seed, found.space_size, proof.nodes, proof.evaluated, proof.table_bytes
     if not all(isinstance(number, int) for number in counts) or found.method != "exact":
         return "what it says of the search is not of the right kind"
-    values = [Objective.parse(options.objective).value(each.energy_pj, each.cycles) for each in found.ranked]
+    values = [Objective.parse(options.objective).of(each) for each in found.ranked]
     value = values[0]
     if any(later < value * (1 - 1e-9) for later in values):
         return "its first mapping is not the best one"
@@ -426,5 +425,5 @@ def _broken(result: Result, constraints: Constraints | None) -> str:
     broken = [str(violation) for violation in result.violations]
     if constraints is not None:
         broken += constraints.broken_by(result.mapping)
-        broken += constraints.broken_by_time(result.cycles, result.ideal_cycles)
+        broken += constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
     return "; ".join(broken)

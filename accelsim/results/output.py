@@ -40,7 +40,8 @@ class InputFile:
 class Provenance:
     """Where a result came from.
 
-    `mappings` and `seconds` [s] are the budget that was asked for; both None: the default of `map_einsum`.
+    `mappings` and `seconds` [s] are the budget that was asked for; both None: the default of `map_einsum`. `limits` are
+    those of the command line, as given.
     """
 
     command: str
@@ -48,6 +49,7 @@ class Provenance:
     overrides: Mapping[str, str]
     mappings: int | None = None
     seconds: float | None = None
+    limits: tuple[str, ...] = ()
 
 
 def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
@@ -79,6 +81,7 @@ def provenance_json(provenance: Provenance) -> dict[str, Any]:
         "command": provenance.command,
         "inputs": {file.kind: {"file": file.name, "sha256": file.sha256} for file in provenance.inputs},
         "overrides": dict(sorted(provenance.overrides.items())),
+        "limits": list(provenance.limits),
     }
 
 
@@ -175,7 +178,7 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
 
     What a search has not got is null, or an empty list. `ranked` is there if more than one mapping is listed.
     """
-    from accelsim.search.strategy import Objective
+    from accelsim.inputs.objective import Objective
 
     goal, within = Objective.parse(search.objective), search.within
     return {
@@ -191,7 +194,7 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
         "certificate": None if search.certificate is None else certificate_json(search.certificate),
         "within": None if within is None else {"share": within[0], "mappings": within[1]},
         "ranked": [
-            {"value": goal.value(result.energy_pj, result.cycles), **_point_json(result)}
+            {"value": goal.of(result), **_point_json(result)}
             for result in (search.ranked if len(search.ranked) > 1 else ())
         ],
         "sample": None if search.sample is None else sample_json(search.sample),

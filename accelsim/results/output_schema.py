@@ -63,6 +63,7 @@ _PROVENANCE: Form = {
     "command": {"enum": ["map", "eval"]},
     "inputs": {"type": "object", "additionalProperties": _INPUT},
     "overrides": {"type": "object", "additionalProperties": _TEXT},
+    "limits": _rows(_TEXT),
 }
 _LOOP = _row(_TEXT, _SOME)
 _MAPPING = _rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), x=_rows(_LOOP), y=_rows(_LOOP)))

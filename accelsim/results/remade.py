@@ -12,11 +12,11 @@ from typing import Any
 from accelsim import __version__
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.machine_tables import machine_json
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Workload
 from accelsim.model.result import Result
 from accelsim.results.output import Provenance, front_json, network_json, provenance_json, search_json
 from accelsim.search.result import Certificate, FrontResult, SearchResult
-from accelsim.search.strategy import Objective
 
 TOLERANCE = 1e-10
 """Relative difference that the order of a sum may make; counts must be equal."""
@@ -64,7 +64,7 @@ def remake_search(
         work = {name: proof[name] if told is None else getattr(told, name) for name in OF_THE_SEARCH[1:]}
         if not exact and sampled is not None:
             work = {"nodes": 0, "evaluated": 0 if sampled.sample is None else sampled.sample.seen, "table_bytes": 0}
-        value = Objective.parse(recorded["objective"]).value(best.energy_pj, best.cycles)
+        value = Objective.parse(recorded["objective"]).of(best)
         value = proof["value"] if close(proof["value"], value) else value
         proof = Certificate(value, proof["bound"], **work)
     return SearchResult(

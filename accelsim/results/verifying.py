@@ -16,6 +16,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
@@ -35,7 +36,7 @@ from accelsim.results.remade import (
     search_document,
 )
 from accelsim.search.result import Certificate, FrontResult, SearchResult
-from accelsim.search.strategy import Budget, Objective, OnProgress
+from accelsim.search.strategy import Budget, OnProgress
 
 _SHOWN = 5
 """Differences that are told."""
@@ -166,7 +167,7 @@ class _Task:
         broken = [str(violation) for violation in result.violations]
         if self.constraints is None:
             return broken
-        slow = self.constraints.broken_by_time(result.cycles, result.ideal_cycles)
+        slow = self.constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
         return broken + self.constraints.broken_by(result.mapping) + slow
 
     def search(self, recorded: Mapping[str, Any], **options: Any) -> SearchResult:
@@ -218,7 +219,7 @@ def _check_search(
     if certificate is None:
         checks.append(Check("certificate", "none", None, None, "a search by sampling proves nothing"))
     else:
-        value = goal.value(body["energy_pj"], body["cycles"])
+        value = goal.of(best)
         checks.append(
             Check("value of the best mapping", certificate["value"], value, close(certificate["value"], value))
         )
@@ -233,7 +234,7 @@ def _check_search(
     if again is not None and again.certificate is not None and certificate is not None:
         checks += check_certificate(certificate, again.certificate)
         if again.stop == "exhausted" and recorded["ranked"]:
-            rows, values = recorded["ranked"], [goal.value(each.energy_pj, each.cycles) for each in again.ranked]
+            rows, values = recorded["ranked"], [goal.of(each) for each in again.ranked]
             alike = len(values) == len(rows) and all(
                 close(row["value"], each) for row, each in zip(rows, values, strict=True)
             )

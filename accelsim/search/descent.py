@@ -18,6 +18,7 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Batch, Bools, Floats, Ints, empty_batch
 from accelsim.search.descent_kernel import BEST, Choices, Walk
 from accelsim.search.stopping import asked, heeding
+from accelsim.search.value_kernel import CYCLES, WORDS
 
 POLL_SECONDS = 0.02
 FIRST_WALKS = 4
@@ -33,7 +34,7 @@ class Incumbent:
     Attributes
     ----------
     value : float
-        Objective, the product of the columns' powers.
+        Objective.
     column : tuple of float
         Energy [pJ], cycles, words at the outermost level, words held at a level.
     mapping : Batch of one
@@ -51,12 +52,12 @@ class Descent:
     ----------
     space : MapSpace
         One without remainders.
-    power : tuple of float
-        Of energy, cycles, words at the outermost level and words held at a level in the objective; missing ones are 0.
+    terms : float64[K, 5]
+        The objective as `value_kernel.value_of` reads it.
     held_level : int
         Whose words count.
-    most_cycles : int, optional
-        Mappings with more cycles are not valid.
+    most : float64[3], optional
+        Energy [pJ], cycles and outer words that are allowed, if less than in the map space.
     seed : int
     workers : int
         Threads; what a number of walks finds does not depend on it.
@@ -71,17 +72,17 @@ class Descent:
     def __init__(
         self,
         space: MapSpace,
-        power: tuple[float, ...],
+        terms: Floats,
         *,
         held_level: int = 0,
-        most_cycles: int | None = None,
+        most: Floats | None = None,
         seed: int = 0,
         workers: int = 1,
     ) -> None:
         self.space, self.workers = space, workers
-        self.choices = choices_of(space, power, held_level)
-        if most_cycles is not None:
-            self.choices.most_cycles[0] = min(most_cycles, self.choices.most_cycles[0])
+        self.choices = choices_of(space, terms, held_level)
+        if most is not None:
+            np.minimum(most, self.choices.most, out=self.choices.most)
         self.key = np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
         self.best: Incumbent | None = None
         self.walks = self.evaluated = 0
@@ -131,15 +132,16 @@ class Descent:
             self.best, self._tie = Incumbent(value, tuple(walk.column[BEST].tolist()), mapping), tie
 
 
-def choices_of(space: MapSpace, power: tuple[float, ...], held_level: int = 0) -> Choices:
+def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
     """Write a map space as `walk` reads it.
 
     Parameters
     ----------
     space : MapSpace
-    power : tuple of float
-        Of energy, cycles, words at the outermost level and words held at `held_level` in the objective.
+    terms : float64[K, 5]
+        The objective as `value_kernel.value_of` reads it.
     held_level : int
+        Whose words held count.
     """
     encoded = space.encoded
     dims, slots = encoded.dims, space.slots
@@ -180,8 +182,9 @@ def choices_of(space: MapSpace, power: tuple[float, ...], held_level: int = 0) -
         free_span=span,
         keep=space.keep,
         free=np.array(space.free_keeps, np.int64).reshape(-1, 2),
-        most_cycles=np.array([space.most_cycles], np.int64),
-        power=np.array([*power, 0.0, 0.0, 0.0][:4], np.float64),
+        most=space.most.copy(),
+        terms=terms,
+        tie=np.array([bool((terms[:, 1 + CYCLES : 2 + WORDS] > 0).any())]),
         held_level=np.array([held_level], np.int64),
     )
 

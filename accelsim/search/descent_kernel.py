@@ -17,6 +17,7 @@ from accelsim.model.detail import PARTIAL, READ, STEPS, TILE, WRITTEN, Detail
 from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, cost, fit
+from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, outer_words, value_of, within_limits
 
 CURRENT, CHANGED, BEST = range(3)
 """Rows of a walk's mappings."""
@@ -39,8 +40,9 @@ class Choices(NamedTuple):
     factorisations of a divisor over the slots from one on; slot : int64[S, 2], level and axis, 0 time, 1 x, 2 y;
     order : int64[L, D], dimensions with those of fixed places at the ends; free_span : int64[L, 2], where those of
     free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
-    most_cycles : int64[1]; power : float64[4], of energy, cycles, words at the outermost level and words held at a
-    level in the objective; held_level : int64[1], that level.
+    most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 5], the objective as
+    `value_of` reads it; tie : bool[1], more than energy counts; held_level : int64[1], the level
+    whose words held count.
     """
 
     divisor: Ints
@@ -54,8 +56,9 @@ class Choices(NamedTuple):
     free_span: Ints
     keep: Bools
     free: Ints
-    most_cycles: Ints
-    power: Floats
+    most: Floats
+    terms: Floats
+    tie: Bools
     held_level: Ints
 
 
@@ -167,7 +170,7 @@ def _draw(g: Choices, w: Walk, row: int, stream: np.uint64) -> np.uint64:
 
 
 @jit
-def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail, cycles: int) -> float:
+def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
     """How far a mapping breaks its limits: the product of all ratios above 1."""
     x, y, keep = w.mapping.x[row], w.mapping.y[row], w.mapping.keep[row]
     found, held = 1.0, 0.0
@@ -193,7 +196,9 @@ def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail, cycles: in
                             part += float(s.at[node, t, TILE] * c.word_parts[node, t, s.at[node, t, PARTIAL]])
                 if c.partition[lv, role] != UNLIMITED:
                     found *= max(1.0, part / max(float(c.partition[lv, role]), 0.5))
-    return found * max(1.0, float(cycles) / float(g.most_cycles[0]))
+    for k in range(3):
+        found *= max(1.0, w.column[row, k] / g.most[k])
+    return found
 
 
 @jit
@@ -208,22 +213,18 @@ def _judge(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
         if keep[level, t]:
             held += s.at[level, t, TILE] * c.word_parts[level, t, s.at[level, t, PARTIAL]]
     column = w.column[row]
-    column[0], column[1], column[2], column[3] = energy, cycles, s.level[0, READ] + s.level[0, WRITTEN], held
-    goal = 0.0
-    for k in range(4):
-        if g.power[k] != 0.0:
-            goal += g.power[k] * math.log(max(column[k], TINY))
-    valid = status == VALID and late == VALID and cycles <= g.most_cycles[0]
+    words = outer_words(c, s.level[0, READ] + s.level[0, WRITTEN])
+    column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY] = energy, cycles, words, held
+    value = value_of(g.terms, column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY])
+    goal = math.log(max(value, TINY))
+    valid = status == VALID and late == VALID and within_limits(g.most, energy, float(cycles), words)
     w.value[row], w.tie[row] = np.inf, energy
     if valid:
-        w.value[row] = 1.0
-        for k in range(4):
-            if g.power[k] != 0.0:
-                w.value[row] *= column[k] ** g.power[k]
+        w.value[row] = value
     else:
-        goal += OVERFLOW * math.log(_overflow(c, g, w, row, s, cycles))
+        goal += OVERFLOW * math.log(_overflow(c, g, w, row, s))
     w.steps[row] = math.log(float(s.level[temporal.shape[0], STEPS]))
-    if g.power[1] != 0.0:
+    if g.tie[0]:
         goal += TIE * (math.log(max(energy, TINY)) + w.steps[row])
     return goal
 

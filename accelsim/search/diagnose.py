@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from accelsim.inputs.objective import costs_of
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES
 from accelsim.mapspace.space import MapSpace
@@ -73,24 +74,22 @@ def _capacities(space: MapSpace) -> list[str]:
         for t, tensor in enumerate(space.encoded.tensors):
             if space.keep[index, t]:
                 held[tensor.role] += tensor.words(tile) * level.element_words(tensor)
-        rooms = [(level.name, sum(held.values()), level.size_words)]
-        if level.partition_words is not None:
-            rooms = [(f"{level.name} ({role})", held[role], room) for role, room in level.partition_words.items()]
-        for name, needs, room in rooms:
-            if room is not None and needs > room // level.multiple_buffering:
-                has = format_bits(room // level.multiple_buffering * level.word_bits)
+        for role, room in level.rooms.items():
+            needs = held[role] if role else sum(held.values())
+            if needs > room:
+                name, has = f"{level.name} ({role})" if role else level.name, format_bits(room * level.word_bits)
                 least = format_bits(math.ceil(needs * level.word_bits))
                 found.append(f"{name} needs at least {least} (for {shown}), has {has}")
     return found
 
 
 def _cycles(space: MapSpace) -> list[str]:
-    """A utilization that is not reached because the cycles of a mapping are whole."""
+    """Cycles that are too few for the work, or a utilization that whole cycles do not reach."""
     fewest = math.ceil(space.ideal_cycles)
-    if fewest <= space.most_cycles:
+    if fewest <= space.most[1]:
         return []
     units = space.encoded.architecture.macs
-    missed = space.constraints.broken_by_time(fewest, space.ideal_cycles)
+    missed = space.constraints.broken_by_costs((0.0, float(fewest), 0.0), space.ideal_cycles)
     work = f"{space.encoded.einsum.real_macs:,} MACs on {units:,} compute units take at least {fewest:,}"
     return [f"{work} cycle{'s' if fewest > 1 else ''}, in which {'; '.join(missed)}"]
 
@@ -107,12 +106,13 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
         result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, batch, b))
         factor = math.prod(violation.factor for violation in result.violations)
         factor *= max(1.0, float(result.cycles * least / space.ideal_cycles))
+        factor *= math.prod(max(1.0, limit.exceeded_by(costs_of(result))) for limit in space.constraints.limits)
         if best is None or factor < best[0]:
             best = factor, result
     if best is None or not math.isfinite(best[0]):
         return []
     missing = [str(violation) for violation in best[1].violations]
-    missing += space.constraints.broken_by_time(best[1].cycles, space.ideal_cycles)
+    missing += space.constraints.broken_by_costs(costs_of(best[1]), space.ideal_cycles)
     if not missing and proved:
         raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best[1].mapping}")
     if not missing:

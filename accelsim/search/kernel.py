@@ -12,10 +12,11 @@ import numpy as np
 
 from accelsim.mapspace.kernel import draw, gather_order, keep_required, place_row
 from accelsim.mapspace.space import SpaceArrays
-from accelsim.model.detail import Detail
+from accelsim.model.detail import READ, WRITTEN, Detail
 from accelsim.model.encode import Batch, Bools, Constants, Encoded, Floats, Ints, empty_batch
 from accelsim.model.jit import jit
 from accelsim.model.kernel import RULES, UTILIZATION, VALID, cost, evaluate_one, fit
+from accelsim.search.value_kernel import outer_words, value_of, within_limits
 
 BINS = 1 << 18
 BIN_WIDTH = 2.5e-4
@@ -65,8 +66,7 @@ def _book(
     books: Books,
     number: int,
     energy: float,
-    cycles: int,
-    exponents: Floats,
+    value: float,
     temporal: Ints,
     order: Ints,
     x: Ints,
@@ -78,10 +78,6 @@ def _book(
     books.bins[min(max(at, 0), BINS - 1)] += 1
     books.value[1] = min(books.value[1], energy)
     books.value[2] = max(books.value[2], energy)
-    if exponents[1] == 0.0:
-        value = energy if exponents[0] == 1.0 else energy ** exponents[0]
-    else:
-        value = energy ** exponents[0] * float(cycles) ** exponents[1]
     if value < books.value[0]:
         books.value[0] = value
         for lv in range(temporal.shape[0]):
@@ -105,7 +101,7 @@ def search_draws(
     key: np.uint64,
     first: int,
     count: int,
-    exponents: Floats,
+    terms: Floats,
     books: Books,
     m: Batch,
     s: Detail,
@@ -118,11 +114,13 @@ def search_draws(
             return i
         draw(space, key, first + i, temporal, order, x, y, keep)
         status, energy, cycles = evaluate_one(c, temporal, order, x, y, keep, s, False)
-        if status == VALID and cycles > space.most_cycles[0]:
+        words = outer_words(c, s.level[0, READ] + s.level[0, WRITTEN])
+        if status == VALID and not within_limits(space.most, energy, float(cycles), words):
             status = UTILIZATION
         books.tally[status] += 1
         if status == VALID:
-            _book(books, i + 1, energy, cycles, exponents, temporal, order, x, y, keep)
+            value = value_of(terms, energy, float(cycles), words, 0.0)
+            _book(books, i + 1, energy, value, temporal, order, x, y, keep)
     return count
 
 
@@ -161,7 +159,7 @@ def search_all(
     space: SpaceArrays,
     first: int,
     last: int,
-    exponents: Floats,
+    terms: Floats,
     books: Books,
     m: Batch,
     s: Detail,
@@ -206,11 +204,13 @@ def search_all(
                 return seen
             seen += 1
             status, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
-            if status == VALID and cycles > space.most_cycles[0]:
+            words = outer_words(c, s.level[0, READ] + s.level[0, WRITTEN])
+            if status == VALID and not within_limits(space.most, energy, float(cycles), words):
                 status = UTILIZATION
             books.tally[status] += 1
             if status == VALID:
-                _book(books, seen, energy, cycles, exponents, temporal, order, x, y, keep)
+                value = value_of(terms, energy, float(cycles), words, 0.0)
+                _book(books, seen, energy, value, temporal, order, x, y, keep)
             if not next_order(order, starts, loops):
                 break
     return seen

@@ -18,6 +18,7 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TooManyChoices
 from accelsim.inputs.nodes import arrangements
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.padding import padded_einsums, read_padding
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, shared_rank
@@ -29,7 +30,8 @@ from accelsim.search.diagnose import diagnose
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.strategy import Budget, Ledger, Objective, OnProgress, Progress
+from accelsim.search.strategy import Budget, Ledger, OnProgress, Progress
+from accelsim.search.value_kernel import terms_of
 
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
@@ -45,7 +47,7 @@ DRAWS = 16_384
 """Mappings that are drawn in one piece."""
 _POLL_SECONDS = 0.05
 
-RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity", "utilization")
+RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity", "utilization or limit")
 
 _Piece = tuple[int, int]
 
@@ -95,8 +97,9 @@ def map_einsum(
     constraints : Constraints, optional
         What a mapping must look like besides being valid.
     objective : str
-        `energy`, `cycles`, `edp`, or a product such as `energy^2*cycles`; the smaller the better. Of mappings with
-        equally few cycles the exact search gives the one of least energy.
+        `energy`, `cycles`, `outer_words`, `edp`, a product such as `energy^2*cycles`, or a weighted sum of products
+        such as `energy + 0.5*cycles`, with energy in pJ; the smaller the better. Of mappings with equally few cycles or
+        outer words the exact search gives the one of least energy. Limits on costs stand in the constraints.
     method : {"auto", "exact", "exhaustive", "random"}
         `auto` is exact, unless the budget counts mappings; then it is random.
     top : int
@@ -249,7 +252,7 @@ class _Run:
         self.kernel, self.make_detail = kernel, make_detail
         self.encoded, self.space, self.goal, self.exhaustive = encoded, space, goal, exhaustive
         self.budget, self.seed, self.workers, self.on_progress = budget, seed, workers, on_progress
-        self.exponents = np.array([goal.energy, goal.cycles])
+        self.terms = terms_of(goal)
         self.stop: Ints = np.zeros(1, np.int64)
         self.ledger = Ledger(kernel.make_books(encoded))
         self.key = np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
@@ -284,7 +287,7 @@ class _Run:
                     arrays,
                     first,
                     last,
-                    self.exponents,
+                    self.terms,
                     desk.books,
                     desk.mapping,
                     desk.detail,
@@ -296,7 +299,7 @@ class _Run:
         count = last - first
         return int(
             self.kernel.search_draws(
-                c, arrays, self.key, first, count, self.exponents, desk.books, desk.mapping, desk.detail, self.stop
+                c, arrays, self.key, first, count, self.terms, desk.books, desk.mapping, desk.detail, self.stop
             )
         )
 
@@ -387,7 +390,7 @@ class _Run:
                 "\n".join([self._none_valid(stop), *diagnose(self.space, self.key, proved=stop == "exhausted")])
             )
         best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))
-        value = self.goal.value(best.energy_pj, best.cycles)
+        value = self.goal.of(best)
         broken = [*map(str, best.violations), *self.space.constraints.broken_by(best.mapping)]
         if broken or not math.isclose(value, float(ledger.books.value[0]), rel_tol=1e-12):
             raise RuntimeError(f"search found {ledger.books.value[0]!r}, evaluation gives {value!r}: {broken}")

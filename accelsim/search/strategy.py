@@ -1,9 +1,8 @@
-"""What all searches share: objective, budget, progress, and the books of pieces put together."""
+"""What all searches share: budget, progress, and the books of pieces put together."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,10 +12,6 @@ from accelsim.search.result import Spread
 
 if TYPE_CHECKING:
     from accelsim.search.kernel import Books
-
-
-MOST_POWER = 8.0
-"""Powers in an objective add up to this at most, so that 10^25 pJ and 10^18 cycles stay within a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,61 +47,6 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """A weighted product `energy^a * cycles^b`, to be made small.
-
-    >>> Objective.parse("edp")
-    Objective(name='edp', energy=1.0, cycles=1.0)
-    >>> Objective.parse("energy^2*cycles").energy
-    2.0
-    """
-
-    name: str
-    energy: float
-    cycles: float
-
-    @classmethod
-    def parse(cls, text: str) -> Objective:
-        """Read `energy`, `cycles`, `edp`, or a product of powers of the first two.
-
-        Raises
-        ------
-        AccelsimError
-            If the text is none of these, or its powers add up to more than 8.
-        """
-        if text == "edp":
-            return cls(text, 1.0, 1.0)
-        powers = {"energy": 0.0, "cycles": 0.0}
-        for factor in text.split("*"):
-            found = re.fullmatch(r"\s*(energy|cycles)\s*(?:\^\s*([0-9.]+))?\s*", factor)
-            power = (
-                float(found[2] or 1)
-                if found and (found[2] is None or (found[2].count(".") < 2 and found[2] != "."))
-                else 0.0
-            )
-            if not found or not 0 < power < math.inf:
-                raise AccelsimError(
-                    f"objective '{text}' is unknown; write energy, cycles, edp, or a product such as energy^2*cycles"
-                )
-            powers[found[1]] += power
-        if sum(powers.values()) > MOST_POWER:
-            raise AccelsimError(f"objective '{text}': the powers may add up to {MOST_POWER:g}, these are larger")
-        return cls(text, powers["energy"], powers["cycles"])
-
-    def value(self, energy_pj: float, cycles: int) -> float:
-        """Value of the objective [pJ^a x cycles^b]."""
-        return float(energy_pj**self.energy * float(cycles) ** self.cycles)
-
-
-def _number(text: str) -> float:
-    """Return the number that a text spells, or 0.0."""
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
 
 
 @dataclass(slots=True)

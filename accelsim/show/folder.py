@@ -19,6 +19,7 @@ def mapping_text(result: Result, provenance: Provenance) -> str:
     """Write a mapping file with a header that says what it maps onto what."""
     files = {file.kind: file.name for file in provenance.inputs}
     overrides = "".join(f" --set {name}={value}" for name, value in sorted(provenance.overrides.items()))
+    overrides += "".join(f" --limit '{limit}'" for limit in provenance.limits)
     lines = [
         f"{result.workload} on {result.architecture}",
         f"Architecture {files.get('architecture', '?')}, workload {files.get('workload', '?')}{overrides}; "

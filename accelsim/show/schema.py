@@ -16,9 +16,11 @@ from accelsim.gpu.catalogue import GPU_FORM
 from accelsim.inputs import constraints, fields, forms
 from accelsim.inputs.architecture import ARCHITECTURE_FORM
 from accelsim.inputs.energy.table import ENERGY_TABLE_FORM
+from accelsim.inputs.fields import About
 from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import MAPPING_FORM
-from accelsim.inputs.schema_keys import ABOUT, About
+from accelsim.inputs.objective import LIMIT
+from accelsim.inputs.schema_keys import ABOUT
 from accelsim.inputs.units import quantity_pattern
 from accelsim.inputs.workload_reader import WORKLOAD_FORM
 from accelsim.results.output_schema import RESULT_FORM
@@ -44,7 +46,8 @@ def _constraints_form() -> Form:
         "spatial": forms.mapping({"x": axis, "y": axis}),
     }
     level = forms.mapping({key: at_level[key] for key in constraints.LEVEL_KEYS}, ["level"])
-    return forms.mapping({"levels": forms.sequence(level), "min_utilization": forms.fraction(0, 1)})
+    limits = forms.sequence(forms.pattern(LIMIT))
+    return forms.mapping({"levels": forms.sequence(level), "min_utilization": forms.fraction(0, 1), "limits": limits})
 
 
 _BODIES: dict[str, Form] = {

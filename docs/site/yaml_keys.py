@@ -12,7 +12,7 @@ _HEAD = ["| key | type | unit | default | meaning |", "|---|---|---|---|---|"]
 
 def keys_text() -> str:
     """All keys as Markdown: a part for each kind of file, a table for each mapping in it."""
-    from accelsim.inputs.schema_keys import KINDS
+    from accelsim.inputs.fields import KINDS
 
     return "\n".join(_part(kind) for kind in KINDS)
 

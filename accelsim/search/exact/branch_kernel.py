@@ -20,7 +20,7 @@ from accelsim.search.exact.estimate_kernel import (
     passes,
     settled_energy,
 )
-from accelsim.search.exact.found_kernel import ANY, Found, Goal, value_of
+from accelsim.search.exact.found_kernel import ANY, Found, Goal
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -44,6 +44,7 @@ from accelsim.search.exact.node_kernel import (
 )
 from accelsim.search.exact.settle_kernel import settle
 from accelsim.search.exact.shapes import Shapes
+from accelsim.search.value_kernel import value_of
 
 TIME, SPACE = 0, 1
 FIRST: np.bool_ = np.bool_(True)
@@ -120,13 +121,13 @@ def _next_affordable(
         found.tally[0] += 1
         first = g.around[level] + shape_of(shapes, path.mid[level])
         energy = settled + mixed(g, path, g.values, level, AROUND, first, ONE)
-        if passes(goal, found, value_of(goal, energy, 0.0) if energy < np.inf else energy):
+        if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
             mask = int(lay_bounds(shapes, path, level))
             if mask == 0:
                 return mask
             energy = settled + mixed_by_innermost(c, g, path, level, mask, first)
             path.mix[0], path.mix_weight[0] = g.still[level], 1.0
-            if passes(goal, found, value_of(goal, energy, 0.0) if energy < np.inf else energy):
+            if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 return mask
         if not next_mid(shapes, g, path, level, False):
             return -1
@@ -308,7 +309,7 @@ def root_bounds(
         quick = -np.inf
         if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
             quick = settled + mixed_by_innermost(c, g, path, ROOT, mask, g.around[ROOT] + shape)
-            quick = value_of(goal, max(quick, goal.floor[0]), 0.0) if quick < np.inf else np.inf
+            quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
             for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):
                 bound = min(bound, _block_bound(c, shapes, g, goal, found, path, s, ROOT, row, g.orders))

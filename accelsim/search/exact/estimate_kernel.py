@@ -10,20 +10,7 @@ import numpy as np
 from accelsim.model.detail import PARTS_APART, USED, Detail
 from accelsim.model.encode import PE, Constants, Floats
 from accelsim.model.jit import inline, jit
-from accelsim.search.exact.found_kernel import (
-    BEST,
-    CAPACITY,
-    CYCLES,
-    ENERGY,
-    FRONT,
-    SURE,
-    WORDS,
-    Found,
-    Goal,
-    all_dominated,
-    dominated,
-    value_of,
-)
+from accelsim.search.exact.found_kernel import BEST, FRONT, SURE, Found, Goal, all_dominated, dominated
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.node_kernel import (
     known_port_cycles,
@@ -32,6 +19,7 @@ from accelsim.search.exact.node_kernel import (
     most_instances,
 )
 from accelsim.search.exact.shapes import Shapes
+from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, outer_words, term_of, value_of, within_limits
 
 AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.int64(0)
 """The two kinds of table, one set of statuses, of energy; functions would compile anew for each plain integer."""
@@ -58,11 +46,13 @@ def bound_of(
     base = g.inside[level] if inside else g.around[level]
     spreads, total = g.spreads[level], shapes.box.shape[1]
     least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
-    best, most = np.inf, float(g.most_cycles[0])
+    best, most = np.inf, g.most[CYCLES]
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
     settled = settled_energy(c, g, path, s, level)
-    front, enough = goal.kind[0] == FRONT, np.inf
-    if not front:
+    enough, units = np.inf, path.read[level, 0] + path.written[level, 0]
+    path.column[WORDS] = 0.0 if goal.energy_only[0] else outer_words(c, units)
+    path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
+    if goal.kind[0] != FRONT:
         enough = goal.limit[0] * (1.0 + SURE)
         if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
             enough = min(enough, found.value[found.many[0] - 1])
@@ -78,11 +68,15 @@ def bound_of(
         if not energy < np.inf:
             continue
         energy, cycles = max(energy, path.energy[level], goal.floor[0]), max(cycles, goal.floor[1])
-        if front:
-            path.column[WORDS] = float(path.read[level, 0] + path.written[level, 0])
-            path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
+        if g.words[0]:
+            more = mixed(g, path, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, path, s, level, ONE)
+            if not more < np.inf:
+                continue
+            path.column[WORDS] = outer_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
+        if not within_limits(g.most, energy * (1.0 - SURE), cycles, path.column[WORDS]):
+            continue
         value = _value_or_beaten(goal, found, path, energy, cycles)
-        k, tables = 0, 0 if goal.energy_only[0] else g.mixed.shape[0]
+        k, tables = g.words[0], 0 if goal.energy_only[0] else g.mixed.shape[0]
         while k < tables and value < best and value <= enough:  # else what ports need makes no difference
             least = mixed(g, path, g.mixed[k], level, inside, first, pieces) - counted_off(c, g, path, s, level, k + 1)
             price = 0.0
@@ -105,7 +99,7 @@ def bound_of(
 def _value_or_beaten(goal: Goal, found: Found, path: Path, energy: float, cycles: float) -> float:
     """Value of energy and cycles; in a front infinite, if a mapping found is as good."""
     if goal.kind[0] != FRONT:
-        return float(value_of(goal, energy, cycles))
+        return float(value_of(goal.terms, energy, cycles, path.column[WORDS], path.column[CAPACITY]))
     path.column[ENERGY], path.column[CYCLES] = energy, cycles
     return float(np.inf) if dominated(goal, found, path.column) else energy * cycles
 
@@ -130,7 +124,15 @@ def _value_at_price(
     if goal.kind[0] == FRONT:
         return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
     end = min((total - energy) / price, most)
-    return float(min(value_of(goal, above, cycles), value_of(goal, max(energy, total - price * end), end)))
+    below, words, held = max(energy, total - price * end), path.column[WORDS], path.column[CAPACITY]
+    if goal.joint[0]:
+        first = value_of(goal.terms, above, cycles, words, held)
+        return float(min(first, value_of(goal.terms, below, end, words, held)))
+    least = 0.0
+    for k in range(goal.terms.shape[0]):
+        first = term_of(goal.terms, k, above, cycles, words, held)
+        least += min(first, term_of(goal.terms, k, below, end, words, held))
+    return float(least)
 
 
 @inline

@@ -10,25 +10,27 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.model.encode import Batch, Bools, Floats, Ints
-from accelsim.model.jit import inline, jit
+from accelsim.model.jit import jit
+from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, value_of
 
 SURE = 1e-11
 """Relative rounding that a comparison of bounds allows for."""
-ENERGY, CYCLES, WORDS, CAPACITY = range(4)
 BEST, WITHIN, FRONT, ANY = range(4)
 
 
 class Goal(NamedTuple):
     """What is asked for.
 
-    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; power : float64[2], of energy
-    and cycles; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1], nothing
-    above is looked for; energy_only : bool[1], cycles do not matter; floor : float64[2], energy and cycles that no
-    mapping falls below.
+    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; terms : float64[K, 5], the
+    objective as `value_of` reads it; joint : bool[1], along a line on which energy falls as cycles grow it is least at
+    an end; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1], nothing above
+    is looked for; energy_only : bool[1], cycles and outer words do not matter; floor : float64[2], energy and cycles
+    that no mapping falls below.
     """
 
     kind: Ints
-    power: Floats
+    terms: Floats
+    joint: Bools
     columns: Ints
     level: Ints
     limit: Floats
@@ -50,19 +52,6 @@ class Found(NamedTuple):
     best: Batch
     tally: Ints
     open: Floats
-
-
-@inline
-def value_of(goal: Goal, energy: float, cycles: float) -> float:
-    """Value of an objective, energy**a * cycles**b."""
-    a, b = goal.power[0], goal.power[1]
-    if a == 1.0 and b == 0.0:
-        return energy
-    if a == 1.0 and b == 1.0:
-        return energy * cycles
-    if a == 0.0 and b == 1.0:
-        return cycles
-    return float(energy**a * cycles**b)
 
 
 @jit
@@ -112,7 +101,7 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
         Energy, cycles, outer words, capacity.
     """
     room, at = found.value.shape[0], found.many[0]
-    value = value_of(goal, column[ENERGY], column[CYCLES])
+    value = value_of(goal.terms, column[ENERGY], column[CYCLES], column[WORDS], column[CAPACITY])
     if goal.kind[0] == FRONT:
         if dominated(goal, found, column):
             return

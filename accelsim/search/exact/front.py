@@ -13,24 +13,25 @@ import numpy as np
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TablesTooLarge
+from accelsim.inputs.objective import FASTEST, LEAST_EDP, LEAST_ENERGY
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import encode
+from accelsim.model.encode import Floats, encode
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
-from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, FRONT, WORDS, Found
+from accelsim.search.exact.found_kernel import FRONT, Found
 from accelsim.search.exact.mapper import LAST_WALKS, Watch, none_valid, refuse_mismatch, result_of, why_none
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, OnProgress
+from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, terms_of
 
 POINTS = 10_000
 """Room for points of a front."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-EDP, FASTEST = (1.0, 1.0), (0.0, 1.0)
 
 
 def parse_column(text: str, architecture: Architecture) -> tuple[int, int]:
@@ -128,7 +129,7 @@ def front_of(
     level = max(level for _, level in parsed)
     walks = _FrontWalks(space, kinds, level, workers, watch)
     try:
-        solver = Solver(space, cycles=True, workers=workers, deadline=watch.deadline)
+        solver = Solver(space, cycles=True, words=WORDS in kinds, workers=workers, deadline=watch.deadline)
         outcome, stop = _front(solver, kinds, level, watch, walks)
     except (TimeoutError, TablesTooLarge) as why:
         outcome, stop = None, "memory" if isinstance(why, TablesTooLarge) else "timeout"
@@ -173,11 +174,11 @@ class _FrontWalks:
     def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: Watch) -> None:
         self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
         self.found = make_found(space, 1)
-        self.least = self.go((1.0, 0.0), None)  # whatever the time: there shall be an answer
+        self.least = self.go(terms_of(LEAST_ENERGY), None)  # whatever the time: there shall be an answer
 
-    def go(self, power: tuple[float, ...], deadline: float | None) -> float:
+    def go(self, terms: Floats, deadline: float | None) -> float:
         """Take some walks; returns the best value, infinite if they find nothing."""
-        descent = Descent(self.space, power, held_level=self.level, workers=self.workers)
+        descent = Descent(self.space, terms, held_level=self.level, workers=self.workers)
         best = descent.go(FIRST_WALKS, deadline)
         if best is None:
             return math.inf
@@ -190,27 +191,27 @@ class _FrontWalks:
             end = self.watch.end
             if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
                 return self.found
-            power = [0.0, 0.0, 0.0, 0.0]
+            terms = np.array([[1.0, 0.0, 0.0, 0.0, 0.0]])
             for at, kind in enumerate(self.kinds):
-                power[kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
-            self.go(tuple(power), end)
+                terms[0, 1 + kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
+            self.go(terms, end)
         raise AssertionError("numbers do not end")
 
 
 def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: Watch, walks: _FrontWalks) -> tuple[Outcome, str]:
     """Search a front from its ends and its least EDP; also says what stopped it, `exhausted` if nothing did."""
     seeds, floor = None, [0.0, 0.0]
-    for power in ((1.0, 0.0), EDP, FASTEST):
+    for objective in (LEAST_ENERGY, LEAST_EDP, FASTEST):
+        limit = walks.least if objective is LEAST_ENERGY else walks.go(terms_of(objective), watch.end)
         seeded = solver.search(
-            power=power, limit=walks.least if power == (1.0, 0.0) else walks.go(power, watch.end), level=level,
-            deadline=watch.deadline,
-            seeds=seeds if power == FASTEST else None, on_poll=watch.tell,
+            objective=objective, limit=limit, level=level, deadline=watch.deadline,
+            seeds=seeds if objective is FASTEST else None, on_poll=watch.tell,
         )  # fmt: skip
         seeds = seeded.found if seeds is None else join(solver.space, seeds, seeded.found, kinds, level)
         if seeded.stop != "exhausted" or not seeded.found.many[0]:
             break
-        if power != EDP:
-            floor[power == FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
+        if objective is not LEAST_EDP:
+            floor[objective is FASTEST] = min(seeded.bound, float(seeded.found.value[0])) * (1.0 - 1e-11)
     outcome = solver.search(
         kind=FRONT, room=POINTS, columns=kinds, level=level, floor=(floor[0], floor[1]), seeds=seeds,
         deadline=watch.deadline, on_poll=watch.tell,

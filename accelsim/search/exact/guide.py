@@ -20,12 +20,14 @@ from accelsim.search.exact.shapes import Options, make_options, pick_options
 from accelsim.search.exact.tables import Bounds
 
 
-def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], *, every: bool) -> Guide:
+def make_guide(
+    bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], words: Bounds | None = None, *, every: bool = False
+) -> Guide:
     """Lay tables and choices out for the kernel.
 
     Parameters
     ----------
-    ports, mixed
+    ports, mixed, words
         As for `with_mixed`.
     every : bool
         Look at all orders and all splits over the axes, not only at those that can be best.
@@ -77,6 +79,7 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], *, e
         mixed=np.zeros((0, 0)),
         price=np.zeros((0, 0)),
         with_energy=np.zeros(0, np.bool_),
+        words=np.zeros(1, np.int64),
         around=bounds.around_at,
         inside=bounds.inside_at,
         edges=edges,
@@ -105,7 +108,7 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], *, e
         partner=np.array(structure.partner, np.int64),
         window=np.array([structure.window], np.int64),
         macs=np.array([float(encoded.einsum.macs)]),
-        most_cycles=np.array([space.most_cycles], np.int64),
+        most=space.most,
         start=np.array([certain]),
         elided=bounds.elided[None],
         copy_costs=bounds.copy_costs[None],
@@ -114,11 +117,13 @@ def make_guide(bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], *, e
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
     )
-    return with_mixed(guide, bounds, ports, mixed) if mixed else guide
+    return with_mixed(guide, bounds, ports, mixed, words) if mixed or words else guide
 
 
-def with_mixed(guide: Guide, bounds: Bounds, ports: list[Port], mixed: list[MixedBounds]) -> Guide:
-    """The same with other tables of ports.
+def with_mixed(
+    guide: Guide, bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], words: Bounds | None
+) -> Guide:
+    """The same with other tables of ports and of words at the outermost level.
 
     Parameters
     ----------
@@ -127,13 +132,17 @@ def with_mixed(guide: Guide, bounds: Bounds, ports: list[Port], mixed: list[Mixe
     ports : list of Port
     mixed : list of MixedBounds
         Their tables tell as many spreads apart as those of energy, or none.
+    words : Bounds or None
+        Tables of units of words at the outermost level.
     """
+    mixed = [*([MixedBounds(words, (0.0,) * len(ports))] if words else []), *mixed]
     costs = [bounds, *(each.bounds for each in mixed)]
     return guide._replace(
-        ports=np.array([[port.level, port.number] for port in ports], np.int64),
+        ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
         mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]),
-        price=np.array([each.price for each in mixed]),
+        price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
         with_energy=np.array([each.with_energy for each in mixed], np.bool_),
+        words=np.array([words is not None], np.int64),
         elided=np.array([each.elided for each in costs]),
         copy_costs=np.array([each.copy_costs for each in costs]),
     )

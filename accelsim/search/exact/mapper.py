@@ -14,6 +14,7 @@ import numpy as np
 from accelsim.inputs.errors import NoValidMapping, TablesTooLarge
 from accelsim.inputs.mapping import Loop, Mapping
 from accelsim.inputs.nodes import fold
+from accelsim.inputs.objective import LEAST_ENERGY, QUANTITIES, Objective, costs_of
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Floats, decode_mapping
 from accelsim.model.evaluate import evaluate, evaluate_encoded
@@ -21,13 +22,14 @@ from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.found_kernel import CYCLES, ENERGY, SURE, WITHIN, Found
+from accelsim.search.exact.found_kernel import SURE, WITHIN, Found
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.solve import Outcome, Solver, make_found
 from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.spaces import Spaces, rounded_spaces, trim
 from accelsim.search.stopping import asked
-from accelsim.search.strategy import Budget, Objective, OnProgress, Progress
+from accelsim.search.strategy import Budget, OnProgress, Progress
+from accelsim.search.value_kernel import CYCLES, ENERGY, WORDS, terms_of
 
 LISTED = 1000
 """Mappings within a share of the best that are listed unless more are asked for."""
@@ -37,6 +39,8 @@ LAST_WALKS = 16
 """After a search that ran out of memory, how often `FIRST_WALKS` more walks are taken."""
 SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
+LEAST_SECONDS = 10.0
+"""How long the least cost within limits is looked for, where no mapping keeps them all."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
@@ -107,7 +111,7 @@ def map_exactly(
     first = spaces.first
     get_ready(first.encoded, first.imperfect)
     watch = Watch(goal, budget or Budget(), on_progress, started or time.monotonic())
-    aim = _Aim((goal.energy, goal.cycles), workers, watch)
+    aim = _Aim(goal, first.most, workers, watch)
     solved = _widest(spaces, aim) or _best_of(spaces, aim)
     if solved.stop in ("timeout", "memory"):
         _walk_on(spaces, aim, solved)
@@ -121,18 +125,21 @@ def map_exactly(
     best, stop = solved.best, solved.stop
     if stop == "exhausted" and not certificate.proved:
         stop = "remainders"
-    if certificate.proved and goal.energy == 0.0 and solved.solver is not None:  # of the fastest that of least energy
-        best = _best_of(spaces, _Aim((1.0, 0.0), workers, watch, best), solved.solver).best or best
+    if certificate.proved and goal.alone not in ("", "energy") and solved.solver is not None:  # of equals, least energy
+        most, at = first.most, QUANTITIES.index(goal.alone)
+        most[at] = costs_of(best)[at]
+        least = _Aim(LEAST_ENERGY, most, workers, watch, best)
+        best = _best_of(spaces, least, solved.solver).best or best
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
-        more = Solver(first, cycles=goal.cycles > 0, every=True, workers=workers)
+        more = Solver(first, **aim.counts, every=True, workers=workers)
         room = top if top > 1 else LISTED
         if within is None:
-            found = more.search(power=aim.power, room=room, deadline=watch.deadline, on_poll=watch.tell)
+            found = more.search(objective=goal, room=room, deadline=watch.deadline, on_poll=watch.tell)
         else:
             found = more.search(
-                kind=WITHIN, power=aim.power, room=room, limit=certificate.value * (1.0 + within),
+                kind=WITHIN, objective=goal, room=room, limit=certificate.value * (1.0 + within),
                 deadline=watch.deadline, on_poll=watch.tell,
             )  # fmt: skip
             counted = (within, int(found.found.tally[2]))
@@ -165,12 +172,26 @@ def _put_first(best: Result, listed: Sequence[Result]) -> tuple[Result, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Aim:
-    """What is looked for: the least energy^a * cycles^b; with `fastest`, of the mappings that are as fast."""
+    """What is looked for, and what it may cost: float64[3]; with `known`, what is better than that mapping."""
 
-    power: tuple[float, float]
+    objective: Objective
+    most: Floats
     workers: int
     watch: Watch
-    fastest: Result | None = None
+    known: Result | None = None
+
+    @property
+    def counts(self) -> dict[str, bool]:
+        """What the tables of a solver are to tell besides energy."""
+        limited = np.isfinite(self.most)
+        return {
+            "cycles": self.objective.counts("cycles") or bool(limited[CYCLES]),
+            "words": self.objective.counts("outer_words") or bool(limited[WORDS]),
+        }
+
+    def allows(self, result: Result) -> bool:
+        """Whether the costs of a mapping keep the limits."""
+        return bool((np.array(costs_of(result)) <= self.most).all())
 
 
 @dataclass(slots=True)
@@ -211,13 +232,13 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
 
     Of remainders the part that leaves none comes first. `solver` is that of the last space, if it was searched before.
     """
-    solved = _Solved() if aim.fastest is None else _Solved(aim.fastest, aim.fastest.energy_pj)
-    perfect = _perfect(spaces.first) if aim.fastest is None else []
+    solved = _Solved() if aim.known is None else _Solved(aim.known, aim.known.energy_pj)
+    perfect = _perfect(spaces.first) if aim.known is None else []
     for number, space in enumerate(itertools.chain(perfect, spaces), -len(perfect)):
         if solved.stop != "exhausted":
-            solved.bound = min(solved.bound, *(_floor(each, aim.power) for each in spaces.kinds(max(number, 0))))
+            solved.bound = min(solved.bound, *(_floor(each, aim.objective) for each in spaces.kinds(max(number, 0))))
             break
-        floor = _floor(space, aim.power)
+        floor = _floor(space, aim.objective)
         if floor >= solved.value:
             solved.bound = min(solved.bound, floor)
             continue
@@ -227,14 +248,13 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
                 _walk(solved.descents[0], aim, solved, None)  # whatever the time: there shall be an answer
                 if asked():
                     raise KeyboardInterrupt
-            if number == 0 and space.imperfect and aim.fastest is None:
+            if number == 0 and space.imperfect and aim.known is None:
                 for rounded in rounded_spaces(space):
                     solved.descents.append(_descent(rounded, aim))
                     _walk_remainders(space, solved.descents[-1], aim, solved)
             if solver is None or solver.space is not space:
-                solver = Solver(space, cycles=aim.power[1] > 0, workers=aim.workers, deadline=aim.watch.deadline)
-            if aim.fastest is not None:
-                solver.limit_cycles(aim.fastest.cycles)
+                solver = Solver(space, **aim.counts, workers=aim.workers, deadline=aim.watch.deadline)
+            solver.limit(aim.most)
             seek = _seek_remainders if space.imperfect else _seek
             seek(space, solver, aim, solved)
         except (KeyboardInterrupt, TimeoutError, TablesTooLarge) as why:
@@ -248,8 +268,7 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
 
 
 def _descent(space: MapSpace, aim: _Aim) -> Descent:
-    most_cycles = None if aim.fastest is None else aim.fastest.cycles
-    return Descent(space, aim.power, most_cycles=most_cycles, workers=aim.workers)
+    return Descent(space, terms_of(aim.objective), most=aim.most, workers=aim.workers)
 
 
 def _walk(descent: Descent, aim: _Aim, solved: _Solved, deadline: float | None) -> None:
@@ -258,7 +277,7 @@ def _walk(descent: Descent, aim: _Aim, solved: _Solved, deadline: float | None) 
     if found is not None and found.value < solved.value:
         best = result_of(descent.space, found.mapping, 0, found.column)
         solved.walked, solved.best, solved.value = True, best, found.value
-        aim.watch.known = (solved.value, best.energy_pj) if aim.fastest is None else None
+        aim.watch.known = (solved.value, best.energy_pj) if aim.known is None else None
         aim.watch.tell(make_found(descent.space, 1), 0.0)
 
 
@@ -269,8 +288,8 @@ def _walk_remainders(space: MapSpace, descent: Descent, aim: _Aim, solved: _Solv
         return
     mapping = trim(decode_mapping(descent.space.encoded, found.mapping, 0), dict(space.encoded.einsum.dims))
     result = evaluate_encoded(space.encoded, mapping)
-    value = Objective("", *aim.power).value(result.energy_pj, result.cycles)
-    fits = result.valid and not space.constraints.broken_by(mapping) and result.cycles <= space.most_cycles
+    value = aim.objective.of(result)
+    fits = result.valid and not space.constraints.broken_by(mapping) and aim.allows(result)
     if fits and value < solved.value:
         solved.walked, solved.best, solved.value = True, result, value
 
@@ -302,16 +321,17 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
     None where another number is looked for, where it takes more cycles, or a second does not tell.
     """
     space = spaces.first
-    if aim.power[0] > 0.0 or len(spaces) > 1 or space.imperfect:
+    if aim.objective.alone != "cycles" or len(spaces) > 1 or space.imperfect:
         return None
     deadline = aim.watch.deadline
     try:
         solver = Solver(space, widest=True, workers=aim.workers, deadline=deadline)
     except (TimeoutError, TablesTooLarge):
         return None
-    cycles = min(solver.least_cycles, space.most_cycles)
-    solver.limit_cycles(cycles)
-    walked = Descent(space, (1.0, 0.0), most_cycles=cycles, workers=aim.workers).go(FIRST_WALKS, deadline)
+    most = aim.most.copy()
+    most[CYCLES] = min(solver.least_cycles, most[CYCLES])
+    solver.limit(most)
+    walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=aim.workers).go(FIRST_WALKS, deadline)
     limit = math.inf if walked is None else walked.value
     outcome = solver.search(limit=limit, most_nodes=MOST_NODES, deadline=deadline)
     refuse_mismatch(outcome)
@@ -321,7 +341,7 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
         return None
     solved = _Solved(result_of(space, outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
-    solved.value = solved.bound = float(solver.least_cycles)
+    solved.value = solved.bound = aim.objective.value(0.0, solver.least_cycles)
     return solved
 
 
@@ -339,7 +359,7 @@ def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     So of equal mappings the search chooses, whatever the walks came across.
     """
     watch = aim.watch
-    outcome = solver.search(power=aim.power, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+    outcome = solver.search(objective=aim.objective, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
     refuse_mismatch(outcome)
     found, value = outcome.found, float(outcome.found.value[0])
     if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
@@ -351,30 +371,29 @@ def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
 
 def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     """As `_seek`: list mappings by what they cost at least, and evaluate them until no other one can be better."""
-    goal, watch = Objective("", *aim.power), aim.watch
-    most_cycles = space.most_cycles if aim.fastest is None else min(space.most_cycles, aim.fastest.cycles)
+    goal, watch = aim.objective, aim.watch
     for room in ROOMS:
         outcome = solver.search(
-            power=aim.power, room=room, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell
+            objective=goal, room=room, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell
         )
         solved.add(outcome)
         for i in range(int(outcome.found.many[0])):
             result = _evaluate(space, outcome.found.best, i)
-            value = goal.value(result.energy_pj, result.cycles)
+            value = goal.of(result)
             if value < float(outcome.found.value[i]) * (1 - 1e-9):
                 raise RuntimeError(f"a mapping costs {value!r}, less than the {outcome.found.value[i]!r} it must")
             broken = space.constraints.broken_by(result.mapping)
             if broken:
                 raise RuntimeError(f"search found a mapping that breaks the constraints: {broken}")
             limit = solved.value * (1 + SURE * solved.walked)  # see `_seek`
-            if result.valid and (value < solved.value or value <= limit) and result.cycles <= most_cycles:
+            if result.valid and (value < solved.value or value <= limit) and aim.allows(result):
                 solved.best, solved.value, solved.walked = result, value, False
         if outcome.stop != "exhausted" or outcome.bound >= solved.value * (1 - SURE):
             break
     solved.bound = min(solved.bound, outcome.bound)
 
 
-def _floor(space: MapSpace, power: tuple[float, float]) -> float:
+def _floor(space: MapSpace, objective: Objective) -> float:
     """Value that no mapping falls below: each multiply-accumulate takes place and asks for its words; all units busy.
 
     The words come from the innermost level that keeps them always, or from further in, and all instances below may
@@ -391,7 +410,7 @@ def _floor(space: MapSpace, power: tuple[float, float]) -> float:
         each += float((c.energy[first:, t, action] * parts / below)[may].min())
     macs = space.encoded.einsum.macs
     cycles = macs * int(c.mac_cycles[0]) / machine.macs
-    return float((macs * each) ** power[0] * cycles ** power[1]) * (1 - SURE)
+    return objective.value(macs * each, cycles) * (1 - SURE)
 
 
 def refuse_mismatch(outcome: Outcome) -> None:
@@ -423,6 +442,7 @@ def result_of(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[floa
     """As `_evaluate`; the energy and cycles of the search itself must be the same, else the error is ours."""
     result = _evaluate(space, batch, i)
     broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
+    broken += space.constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
     energy, cycles = float(column[ENERGY]), int(column[CYCLES])
     if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):
         raise RuntimeError(
@@ -446,4 +466,26 @@ def why_none(stop: str, space: MapSpace) -> list[str]:
     except NoValidMapping as error:
         return [str(error)]
     key = np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0])
-    return diagnose(space, key, proved=stop == "exhausted")
+    return [*_what_limits_leave(space), *diagnose(space, key, proved=stop == "exhausted")]
+
+
+def _what_limits_leave(space: MapSpace) -> list[str]:
+    """For each limit on costs the least that there is within the others, where that is found soon."""
+    asked, found = space.constraints, []
+    for limit in asked.limits:
+        others = tuple(other for other in asked.limits if other.quantity != limit.quantity)
+        loose = MapSpace(space.encoded, replace(asked, limits=others))
+        try:
+            least = map_exactly(
+                Spaces.of(loose), Objective.parse(limit.quantity), budget=Budget(seconds=LEAST_SECONDS), workers=1,
+                on_progress=None, explain=False,
+            )  # fmt: skip
+        except NoValidMapping:
+            continue
+        proof = least.certificate
+        if proof is not None:
+            within = f" with {' and '.join(map(str, others))}" if others else ""
+            value, bound = limit.written(proof.value), limit.written(proof.bound)
+            said = f"is at least {value}" if proof.proved else f"is {value} in the best mapping found, at least {bound}"
+            found.append(f"{limit.quantity} {said}{within}")
+    return found

@@ -49,6 +49,15 @@ class MixedBounds:
     with_energy: bool = False
 
 
+def count_words(grid: Grid) -> Floats:
+    """Units of words that an element's actions move at the outermost level: float64[L, T, 4]."""
+    c = grid.space.encoded.constants
+    found = np.zeros_like(c.energy)
+    for action in (BY_READ, BY_WRITE, BY_UPDATE):
+        found[0, :, action] = c.word_parts[0].min(axis=1)
+    return found
+
+
 def limited_ports(grid: Grid) -> list[Port]:
     """All ports that have a limit, from the outermost level inwards."""
     c = grid.space.encoded.constants

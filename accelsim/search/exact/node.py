@@ -16,24 +16,25 @@ class Guide(NamedTuple):
 
     in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and number
     of ports; mixed : float64[M, *], more tables like `values`, of port cycles of all instances together, each at its
-    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles]; around, inside :
-    int64[L], where the tables of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated;
-    spreads : int64[L + 1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if
-    there is none; least : float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor;
-    status : int64[2, L, *], number of a code of statuses in the tables around the networks and at the tiles; statuses :
-    int64[2, L], how many there are; still : int64[L], number of STILL for all; innermost : int64[L, D, 4], numbers for
-    a block whose innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x,
-    option_y, option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*, S]; by_tile :
-    bool[L], whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of :
-    int64[L, spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D +
-    2], dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1],
-    every_orders : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs :
-    float64[1]; most_cycles : int64[1]; start : float64[1], energy that every mapping has; elided : float64[1 + M, L],
-    what it costs to read the whole output at a level once, in energy and as `mixed`; copy_costs : float64[1 + M, L +
-    1], what the tables further in count off at most for each further copy of the output; widest : float64[L], children
-    in use below a level at most; needed : int64[T], different words that the multiply-accumulates ask for; deepest :
-    int64[T], innermost level that may keep it; least_inside : float64[L + 1, T], least share that networks from a level
-    inwards leave.
+    price : float64[M, P], and of energy too where with_energy : bool[M] says so, [pJ], else [cycles]; words : int64[1],
+    1 if the first of these is of units of words at the outermost level instead; around, inside : int64[L], where the
+    tables of a level begin; edges : float64[L + 1, B], spreads of each table, the last repeated; spreads : int64[L +
+    1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if there is none; least :
+    float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status : int64[2, L, *],
+    number of a code of statuses in the tables around the networks and at the tiles; statuses : int64[2, L], how many
+    there are; still : int64[L], number of STILL for all; innermost : int64[L, D, 4], numbers for a block whose
+    innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y,
+    option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*, S]; by_tile : bool[L],
+    whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L,
+    spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D + 2],
+    dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
+    : as these, all orders where all are wanted, else empty; partner : int64[D]; window : int64[1]; macs : float64[1];
+    most : float64[3], energy, cycles and outer words that are allowed; start : float64[1], energy that every mapping
+    has; elided : float64[1 + M, L], what it costs to read the whole output at a level once, in energy and as `mixed`;
+    copy_costs : float64[1 + M, L + 1], what the tables further in count off at most for each further copy of the
+    output; widest : float64[L], children in use below a level at most; needed : int64[T], different words that the
+    multiply-accumulates ask for; deepest : int64[T], innermost level that may keep it; least_inside : float64[L + 1,
+    T], least share that networks from a level inwards leave.
     """
 
     in_time: Bools
@@ -42,6 +43,7 @@ class Guide(NamedTuple):
     mixed: Floats
     price: Floats
     with_energy: Bools
+    words: Ints
     around: Ints
     inside: Ints
     edges: Floats
@@ -70,7 +72,7 @@ class Guide(NamedTuple):
     partner: Ints
     window: Ints
     macs: Floats
-    most_cycles: Ints
+    most: Floats
     start: Floats
     elided: Floats
     copy_costs: Floats

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.objective import LEAST_ENERGY
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Encoded, encode
 from accelsim.model.machine_code import is_kept
@@ -13,6 +14,7 @@ from accelsim.search.descent import Descent
 from accelsim.search.descent_kernel import walk
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.solve import Solver
+from accelsim.search.value_kernel import terms_of
 
 _DONE: set[bool] = set()
 """Whether this process has the kernels of searches without remainders, and of those with remainders."""
@@ -40,7 +42,7 @@ def get_ready(encoded: Encoded, imperfect: frozenset[str] = frozenset()) -> None
         space = MapSpace(encode(encoded.architecture, replace(einsum, dims=tiny, unpadded=None)), imperfect=loose)
         with suppress(NoValidMapping):
             if not remainders:
-                Descent(space, (1.0, 0.0)).go(1)
+                Descent(space, terms_of(LEAST_ENERGY)).go(1)
             if Solver(space, cycles=True).search().stop == "interrupted":
                 raise KeyboardInterrupt  # a search keeps Ctrl-C to itself, to end with what it has
             _DONE.add(remainders)

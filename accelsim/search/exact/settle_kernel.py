@@ -8,10 +8,11 @@ from accelsim.model.detail import PARTIAL, READS, TILE, USED, Detail
 from accelsim.model.encode import Batch, Bools, Constants
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, evaluate_many, fit
-from accelsim.search.exact.found_kernel import CAPACITY, CYCLES, ENERGY, WORDS, Found, Goal, enter
+from accelsim.search.exact.found_kernel import SURE, Found, Goal, enter
 from accelsim.search.exact.node import Guide, Path
 from accelsim.search.exact.remainders_kernel import cost_remainders
 from accelsim.search.exact.shapes import Shapes
+from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, outer_words, within_limits
 
 NOT_ANYWAY: np.bool_ = np.bool_(False)
 
@@ -38,7 +39,7 @@ def settle(
             return
     evaluate_many(c, m, full, NOT_ANYWAY, path.status, path.pj, path.cycles)
     energy, cycles = path.pj[0], path.cycles[0]
-    if path.status[0] != VALID or cycles > g.most_cycles[0]:
+    if path.status[0] != VALID:
         return
     without_leak = energy
     for lv in range(levels):
@@ -55,8 +56,9 @@ def settle(
             if m.keep[0, lv, t]:
                 held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
-    path.column[WORDS], path.column[CAPACITY] = float(words), float(held)
-    enter(goal, found, m, path.column)
+    path.column[WORDS], path.column[CAPACITY] = outer_words(c, words), float(held)
+    if within_limits(g.most, energy * (1.0 - SURE), path.column[CYCLES], path.column[WORDS]):
+        enter(goal, found, m, path.column)
 
 
 @jit
@@ -68,11 +70,11 @@ def _settle_remainders(
     if fit(c, m.temporal[0], m.x[0], m.y[0], m.keep[0], full, False) != VALID:
         return
     energy, cycles = cost_remainders(c, shapes, path, s)
-    if cycles > g.most_cycles[0]:
-        return
+    last = c.fanout.shape[0]
     path.column[ENERGY], path.column[CYCLES] = energy, float(cycles)
-    path.column[WORDS], path.column[CAPACITY] = 0.0, 0.0
-    enter(goal, found, m, path.column)
+    path.column[WORDS], path.column[CAPACITY] = outer_words(c, path.read[last, 0] + path.written[last, 0]), 0.0
+    if within_limits(g.most, energy * (1.0 - SURE), path.column[CYCLES], path.column[WORDS]):
+        enter(goal, found, m, path.column)
 
 
 @jit

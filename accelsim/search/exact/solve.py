@@ -14,18 +14,20 @@ from threading import Timer
 
 import numpy as np
 
+from accelsim.inputs.objective import LEAST_EDP, LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.descent import Incumbent
 from accelsim.search.exact.bounds import kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.found_kernel import ANY, BEST, CYCLES, ENERGY, FRONT, SURE, WITHIN, Found, Goal
+from accelsim.search.exact.found_kernel import ANY, BEST, FRONT, SURE, WITHIN, Found, Goal
 from accelsim.search.exact.guide import make_guide, with_mixed
-from accelsim.search.exact.mixed import MixedBounds, limited_ports, many_mixed, mix_bounds
+from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import Path
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.stopping import asked, heeding
+from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
 
 GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""
@@ -108,7 +110,7 @@ def found_by_walks(space: MapSpace, incumbents: Sequence[Incumbent]) -> Found:
 
 def join(space: MapSpace, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
     """Put together what two searches found, without what is dominated; of equal mappings those of the first stay."""
-    goal = make_goal(FRONT, (1.0, 1.0), columns, level)
+    goal = make_goal(FRONT, LEAST_EDP, columns, level)
     joined = make_found(space, max(1, int(first.many[0] + second.many[0])))
     _merge(goal, joined, first)
     _merge(goal, joined, second)
@@ -117,7 +119,7 @@ def join(space: MapSpace, first: Found, second: Found, columns: tuple[int, ...],
 
 def make_goal(
     kind: int,
-    power: tuple[float, float],
+    objective: Objective,
     columns: tuple[int, ...],
     level: int,
     *,
@@ -125,9 +127,11 @@ def make_goal(
     energy_only: bool = False,
 ) -> Goal:
     """What is asked for, without a limit yet; see `Goal`."""
+    concave = all(energy + cycles <= 1 or energy == cycles == 1 for _, energy, cycles, _ in objective.terms)
     return Goal(
         kind=np.array([kind], np.int64),
-        power=np.array(power),
+        terms=terms_of(objective),
+        joint=np.array([concave or len(objective.terms) == 1]),
         columns=np.array(columns, np.int64),
         level=np.array([level], np.int64),
         limit=np.array([math.inf]),
@@ -152,6 +156,8 @@ class Solver:
         Whether cycles count; then the tables tell some classes of spatial spread apart.
     every : bool
         Look at all orders and splits, not only at those that can be best.
+    words : bool
+        Whether words at the outermost level count; then there are tables of them.
     widest : bool
         Look only at mappings that use as many children of each network as possible, and so take the fewest cycles if
         nothing but the compute units limits them; cycles count then too.
@@ -170,6 +176,7 @@ class Solver:
         space: MapSpace,
         *,
         cycles: bool = False,
+        words: bool = False,
         every: bool = False,
         widest: bool = False,
         workers: int = 1,
@@ -184,7 +191,8 @@ class Solver:
         ports = limited_ports(self.grid) if cycles else []
         outer = [port for port in ports if port.level == 0][:1]
         mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
-        self.guide = make_guide(self.bounds, outer, mixed, every=every)
+        self.words = kept_bounds(self.grid, 1, count_words(self.grid), deadline) if words else None
+        self.guide = make_guide(self.bounds, outer, mixed, self.words, every=every)
         self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
         self.mix_entries = many_mixed(ports) * self.bounds.values.size
         if self.mix_entries > MOST_MIXED:
@@ -238,7 +246,7 @@ class Solver:
         self,
         *,
         kind: int = BEST,
-        power: tuple[float, float] = (1.0, 0.0),
+        objective: Objective = LEAST_ENERGY,
         room: int = 1,
         limit: float = math.inf,
         columns: tuple[int, ...] = (0, 1),
@@ -254,8 +262,8 @@ class Solver:
         Parameters
         ----------
         kind : {BEST, WITHIN, FRONT}
-        power : (float, float)
-            Of energy and cycles in the objective.
+        objective : Objective
+            What is to be small.
         room : int
             How many mappings to keep.
         limit : float
@@ -276,12 +284,12 @@ class Solver:
         started = time.monotonic()
         self.stop[:], self.most_nodes = (0, NO_END), most_nodes
         goal = make_goal(
-            kind, power, columns, level, floor=floor,
-            energy_only=kind != FRONT and power[1] == 0.0 and not self._cycles_limited(),
+            kind, objective, columns, level, floor=floor,
+            energy_only=kind != FRONT and objective.alone == "energy" and not self._limited(),
         )  # fmt: skip
         total = make_found(self.space, room)
         if seeds is not None:
-            _merge(goal, total, seeds if kind == FRONT else _revalued(seeds, power))
+            _merge(goal, total, seeds if kind == FRONT else _revalued(seeds, objective))
         begin, values = self._roots(goal, total)
         least = float(values[0]) if len(values) else math.inf
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
@@ -319,7 +327,7 @@ class Solver:
         float64[*]
             Bounds, least first.
         """
-        goal = make_goal(BEST, (1.0, 0.0), (0, 1), 0, energy_only=not self._cycles_limited())
+        goal = make_goal(BEST, LEAST_ENERGY, (0, 1), 0, energy_only=not self._limited())
         return self._roots(goal, make_found(self.space, 1))
 
     def _roots(self, goal: Goal, total: Found) -> tuple[Ints, Floats]:
@@ -370,7 +378,7 @@ class Solver:
         """Make the tables of all ports, and of ports and energy mixed."""
         ports, self.ports = self.ports, []
         mixed = mix_bounds(self.bounds, ports, self.spreads, deadline)
-        self.guide = with_mixed(self.guide, self.bounds, ports, mixed)
+        self.guide = with_mixed(self.guide, self.bounds, ports, mixed, self.words)
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
         """Limits of the rounds of a search."""
@@ -389,9 +397,9 @@ class Solver:
     ) -> Callable[[], None] | None:
         return None if on_poll is None else lambda: on_poll(total, outcome.bound)
 
-    def _cycles_limited(self) -> bool:
-        full = self.space.encoded.einsum.macs * int(self.space.encoded.constants.mac_cycles[0])
-        return int(self.guide.most_cycles[0]) < full
+    def _limited(self) -> bool:
+        """Whether cycles or outer words are limited."""
+        return bool(np.isfinite(self.guide.most[[CYCLES, WORDS]]).any())
 
     @property
     def least_cycles(self) -> int:
@@ -399,9 +407,9 @@ class Solver:
         used = math.prod(int(options.spread.max(initial=1)) for options in self.grid.options)
         return -(-self.space.encoded.einsum.macs * int(self.space.encoded.constants.mac_cycles[0]) // used)
 
-    def limit_cycles(self, cycles: int) -> None:
-        """Look only at mappings with at most so many cycles from now on."""
-        self.guide = self.guide._replace(most_cycles=np.array([cycles], np.int64))
+    def limit(self, most: Floats) -> None:
+        """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
+        self.guide = self.guide._replace(most=most)
 
     def _find_any(self, goal: Goal, total: Found, begin: Ints, values: Floats) -> None:
         """Find some mapping, a good one if that is quick: a search that is stopped early shall have an answer."""
@@ -514,11 +522,11 @@ class Solver:
         return self.interrupted or bool(asked())
 
 
-def _revalued(found: Found, power: tuple[float, float]) -> Found:
+def _revalued(found: Found, objective: Objective) -> Found:
     """Mappings that a search found with what they are worth to another one, which counts its own work."""
     many = int(found.many[0])
     value = np.full(len(found.value), np.inf)
-    value[:many] = found.column[:many, ENERGY] ** power[0] * found.column[:many, CYCLES] ** power[1]
+    value[:many] = [objective.value(*row) for row in found.column[:many, : WORDS + 1].tolist()]
     return found._replace(value=value, tally=np.zeros_like(found.tally), open=np.full(1, np.inf))
 
 

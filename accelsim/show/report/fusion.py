@@ -12,8 +12,8 @@ from accelsim.fusion.network import FusionResult
 from accelsim.fusion.search import ChainResult, FusedPart
 from accelsim.fusion.tiling import Room
 from accelsim.fusion.walk import Segment
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, listed
-from accelsim.search.strategy import Objective
 from accelsim.show.report.certificate import gap_text, objective_value
 from accelsim.show.report.nest import nest_line
 from accelsim.show.report.text import count, energy, percent, times
@@ -98,7 +98,7 @@ def _verdict(found: FusionResult) -> str:
 def _product(found: FusionResult) -> str:
     """Value and gain of an objective that is no column of the table."""
     goal = Objective.parse(found.objective)
-    if goal.energy == 0 or goal.cycles == 0:
+    if goal.alone:
         return ""
     gain = goal.value(found.unfused.energy_pj, found.unfused.cycles) / found.certificate.value
     return f"{objective_value(found.objective, found.certificate.value)}, gain {times(gain)}, "

@@ -81,7 +81,7 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Par
     """The best mappings in order, at most so many of them, each with its loop nest on one line."""
     if len(search.ranked) < 2 and search.within is None:
         return
-    from accelsim.search.strategy import Objective
+    from accelsim.inputs.objective import Objective
 
     goal, shown = Objective.parse(search.objective), min(most or _SHOWN, len(search.ranked))
     note = f"the {shown:,} of {_lowest(search)}"
@@ -89,7 +89,7 @@ def ranked_report(search: SearchResult, most: int | None = None) -> Iterator[Par
         partial = "" if search.stop == "exhausted" else "at least "
         within = f"{100 * search.within[0]:.3g} %"
         note = f"{partial}{search.within[1]:,} are within {within} of the best {search.objective}"
-    values = [goal.value(result.energy_pj, result.cycles) for result in search.ranked]
+    values = [goal.of(result) for result in search.ranked]
     rows = [
         {"rank": rank, "value": value, "over_best": value / values[0] - 1, **cost_row(result)}
         for rank, (value, result) in enumerate(zip(values, search.ranked, strict=True), 1)
