@@ -3,7 +3,7 @@
 The defaults are the *uncalibrated* mode: one set for every GPU. They were fitted once, together, to measured BF16 GEMMs
 of nine GPUs (only rows that a hash keeps for fitting, each family of GPUs with equal weight, near what is expected:
 `benchmarks/gpu/common_constants.py`); the energy of FP32 was set by hand to what a T4, an A100 and a V100 sustain.
-docs/gpu.md has the errors when a whole family is left out.
+docs/measurements_gpu.md has the errors when a whole family is left out.
 
 Energy of operations and of bytes, power of the board while a kernel repeats, and the clock that its limit allows.
 """

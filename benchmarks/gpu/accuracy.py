@@ -1,4 +1,4 @@
-"""Print the table of errors of docs/gpu.md, and draw predicted over measured times of each GPU.
+"""Print the table of errors of docs/measurements_gpu.md, and draw predicted over measured times of each GPU.
 
 Needs tables of measured products, such as the one that aiconfigurator_gemm.py writes:
 
