@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accelsim.fusion import FusionResult, fuse
     from accelsim.inputs.architecture import load_architecture
-    from accelsim.inputs.constraints import load_constraints
+    from accelsim.inputs.constraints import Constraints, load_constraints
     from accelsim.inputs.mapping import load_mapping
     from accelsim.inputs.workload_reader import load_workload
     from accelsim.model.evaluate import evaluate
@@ -53,6 +53,7 @@ __all__ = [
     "Budget",
     "Census",
     "Certificate",
+    "Constraints",
     "FrontResult",
     "FusionResult",
     "Result",
@@ -89,6 +90,7 @@ _HOME = {
     "Budget": "accelsim.search.strategy",
     "Census": "accelsim.population.result",
     "Certificate": "accelsim.search.result",
+    "Constraints": "accelsim.inputs.constraints",
     "FrontResult": "accelsim.search.result",
     "FusionResult": "accelsim.fusion",
     "Result": "accelsim.model.result",
