@@ -52,7 +52,7 @@ class Descent:
     ----------
     space : MapSpace
         One without remainders.
-    terms : float64[K, 5]
+    terms : float64[K, 6]
         The objective as `value_kernel.value_of` reads it.
     held_level : int
         Whose words count.
@@ -138,7 +138,7 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
     Parameters
     ----------
     space : MapSpace
-    terms : float64[K, 5]
+    terms : float64[K, 6]
         The objective as `value_kernel.value_of` reads it.
     held_level : int
         Whose words held count.

@@ -40,7 +40,7 @@ class Choices(NamedTuple):
     factorisations of a divisor over the slots from one on; slot : int64[S, 2], level and axis, 0 time, 1 x, 2 y;
     order : int64[L, D], dimensions with those of fixed places at the ends; free_span : int64[L, 2], where those of
     free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
-    most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 5], the objective as
+    most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 6], the objective as
     `value_of` reads it; tie : bool[1], more than energy counts; held_level : int64[1], the level
     whose words held count.
     """

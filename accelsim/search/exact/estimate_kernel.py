@@ -50,7 +50,7 @@ def bound_of(
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
     settled = settled_energy(c, g, path, s, level)
     enough, units = np.inf, path.read[level, 0] + path.written[level, 0]
-    path.column[WORDS] = 0.0 if goal.energy_only[0] else outer_words(c, units)
+    path.column[WORDS] = 0.0  # where they count there is a table
     path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
     if goal.kind[0] != FRONT:
         enough = goal.limit[0] * (1.0 + SURE)

@@ -21,7 +21,7 @@ BEST, WITHIN, FRONT, ANY = range(4)
 class Goal(NamedTuple):
     """What is asked for.
 
-    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; terms : float64[K, 5], the
+    kind : int64[1], BEST, WITHIN, FRONT, or ANY, which ends with the first mapping found; terms : float64[K, 6], the
     objective as `value_of` reads it; joint : bool[1], along a line on which energy falls as cycles grow it is least at
     an end; columns : int64[*], of a front; level : int64[1], whose capacity counts; limit : float64[1], nothing above
     is looked for; energy_only : bool[1], cycles and outer words do not matter; floor : float64[2], energy and cycles

@@ -191,7 +191,7 @@ class _FrontWalks:
             end = self.watch.end
             if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
                 return self.found
-            terms = np.array([[1.0, 0.0, 0.0, 0.0, 0.0]])
+            terms = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
             for at, kind in enumerate(self.kinds):
                 terms[0, 1 + kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
             self.go(terms, end)
