@@ -172,13 +172,15 @@ class BoundsMaker:
         """Spreads that networks from a level inwards can reach together; few enough, the largest ones exactly."""
         found = {1}
         for options in self.grid.options[level:]:
-            found = {a * int(b) for a in found for b in np.unique(options.spread)} or {1}
+            found = {a * b for a in found for b in set(options.spread.tolist())} or {1}
         edges = sorted(found, reverse=True)
         if len(edges) > self.most_spreads:
             kept = edges[: max(1, self.most_spreads // 2)]
             rest = edges[len(kept) :]
             more = self.most_spreads - len(kept)
-            kept += [rest[int(at)] for at in np.unique(np.geomspace(1, len(rest), max(more, 1)).astype(int) - 1)][:more]
+            kept += [
+                rest[at] for at in sorted(set((np.geomspace(1, len(rest), max(more, 1)).astype(int) - 1).tolist()))
+            ][:more]
             edges = sorted(set(kept), reverse=True)
         return np.array(sorted(edges), np.float64)
 

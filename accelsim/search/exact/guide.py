@@ -223,7 +223,7 @@ def _certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) -
         return math.inf  # no mapping is valid
     spreads, leaks = np.ones(1), np.zeros(1)  # over all inside an instance of a level, and what leaks there in a cycle
     for level in range(len(c.fanout) - 1, -1, -1):
-        own = np.unique(options[level].spread).astype(np.float64)
+        own = np.array(sorted(set(options[level].spread.tolist())), np.float64)
         spreads, leaks = np.outer(own, spreads).ravel(), np.outer(own, leaks).ravel()
         order = np.lexsort((leaks, spreads))
         spreads, first = np.unique(spreads[order], return_index=True)

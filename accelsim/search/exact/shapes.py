@@ -127,7 +127,7 @@ def make_shapes(space: MapSpace) -> Shapes:
     if space.imperfect and total > MOST_SHAPES:
         raise TooManyChoices(f"{total:.2g} tile shapes are too many to look at; let fewer dimensions leave remainders")
     steps = [_steps(found, dim in space.imperfect) for dim, found in zip(encoded.dims, counts, strict=True)]
-    factors = [sorted({int(f) for f in np.unique(step) if f}) for step in steps]
+    factors = [sorted({f for f in step.ravel().tolist() if f}) for step in steps]
     widest = int(c.fanout.prod(axis=1).max())
     routes = [
         _routes(step, widest if dim in space.imperfect else 0) for dim, step in zip(encoded.dims, steps, strict=True)

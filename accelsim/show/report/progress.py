@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from accelsim.search.stopping import hold
 from accelsim.show.report.certificate import gap_text, objective_value
@@ -33,6 +32,8 @@ def search_progress(console: Console, what: str, objective: str = "") -> Iterato
     if not console.is_terminal:
         yield keep
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(20), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=None, now="")
