@@ -84,7 +84,6 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
         mig=arguments.mig,
         calibration=arguments.calibration,
         number_format=arguments.dtype,
-        leave_out=arguments.leave_out,
         l2=arguments.l2,
     )
     rows = [
@@ -142,7 +141,7 @@ def validate_conv_command(arguments: argparse.Namespace) -> int:
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
-    refuse(arguments, "conv", mig=None, dtype=None, leave_out=False, l2=ROTATING, output=None, every=False)
+    refuse(arguments, "conv", mig=None, dtype=None, l2=ROTATING, output=None, every=False)
     found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
     document = {"conv": [convolution_row(case) for case in found], "not_compared": skipped}
     answer(arguments, document, lambda: convolutions_report(found, skipped))

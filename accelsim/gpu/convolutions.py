@@ -17,10 +17,10 @@ from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
 from accelsim.gpu.layers import PASSES
 from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
-from accelsim.gpu.operators import layout_change_us
+from accelsim.gpu.operators import time_operators
 from accelsim.gpu.table import A_TIME, find_table, finite, kernel_time_us
 from accelsim.gpu.tiling import compute_class
-from accelsim.gpu.winograd import WAYS, applies, winograd_us
+from accelsim.gpu.winograd import applies, winograd_us
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -32,7 +32,6 @@ TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), str
 """Column of the time of each pass."""
 _ALGORITHMS = {"gemm": "implicit GEMM", "winograd_nonfused": "Winograd", "winograd": "fused Winograd", "fft": "other"}
 """What a part of the name of an algorithm says, as cuDNN has them; the first that is there."""
-_WAYS = {"fused Winograd": WAYS[0], "Winograd": WAYS[1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ class ConvolutionErrors:
     nchw : Errors
         With input and output turned between NCHW and NHWC, a kernel each.
     winograd : Errors
-        Of that algorithm, in those of the rows that it can compute; where the table does not say which and tensor cores
-        are not used, of the faster of the implicit GEMM and Winograd; of no rows elsewhere.
+        Of that algorithm, unless fused, in those of the rows that it can compute; where the table does not say which
+        and tensor cores are not used, of the faster of the implicit GEMM and Winograd; of no rows elsewhere.
     """
 
     gpu: str
@@ -157,10 +156,9 @@ def _errors(
     images = sizes["N"]
     inputs = images * sizes["C"] * sizes["H"] * sizes["W"]
     outputs = images * sizes["K"] * sizes["P"] * sizes["Q"]
-    turned = [
-        sum(layout_change_us(gpu, words, BYTES[number_format], mode.constants) for words in pair)
-        for pair in zip(inputs.tolist(), outputs.tolist(), strict=True)
-    ]
+    turned = sum(
+        time_operators(gpu, "relu", words, BYTES[number_format], mode.constants) for words in (inputs, outputs)
+    )
     flops = gemms.flops
     which, fast = _winograd(gpu, number_format, algorithm, name, sizes, mode, nhwc)
     return ConvolutionErrors(
@@ -169,7 +167,7 @@ def _errors(
         algorithm,
         name,
         errors_of(nhwc, measured, flops),
-        errors_of(nhwc + np.array(turned), measured, flops),
+        errors_of(nhwc + turned, measured, flops),
         errors_of(fast[which], measured[which], flops[which]),
     )
 
@@ -179,11 +177,11 @@ def _winograd(
 ) -> tuple[NDArray[np.bool_], Floats]:
     """Rows that Winograd is compared in, and times of the algorithm that is meant there."""
     can = applies(sizes)
-    if algorithm in _WAYS:
-        return can, winograd_us(gpu, sizes, name, number_format, mode.constants, _WAYS[algorithm])
+    fast = winograd_us(gpu, sizes, name, number_format, mode.constants)
+    if algorithm == "Winograd":
+        return can, fast
     if algorithm != "any" or compute_class(gpu, number_format) != "vector":
         return np.zeros_like(can), nhwc
-    fast = winograd_us(gpu, sizes, name, number_format, mode.constants, _WAYS["Winograd"])
     return np.ones_like(can), np.where(can, np.minimum(nhwc, fast), nhwc)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode
-from accelsim.gpu.constants import Constants, Floats, board_power_w, clock_under_power_limit
+from accelsim.gpu.constants import Constants, Floats, board_power_w
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import PASSES
@@ -25,36 +25,11 @@ from accelsim.inputs.workload import Einsum
 
 WINDOW = 3
 """Rows and columns of the windows that libraries have these kernels for."""
-_INPUT_ADDITIONS, _OUTPUT_ADDITIONS = 32, 24
-"""Operations that transform a 4 x 4 tile of a channel, and its products back, in F(2 x 2, 3 x 3) (section 4.1)."""
-_BLOCK = 64
-"""Output channels of a block of the fused kernel, each of which transforms its tiles anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class Winograd:
-    """One way to compute a convolution.
-
-    Attributes
-    ----------
-    outputs : int
-        Rows and columns of the outputs of a tile.
-    fused : bool
-        One kernel transforms, multiplies and transforms back, and transformed tensors never leave the SM; else they
-        pass DRAM between three kernels for the operands and the products.
-    """
-
-    outputs: int
-    fused: bool
-
-    @property
-    def inputs(self) -> int:
-        """Rows and columns of a transformed tile."""
-        return self.outputs + WINDOW - 1
-
-
-WAYS = (Winograd(2, fused=True), Winograd(4, fused=False))
-"""cuDNN's WINOGRAD, F(2 x 2, 3 x 3), and WINOGRAD_NONFUSED, F(4 x 4, 3 x 3)."""
+OUTPUTS = 4
+"""Rows and columns of the outputs of a tile: cuDNN's WINOGRAD_NONFUSED, F(4 x 4, 3 x 3). Transformed tensors pass DRAM
+between three kernels for the operands and the products. Its fused F(2 x 2, 3 x 3) is not modelled."""
+_PLACES = (OUTPUTS + WINDOW - 1) ** 2
+"""Places of a transformed tile, each a product of its own."""
 
 
 def applies(sizes: Mapping[str, Floats]) -> NDArray[np.bool_]:
@@ -67,7 +42,7 @@ def applies(sizes: Mapping[str, Floats]) -> NDArray[np.bool_]:
     return found
 
 
-def winograd_gemms(sizes: Mapping[str, Floats], training_pass: str, way: Winograd) -> Gemms:
+def winograd_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
     """Products of the transformed tensors, a batch of (m + r - 1)^2.
 
     Examples
@@ -75,23 +50,22 @@ def winograd_gemms(sizes: Mapping[str, Floats], training_pass: str, way: Winogra
     A layer of 56 x 56 outputs in tiles of 4 x 4: 14 x 14 tiles, 36 products; 4.0 times fewer multiply-adds.
 
     >>> sizes = {name: np.array([value]) for name, value in zip("NCHWKRSPQ", (1, 64, 58, 58, 128, 3, 3, 56, 56))}
-    >>> found = winograd_gemms(sizes, "forward", WAYS[1])
+    >>> found = winograd_gemms(sizes, "forward")
     >>> [int(size[0]) for size in (found.m, found.n, found.k, found.batch)]
     [196, 128, 64, 36]
     >>> 2 * 56 * 56 * 128 * 64 * 9 / float(found.flops[0])
     4.0
     """
-    tiles, (c, k) = _tiles(sizes, training_pass, way), (sizes["C"], sizes["K"])
-    places = way.inputs**2
+    tiles, c, k = _tiles(sizes, training_pass), sizes["C"], sizes["K"]
     if training_pass == "weight_gradient":
-        return Gemms.of(k, c, tiles, places)
+        return Gemms.of(k, c, tiles, _PLACES)
     if training_pass == "input_gradient":
-        return Gemms.of(tiles, c, k, places)
-    return Gemms.of(tiles, k, c, places)
+        return Gemms.of(tiles, c, k, _PLACES)
+    return Gemms.of(tiles, k, c, _PLACES)
 
 
 def winograd_us(
-    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: Constants, way: Winograd
+    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: Constants
 ) -> Floats:
     """Time [us] of convolutions whose windows move by 1.
 
@@ -104,40 +78,24 @@ def winograd_us(
         One of `PASSES`.
     number_format : str
     constants : Constants
-    way : Winograd
 
     Notes
     -----
-    Without fusion each transform is a kernel that reads one form and writes the other at DRAM bandwidth, and the
-    products read and write transformed tensors. A fused kernel takes the multiply-adds of its products, under the same
-    limit of power, the additions of its transforms on the FP32 units beside them, and the DRAM traffic of the tensors
-    as they are: the least that it may take.
+    Each transform is a kernel that reads one form and writes the other at DRAM bandwidth, and the products read and
+    write transformed tensors.
     """
-    width = BYTES[number_format]
-    n, c, h, w, k, p, q = (sizes[name] for name in "NCHWKPQ")
-    tiles = _tiles(sizes, training_pass, way)
-    products = time_gemms(gpu, winograd_gemms(sizes, training_pass, way), number_format, constants)
-    rate = gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency
-    plain = n * c * h * w + n * k * p * q + k * c * WINDOW**2
-    if not way.fused:
-        return products.time_us + transforms(gpu, sizes, training_pass, number_format, constants, way)[1]
-    into, out = (k, c) if training_pass == PASSES[1] else (c, k)
-    additions = tiles * (into * np.ceil(out / _BLOCK) * _INPUT_ADDITIONS + out * _OUTPUT_ADDITIONS)
-    busy = products.parts["tensor"] + additions / (gpu.flops("fp32") * 0.5e-6)
-    slow = 1 / clock_under_power_limit(gpu, number_format, constants) - 1
-    busy = busy * (1 + slow * busy / (busy + constants.throttle_us))
-    fixed = products.parts["launch"] + products.parts["latency"] + products.parts["rounds"]
-    return fixed + np.maximum(busy, plain * width / rate)
+    products = time_gemms(gpu, winograd_gemms(sizes, training_pass), number_format, constants)
+    return products.time_us + transforms(gpu, sizes, training_pass, number_format, constants)[1]
 
 
 def transforms(
-    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: Constants, way: Winograd
+    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: Constants
 ) -> tuple[Floats, Floats]:
     """Bytes that the kernels before and after the products move, and their time [us]."""
     n, c, h, w, k, p, q = (sizes[name] for name in "NCHWKPQ")
-    tiles, places = _tiles(sizes, training_pass, way), way.inputs**2
     plain = n * c * h * w + n * k * p * q + k * c * WINDOW**2
-    moved = (plain + tiles * (c + k) * places + k * c * places) * BYTES[number_format]
+    transformed = (_tiles(sizes, training_pass) * (c + k) + k * c) * _PLACES
+    moved = (plain + transformed) * BYTES[number_format]
     rate = gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency
     return moved, moved / rate + 3 * (constants.launch_us + constants.latency_us)
 
@@ -185,9 +143,8 @@ def with_winograd(
 ) -> Kernel:
     """Return the faster of a layer's implicit GEMM and F(4 x 4, 3 x 3); the other is among its `others`.
 
-    The fused F(2 x 2, 3 x 3) is not compared: `winograd_us` has no more than a lower bound for it. Of a kernel that is
-    returned for Winograd, sizes and tiling are those of the products of transformed tensors; operations are those of
-    the sliding window, so that its rate may be above the peak.
+    Of a kernel that is returned for Winograd, sizes and tiling are those of the products of transformed tensors;
+    operations are those of the sliding window, so that its rate may be above the peak.
 
     Examples
     --------
@@ -206,12 +163,12 @@ def with_winograd(
     sizes = layer_sizes(einsum)
     if sizes is None:
         return kernel
-    way, number_format, constants = WAYS[1], kernel.number_format, mode.constants
-    gemms = winograd_gemms(sizes, training_pass, way)
+    number_format, constants = kernel.number_format, mode.constants
+    gemms = winograd_gemms(sizes, training_pass)
     (products,) = best_kernels(gpu, [kernel.name], gemms, number_format, mode, l2=l2)
-    moved, added = (float(x[0]) for x in transforms(gpu, sizes, training_pass, number_format, constants, way))
+    moved, added = (float(x[0]) for x in transforms(gpu, sizes, training_pass, number_format, constants))
     time_us, dram = products.time_us + added, products.dram_bytes + moved
-    name = f"Winograd F({way.outputs}x{way.outputs}, {WINDOW}x{WINDOW})"
+    name = f"Winograd F({OUTPUTS}x{OUTPUTS}, {WINDOW}x{WINDOW})"
     if time_us >= kernel.time_us:
         others = (*kernel.others, (name, time_us))
         return replace(kernel, others=tuple(sorted(others, key=lambda other: other[1])))
@@ -240,8 +197,8 @@ def with_winograd(
     )
 
 
-def _tiles(sizes: Mapping[str, Floats], training_pass: str, way: Winograd) -> Floats:
+def _tiles(sizes: Mapping[str, Floats], training_pass: str) -> Floats:
     """Tiles of all images; of the inputs where these are what is computed."""
     rows, columns = ("H", "W") if training_pass == PASSES[1] else ("P", "Q")
-    found: Floats = sizes["N"] * np.ceil(sizes[rows] / way.outputs) * np.ceil(sizes[columns] / way.outputs)
+    found: Floats = sizes["N"] * np.ceil(sizes[rows] / OUTPUTS) * np.ceil(sizes[columns] / OUTPUTS)
     return found

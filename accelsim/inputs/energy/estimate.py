@@ -77,8 +77,12 @@ class Published:
 
 
 def data_rows(name: str) -> list[dict[str, str]]:
-    """Rows of a data file of this package; lines that begin with # are comments."""
-    text = files("accelsim.inputs.energy").joinpath("data", name).read_text(encoding="utf-8")
+    """Rows of a data file of this package."""
+    return table_rows(files("accelsim.inputs.energy").joinpath("data", name).read_text(encoding="utf-8"))
+
+
+def table_rows(text: str) -> list[dict[str, str]]:
+    """Rows of a table; lines that begin with # are comments."""
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
