@@ -134,7 +134,7 @@ def test_fuse__a_second_run_maps_nothing_and_gives_the_same_bytes(network, capsy
     arguments = ["fuse", "two_level", network, "--set", SIZE, "--objective", objective, "--json"]
     assert main(arguments) == 0
     first = capsys.readouterr().out
-    for name in ("accelsim.fusion.search.map_part", "accelsim.fusion.walk.map_with_cache"):
+    for name in ("accelsim.fusion.search.map_part", "accelsim.fusion.network.map_with_cache"):
         monkeypatch.setattr(name, lambda *_, **__: pytest.fail("mapped again"))
     assert main(arguments) == 0
     assert capsys.readouterr() == (first, "")

@@ -52,7 +52,7 @@ def test_calibrate__does_not_look_at_held_out_rows():
 
 def test_split_rows__puts_a_shape_on_one_side_always():
     gemms = made_table({}).gemms
-    whole, half = split_rows(gemms), split_rows(gemms.part(0, 150))
+    whole, half = split_rows(gemms), split_rows(gemms.rows(slice(0, 150)))
     assert (whole.fit.astype(int) + whole.interpolation + whole.extrapolation == 1).all()
     near = ~whole.extrapolation[:150] & ~half.extrapolation
     assert (whole.fit[:150][near] == half.fit[near]).all()

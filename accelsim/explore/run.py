@@ -16,6 +16,8 @@ from accelsim.explore.judging import Point, Totals
 from accelsim.explore.machines import (
     Bound,
     Design,
+    Load,
+    Loads,
     Machine,
     Machines,
     least_words,
@@ -23,7 +25,6 @@ from accelsim.explore.machines import (
     quick_bound,
     work_key,
 )
-from accelsim.explore.networks import Load, Loads
 from accelsim.explore.pool import Alone, Pool, Workers
 from accelsim.explore.store import Explored, Record, State, Store
 from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs

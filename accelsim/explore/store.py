@@ -22,8 +22,7 @@ from typing import Any
 from accelsim import __version__
 from accelsim.explore import judging
 from accelsim.explore.judging import Point, Totals
-from accelsim.explore.machines import Bound, Design, Machine
-from accelsim.explore.networks import Load
+from accelsim.explore.machines import Bound, Design, Load, Machine
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable

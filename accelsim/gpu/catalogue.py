@@ -6,12 +6,12 @@ Read a GPU file: what stands under `gpu`, with every mistake and its place.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
 from accelsim.inputs import fields, forms, library
@@ -21,6 +21,7 @@ from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import Rate, listed, near_miss, quoted
 
+T = TypeVar("T")
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})")
 _MEMORY_TYPE = re.compile(rf"({'|'.join(MEMORY_TYPES)})[A-Za-z0-9]{{0,8}}")
@@ -38,47 +39,34 @@ def _number(node: Node, problems: Problems) -> float | None:
     return None
 
 
-@formed(forms.pattern(_POWER))
-def _power_w(node: Node, problems: Problems) -> float | None:
-    """Read a power [W]."""
-    match = _POWER.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
-    if match is None or float(match[1]) == 0:
-        problems.add(node, f"expected a power, got {describe(node)}", "write it like '700 W'")
-        return None
-    return float(match[1])
+def _matched(
+    pattern: re.Pattern[str], what: str, hint: str, value_of: Callable[[re.Match[str]], T | None]
+) -> Formed[T]:
+    """Reader of a text of which a pattern matches the whole."""
+
+    def read(node: Node, problems: Problems) -> T | None:
+        match = pattern.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
+        value = value_of(match) if match else None
+        if value is None:
+            problems.add(node, f"expected {what}, got {describe(node)}", hint)
+        return value
+
+    return Formed(read, forms.pattern(pattern))
 
 
-@formed(forms.pattern(_MEMORY_TYPE))
-def _memory_type(node: Node, problems: Problems) -> str | None:
-    """Read a type of memory."""
-    if isinstance(node, ScalarNode) and _MEMORY_TYPE.fullmatch(node.text):
-        return node.text
-    problems.add(node, f"expected a type of memory, got {describe(node)}", f"it begins with {listed(MEMORY_TYPES)}")
-    return None
+def _shape(match: re.Match[str]) -> tuple[int, int, int] | None:
+    m, n, k = map(int, match.groups())
+    return (m, n, k) if min(m, n, k) else None
 
 
-@formed(forms.pattern(_CAPABILITY))
-def _capability(node: Node, problems: Problems) -> tuple[int, int] | None:
-    """Read a compute capability."""
-    match = _CAPABILITY.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
-    if match is None:
-        problems.add(node, f"expected a compute capability, got {describe(node)}", "write it like '9.0'")
-        return None
-    return int(match[1]), int(match[2])
-
-
-@formed(forms.pattern(_MMA))
-def _mma(node: Node, problems: Problems) -> tuple[int, int, int] | None:
-    """Read the shape of an MMA instruction."""
-    match = _MMA.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
-    if match is None or min(int(size) for size in match.groups()) == 0:
-        problems.add(
-            node, f"expected the shape of an MMA instruction, got {describe(node)}", "write it like 'm16n8k16'"
-        )
-        return None
-    return int(match[1]), int(match[2]), int(match[3])
-
-
+_power_w = _matched(_POWER, "a power", "write it like '700 W'", lambda match: float(match[1]) or None)
+_memory_type = _matched(
+    _MEMORY_TYPE, "a type of memory", f"it begins with {listed(MEMORY_TYPES)}", lambda match: match[0]
+)
+_capability = _matched(
+    _CAPABILITY, "a compute capability", "write it like '9.0'", lambda match: (int(match[1]), int(match[2]))
+)
+_mma = _matched(_MMA, "the shape of an MMA instruction", "write it like 'm16n8k16'", _shape)
 _FORMAT_NAMES: Form = {"enum": list(FORMATS)}
 _NUMBERS = fields.mapping_of(_number)
 _SHAPES = fields.mapping_of(_mma)
