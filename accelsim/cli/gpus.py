@@ -261,10 +261,6 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
             "launch_gap_us": case.launch_gap_us,
             "errors": {name: errors.as_row() for name, errors in case.errors.items()},
             "inside_interval": _or_none(case.inside),
-            "step_pairs": case.step_rows,
-            "step_correlation": _or_none(case.step_correlation),
-            "large_step_pairs": case.large_step_rows,
-            "large_step_correlation": _or_none(case.large_step_correlation),
         }
         for case in found
     ]

@@ -12,7 +12,7 @@ from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
 from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.errors import DOUBT, LARGE_FLOP, Errors, errors_of, far_off
+from accelsim.gpu.errors import DOUBT, Errors, errors_of, far_off
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu, no_format
 from accelsim.gpu.measured import Measured, read_measured, split_rows
@@ -41,12 +41,6 @@ class GemmValidation:
     inside : float
         Share of the held-out rows whose measured time lies in the predicted interval.
     predicted_us : float[rows]
-    step_rows : int
-        Pairs of rows that differ by one in M, such as 256 and 257.
-    step_correlation : float
-        Correlation of measured and predicted ratios of their times; NaN below three pairs.
-    large_step_rows, large_step_correlation : int, float
-        Those from `LARGE_FLOP` on, where tiles and waves outweigh the noise of a measurement.
     """
 
     gpu: Gpu
@@ -56,10 +50,6 @@ class GemmValidation:
     errors: dict[str, Errors]
     inside: float
     predicted_us: Floats
-    step_rows: int
-    step_correlation: float
-    large_step_rows: int
-    large_step_correlation: float
 
     @property
     def doubts(self) -> list[str]:
@@ -197,24 +187,5 @@ def _validated(gpu: Gpu, measured: Measured, mode: Mode) -> GemmValidation:
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops), **errors}
     low, high = mode.interval
     inside = float(np.mean((held >= low) & (held <= high))) if len(held) else float("nan")
-    steps = _steps(measured, predicted, 0.0)
-    large = _steps(measured, predicted, LARGE_FLOP)
     name = "calibrated" if mode.calibration else "uncalibrated"
-    return GemmValidation(gpu, measured, name, mode.text, errors, inside, predicted, *steps, *large)
-
-
-def _steps(measured: Measured, predicted: Floats, least_flop: float) -> tuple[int, float]:
-    """Correlation of the ratios of rows that differ by one in M from 64 on, where tiles and waves step."""
-    g = measured.gemms
-    sizes = zip(g.m, g.n, g.k, g.batch, strict=True)
-    index = {key: i for i, key in enumerate(sizes)}
-    pairs = [(i, index.get((m + 1, n, k, b))) for (m, n, k, b), i in index.items() if m >= 64]
-    both = np.array([(i, j) for i, j in pairs if j is not None], dtype=np.int64).reshape(-1, 2)
-    both = both[g.flops[both[:, 0]] >= least_flop]
-    if len(both) < 3:
-        return len(both), float("nan")
-    ours = predicted[both[:, 1]] / predicted[both[:, 0]]
-    theirs = measured.time_us[both[:, 1]] / measured.time_us[both[:, 0]]
-    if np.std(ours) == 0 or np.std(theirs) == 0:
-        return len(both), float("nan")
-    return len(both), float(np.corrcoef(ours, theirs)[0, 1])
+    return GemmValidation(gpu, measured, name, mode.text, errors, inside, predicted)
