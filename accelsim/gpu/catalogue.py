@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
 from accelsim.inputs import fields, forms, library
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import Rate, listed, near_miss, quoted
@@ -71,6 +71,20 @@ _FORMAT_NAMES: Form = {"enum": list(FORMATS)}
 _NUMBERS = fields.mapping_of(_number)
 _SHAPES = fields.mapping_of(_mma)
 _TEXTS = fields.mapping_of(fields.text)
+
+
+def _group(keys: Keys) -> Formed[dict[str, Any]]:
+    """Reader of a mapping with these keys, all of which it has."""
+
+    @formed(keys_form(keys))
+    def read(node: Node, problems: Problems) -> dict[str, Any] | None:
+        part = Fields(node, problems, keys)
+        found: dict[str, Any] = {name: part.value(name, None) for name in keys}
+        return None if None in found.values() else found
+
+    return read
+
+
 _CLOCK: Keys = {"boost": Key(fields.frequency_hz, required=True), "tensor": Key(fields.frequency_hz, required=True)}
 _MEMORY: Keys = {
     "size": Key(fields.positive_size_bits, required=True),
@@ -101,17 +115,17 @@ _GPU: Keys = {
     "aliases": Key(fields.list_of(fields.name)),
     "devices": Key(fields.list_of(fields.text)),
     "sms": Key(fields.positive_int, required=True),
-    "clock": Key(node_of(keys_form(_CLOCK)), required=True),
+    "clock": Key(_group(_CLOCK), required=True),
     "operations_per_sm_cycle": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
     "peak_tflops": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
     "peak_tflops_sparse": Key(Formed(_NUMBERS.read, _of_formats(_number.form))),
     "mma": Key(Formed(_SHAPES.read, _of_formats(_mma.form))),
-    "memory": Key(node_of(keys_form(_MEMORY)), required=True),
-    "l2": Key(node_of(keys_form(_L2)), required=True),
-    "sm": Key(node_of(keys_form(_SM)), required=True),
+    "memory": Key(_group(_MEMORY), required=True),
+    "l2": Key(_group(_L2), required=True),
+    "sm": Key(_group(_SM), required=True),
     "nvlink": Key(fields.rate),
     "tdp": Key(_power_w, required=True),
-    "mig": Key(node_of(forms.named(keys_form(_PROFILE)))),
+    "mig": Key(fields.mapping_of(_group(_PROFILE))),
     "sources": Key(_TEXTS, required=True),
     "unsure": Key(_TEXTS),
 }
@@ -144,20 +158,15 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     before = len(problems)
     top = Fields(body, problems, _GPU)
     values: dict[str, Any] = {key: top.value(key, None) for key in _GPU}
-    parts = {
-        key: _part(top, key, keys) for key, keys in (("clock", _CLOCK), ("memory", _MEMORY), ("l2", _L2), ("sm", _SM))
-    }
-    mig = _profiles(top)
     for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
         _check_formats(top, key)
-    there = [values[key] for key in _GPU if key not in (*parts, "mig") and _GPU[key].required]
-    there += [value for part in parts.values() for value in (part.values() or [None])]
-    if len(problems) > before or not top.readable or None in there:
+    if len(problems) > before or not top.readable or any(values[key] is None for key in _GPU if _GPU[key].required):
         return None
-    _check_whole(top, values, parts, mig)
+    _check_whole(top, values)
     if len(problems) > before:
         return None
-    clock, memory, l2, sm = (parts[key] for key in ("clock", "memory", "l2", "sm"))
+    clock, memory, l2, sm = (values[key] for key in ("clock", "memory", "l2", "sm"))
+    mig = {name: MigProfile(name, **profile) for name, profile in (values["mig"] or {}).items()}
     return Gpu(
         **{key: values[key] for key in ("name", "chip", "generation", "compute_capability", "sms")},
         boost_hz=float(clock["boost"]),
@@ -186,31 +195,6 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     )
 
 
-def _part(top: Fields, key: str, keys: Keys) -> dict[str, Any]:
-    """Values of a group of keys."""
-    node = top.get(key)
-    if node is None or top.problems.unreadable(node):
-        return {}
-    part = Fields(node, top.problems, keys)
-    found: dict[str, Any] = {name: part.value(name, None) for name in keys}
-    return found
-
-
-def _profiles(top: Fields) -> dict[str, MigProfile]:
-    """Read the MIG profiles by name."""
-    node = top.get("mig")
-    if node is None or top.problems.unreadable(node):
-        return {}
-    if not isinstance(node, MapNode):
-        top.problems.add(node, f"expected a mapping of profiles, got {describe(node)}")
-        return {}
-    found = {}
-    for name, entry in node.entries.items():
-        profile = Fields(entry, top.problems, _PROFILE)
-        found[name] = MigProfile(name, profile.value("sms", 1), profile.value("memory_eighths", 1))
-    return found
-
-
 def _check_formats(top: Fields, key: str) -> None:
     """Report names that are no number format."""
     node = top.get(key)
@@ -220,12 +204,10 @@ def _check_formats(top: Fields, key: str) -> None:
             top.problems.add(BadNode(mark, node.path if node else ""), f"{quoted(name)} is no number format", hint)
 
 
-def _check_whole(
-    top: Fields, values: Mapping[str, Any], parts: Mapping[str, Any], mig: Mapping[str, MigProfile]
-) -> None:
+def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
     """Report figures that contradict each other."""
     for key in ("memory", "l2"):
-        _per_second(top, parts[key]["bandwidth"], f"{key}", "bandwidth")
+        _per_second(top, values[key]["bandwidth"], f"{key}", "bandwidth")
     if values["nvlink"]:
         _per_second(top, values["nvlink"], "nvlink", "")
     for name in values["peak_tflops"]:
@@ -234,13 +216,12 @@ def _check_whole(
     for name in values["peak_tflops_sparse"] or ():
         if name not in values["peak_tflops"]:
             top.problems.add(top.entries["peak_tflops_sparse"], f"'{name}' has no peak_tflops", "add it there")
-    if parts["sm"]["smem_per_block"] > parts["sm"]["smem"]:
+    if values["sm"]["smem_per_block"] > values["sm"]["smem"]:
         top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
-    for name, profile in mig.items():
-        if profile.sms > values["sms"] or profile.memory_eighths > 8:
-            what = (
-                f"profile {name} has more than the GPU: {profile.sms} SMs, {profile.memory_eighths} eighths of memory"
-            )
+    for name, profile in (values["mig"] or {}).items():
+        sms, eighths = profile["sms"], profile["memory_eighths"]
+        if sms > values["sms"] or eighths > 8:
+            what = f"profile {name} has more than the GPU: {sms} SMs, {eighths} eighths of memory"
             top.problems.add(top.entries["mig"], what)
 
 
