@@ -56,17 +56,7 @@ _ALIGNED = 8
 _MOST_LINES = 5
 """Layers that are named as left out."""
 _FOREIGN = (
-    "constraints",
-    "objective",
-    "top",
-    "within",
-    "uneven",
-    "imperfect",
-    "pad",
-    "pareto",
-    "mappings",
-    "seed",
-    "html",
+    *("constraints", "objective", "top", "within", "uneven", "imperfect", "pad", "pareto", "mappings", "seed", "html"),
 )
 
 

@@ -15,18 +15,7 @@ from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
 
 _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
-_BYTES = {
-    "byte": 1.0,
-    "kbyte": 1e3,
-    "mbyte": 1e6,
-    "gbyte": 1e9,
-    "tbyte": 1e12,
-    "b": 1.0,
-    "kb": 1e3,
-    "mb": 1e6,
-    "gb": 1e9,
-    "tb": 1e12,
-}
+_BYTES = {f"{prefix}{word}": 1e3**power for word in ("byte", "b") for power, prefix in enumerate(("", *"kmgt"))}
 _TIME_METRICS = ("gpu_time_duration_sum", "gpu_time_duration_avg", "duration")
 _DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum")
 """Metrics by `plain_name`: `gpu__time_duration.sum` and so on."""
