@@ -205,7 +205,7 @@ def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
 
 
 def pids(pool):
-    return [hand.process.pid for hand in pool._hands]
+    return [worker.process.pid for worker in pool._workers]
 
 
 def test_pool__replaces_workers_that_die(folder):

@@ -43,10 +43,10 @@ class Machine:
 
     architecture: Architecture
     area_um2: float | None
-    mark: str
+    hash: str
     """Hash of what evaluation looks at."""
-    search_mark: str
-    """Hash of what the mapper looks at; equal to `mark` where it looks at everything."""
+    search_hash: str
+    """Hash of what the mapper looks at; equal to `hash` where it looks at everything."""
 
 
 def design_at(sweep: Sweep, number: int) -> Design:
@@ -79,7 +79,7 @@ class Machines:
         own = {name: self.numbers[name][text] for name, text in zip(self.names, design.values, strict=True)}
         return {**self.constants, **own}
 
-    def wanted(self, design: Design) -> bool:
+    def meets_conditions(self, design: Design) -> bool:
         """Whether a design meets the conditions."""
         values = self.values(design)
         for at, each in enumerate(self.sweep.conditions):
@@ -111,9 +111,9 @@ class Machines:
         read = read_architecture(document.body, path, problems) if document else None
         if problems.found or read is None:
             raise SpecError(problems.found)
-        mark = _mark(read)
+        digest = _machine_hash(read)
         alone = energy_alone(read, self.sweep.mapper)
-        return Machine(read, self._area(read, design), mark, _mark(unlimited(read)) if alone else mark)
+        return Machine(read, self._area(read, design), digest, _machine_hash(unlimited(read)) if alone else digest)
 
     def _area(self, architecture: Architecture, design: Design) -> float | None:
         if self.sweep.area is None:
@@ -140,25 +140,25 @@ def unlimited(architecture: Architecture) -> Architecture:
     return replace(architecture, levels=tuple(free))
 
 
-def _mark(architecture: Architecture) -> str:
+def _machine_hash(architecture: Architecture) -> str:
     """Hash of all that model and mapper look at."""
     return content_hash(machine_content(architecture))
 
 
-def layer_mark(einsum: Einsum) -> str:
+def layer_hash(einsum: Einsum) -> str:
     """Hash of a layer without its name and its repeats; dimensions and tensors count with theirs."""
     return content_hash([einsum_content(einsum), list(einsum.dims), [tensor.name for tensor in einsum.tensors]])
 
 
-def mapper_mark(mapper: Mapper) -> str:
+def mapper_hash(mapper: Mapper) -> str:
     """Hash of what is asked of the mapper, and of the version and the code that answer."""
     asked = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, mapper.constraints)
     return content_hash([__version__, hash_of_code(), plain(asked)])
 
 
-def work_key(what: str, mark: str, layer: str, mapper: str) -> str:
+def work_key(what: str, digest: str, layer: str, mapper: str) -> str:
     """Name of a piece of work: equal names have equal results."""
-    return hashlib.sha256(f"{what} {mark} {layer} {mapper}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{what} {digest} {layer} {mapper}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class Loads:
     ----------
     einsums : list of Einsum
         All different layers of all designs.
-    marks : list of str
+    hashes : list of str
         Their hashes.
 
     Raises
@@ -265,7 +265,7 @@ class Loads:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.einsums: list[Einsum] = []
-        self.marks: list[str] = []
+        self.hashes: list[str] = []
         self._numbers: dict[str, int] = {}
         self._places = [
             [at for at, parameter in enumerate(sweep.parameters) if parameter.name in network.parameters]
@@ -287,11 +287,11 @@ class Loads:
         for values in itertools.product(*(parameter.values for parameter in swept)):
             found[values] = made = _variant(network, dict(zip((p.name for p in swept), values, strict=True)))
             for layer in made.layers if isinstance(made, Network) else ():
-                mark = layer_mark(layer)
-                if mark not in self._numbers:
-                    self._numbers[mark] = len(self.einsums)
+                digest = layer_hash(layer)
+                if digest not in self._numbers:
+                    self._numbers[digest] = len(self.einsums)
                     self.einsums.append(layer)
-                    self.marks.append(mark)
+                    self.hashes.append(digest)
         return found
 
     def of(self, design: Design) -> Load:
@@ -319,7 +319,7 @@ class Loads:
             for network in networks
             for layer in network.layers
         ]
-        numbers = [self._numbers[layer_mark(layer)] for network in networks for layer in network.layers]
+        numbers = [self._numbers[layer_hash(layer)] for network in networks for layer in network.layers]
         different = list(dict.fromkeys(numbers))
         return Load(tuple(networks), tuple(different), tuple(map(different.index, numbers)), tuple(weights))
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from accelsim import __version__
 from accelsim.explore import judging
-from accelsim.explore.judging import Point, Totals
+from accelsim.explore.judging import DesignTotals, Point
 from accelsim.explore.machines import Bound, Design, Load, Machine
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import Row
@@ -243,7 +243,7 @@ class Record:
     keys: list[str] = field(default_factory=list)
     searches: list[str] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
-    totals: Totals | None = None
+    totals: DesignTotals | None = None
     pending: set[str] = field(default_factory=set)
     stage: str = ""
 

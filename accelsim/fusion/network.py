@@ -37,7 +37,7 @@ OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
+class _UnfusedLayer:
     """Mappings of a layer by itself, for the prices that are asked for.
 
     `least`: energy [pJ] and cycles that none falls below, where it is not proved that these are the best.
@@ -46,12 +46,12 @@ class _Alone:
     results: tuple[Result, ...]
     least: tuple[float, float] | None
 
-    def way(self, einsum: Einsum, price: Price) -> _Way:
+    def cost(self, einsum: Einsum, price: Price) -> _RowCost:
         """The layer as a row of its own."""
         result = price.best(self.results)
         value = price.of(result)
         bound = value[0] if self.least is None else price.value(*self.least)[0]
-        return _Way(value, bound, Segment((einsum,), 1, (result,), result, None))
+        return _RowCost(value, bound, Segment((einsum,), 1, (result,), result, None))
 
 
 _Row = tuple[int, int]
@@ -59,7 +59,7 @@ _Row = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _RowCost:
     """A row of a line: its value, or a lower limit where `segment` is None, and what it does not fall below."""
 
     value: Value
@@ -68,7 +68,7 @@ class _Way:
 
 
 @dataclass(slots=True)
-class Walk:
+class NetworkSearch:
     """What is known while the lines of a network are gone through.
 
     Attributes
@@ -79,7 +79,7 @@ class Walk:
         Layers that a fused chain has at most.
     deadline : float or None
         When to look for nothing better any more, by `time.monotonic`.
-    mapped : dict of str to _Alone
+    mapped : dict of str to _UnfusedLayer
         Layers by themselves, by name.
     equal : dict of str to Einsum
         The first layer of each content.
@@ -94,7 +94,7 @@ class Walk:
     cache: ResultCache | None
     workers: int | None
     on_progress: OnProgress | None
-    mapped: dict[str, _Alone] = field(default_factory=dict)
+    mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)
     equal: dict[str, Einsum] = field(default_factory=dict)
     looked: set[str] = field(default_factory=set)
     late: bool = False
@@ -105,38 +105,38 @@ class Walk:
         return self.late
 
     def line(self, line: Line, *, fused: bool = True) -> tuple[tuple[Segment, ...], float]:
-        """Best segments of a line, and the value that no way of fusing it falls below.
+        """Best segments of a line, and the value that no fusion of it falls below.
 
         A shortest path over the borders between layers. A row that is not solved yet goes in with its lower limit; as
         long as the shortest path leads over such rows, one of them is solved.
         """
         many, price = len(line.layers), self.solutions.price
-        ways = {(at, at + 1): self.alone(einsum).way(einsum, price) for at, einsum in enumerate(line.layers)}
+        costs = {(at, at + 1): self.alone(einsum).cost(einsum, price) for at, einsum in enumerate(line.layers)}
         longest = min(many, self.longest or many) if fused else 1
         for length in range(2, longest + 1):
             for first in range(many - length + 1):
                 least = fused_limits(self.architecture, line.chain(first, first + length), self.solutions)
-                ways[first, first + length] = _Way(least, least[0], None)
+                costs[first, first + length] = _RowCost(least, least[0], None)
         while True:
-            path = _shortest(many, {row: way.value for row, way in ways.items()})
-            unsolved = [row for row in path if ways[row].segment is None]
+            path = _shortest(many, {row: cost.value for row, cost in costs.items()})
+            unsolved = [row for row in path if costs[row].segment is None]
             if not unsolved:
                 break
-            sure = {row: way.value for row, way in ways.items() if way.segment is not None}
+            sure = {row: cost.value for row, cost in costs.items() if cost.segment is not None}
             row = max(unsolved, key=lambda row: row[1] - row[0])
-            rest = _shortest(many, {r: w.value for r, w in ways.items() if r != row}, row)
-            room = _sum(sure[r][0] for r in _shortest(many, sure)) - _sum(ways[r].value[0] for r in rest)
-            ways[row] = self._whole(line, row, room, ways[row].bound)
-        bounds = {row: (way.bound, 0.0) for row, way in ways.items()}
+            rest = _shortest(many, {r: c.value for r, c in costs.items() if r != row}, row)
+            room = _sum(sure[r][0] for r in _shortest(many, sure)) - _sum(costs[r].value[0] for r in rest)
+            costs[row] = self._fused_row(line, row, room, costs[row].bound)
+        bounds = {row: (cost.bound, 0.0) for row, cost in costs.items()}
         bound = _sum(bounds[row][0] for row in _shortest(many, bounds))
-        return tuple(way.segment for row in path if (way := ways[row]).segment is not None), bound
+        return tuple(cost.segment for row in path if (cost := costs[row]).segment is not None), bound
 
-    def _whole(self, line: Line, row: _Row, below: float, least: float) -> _Way:
+    def _fused_row(self, line: Line, row: _Row, below: float, least: float) -> _RowCost:
         """A row fused as a whole, if that takes less than `below`; it takes `least` at least."""
         layers = line.layers[row[0] : row[1]]
         alone = tuple(self.solutions.price.best(self.alone(layer).results) for layer in layers)
         if self.is_late():
-            return _Way(NOTHING, least, Segment(layers, 1, alone, None, None))
+            return _RowCost(NOTHING, least, Segment(layers, 1, alone, None, None))
         chain, price = line.chain(*row), self.solutions.price
         if self.on_progress is not None:
             self.on_progress(f"fusing {chain.name}")
@@ -144,11 +144,11 @@ class Walk:
         found, bound = fuse_chain(self.architecture, chain, self.solutions, below=below, deadline=self.deadline)
         self.is_late()
         if found is None:
-            return _Way(NOTHING, bound, Segment(layers, 1, alone, None, None))
+            return _RowCost(NOTHING, bound, Segment(layers, 1, alone, None, None))
         value = price.value(found.totals.energy_pj, found.totals.cycles)
-        return _Way(value, min(bound, value[0]), Segment(layers, 1, alone, None, found))
+        return _RowCost(value, min(bound, value[0]), Segment(layers, 1, alone, None, found))
 
-    def alone(self, einsum: Einsum) -> _Alone:
+    def alone(self, einsum: Einsum) -> _UnfusedLayer:
         """Map a layer by itself; equal ones once."""
         if einsum.name in self.mapped:
             return self.mapped[einsum.name]
@@ -156,7 +156,7 @@ class Walk:
         if equal.name != einsum.name:
             known = self.mapped[equal.name]
             nests = (rename(result.mapping, equal, einsum) for result in known.results)
-            found = _Alone(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.least)
+            found = _UnfusedLayer(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.least)
         else:
             if self.on_progress is not None:
                 self.on_progress(f"mapping {einsum.name}")
@@ -164,7 +164,7 @@ class Walk:
         self.mapped[einsum.name] = found
         return found
 
-    def _best(self, einsum: Einsum) -> _Alone:
+    def _best(self, einsum: Einsum) -> _UnfusedLayer:
         energy = self.solutions.price.energy > 0
         search = map_with_cache(
             self.architecture,
@@ -176,11 +176,11 @@ class Walk:
         )
         proof = search.certificate
         if proof is None or proof.proved:
-            return _Alone((search.best,), None)
+            return _UnfusedLayer((search.best,), None)
         self.solutions.stop = search.stop
-        return _Alone((search.best,), (proof.bound, 0.0) if energy else (0.0, proof.bound))
+        return _UnfusedLayer((search.best,), (proof.bound, 0.0) if energy else (0.0, proof.bound))
 
-    def _front(self, einsum: Einsum) -> _Alone:
+    def _front(self, einsum: Einsum) -> _UnfusedLayer:
         """Front of energy and cycles of a layer, or what of it is found in time."""
         from accelsim.search.exact.front import map_front
 
@@ -188,10 +188,10 @@ class Walk:
         if found.stop == "interrupted":
             raise KeyboardInterrupt
         if found.stop == "exhausted":
-            return _Alone(found.points, None)
+            return _UnfusedLayer(found.points, None)
         self.solutions.stop = found.stop
         limits = layer_limits(self.architecture, einsum)
-        return _Alone(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
+        return _UnfusedLayer(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
 
     def _budget(self) -> Budget | None:
         """Time that is left for one layer, if it is limited."""
@@ -212,12 +212,12 @@ def _shortest(many: int, rows: Mapping[_Row, Value], over: _Row | None = None) -
         return _shortest(over[0], before) + behind
     best: list[tuple[Value, list[_Row]]] = [((0.0, 0.0), [])]
     for end in range(1, many + 1):
-        ways = [
+        costs = [
             ((best[a][0][0] + value[0], best[a][0][1] + value[1]), [*best[a][1], (a, b)])
             for (a, b), value in rows.items()
             if b == end
         ]
-        best.append(min(ways))
+        best.append(min(costs))
     return best[many][1]
 
 
@@ -280,9 +280,9 @@ def fuse(
         fronts = goal.energy > 0 and goal.cycles > 0
         solutions = Solutions(architecture, ENERGY if goal.energy else CYCLES, fronts, until)
         deadline = None if seconds is None else started + seconds
-        walk = Walk(architecture, solutions, longest, deadline, cache, workers, on_progress)
-        answer = _answer(walk, goal, lines)
-        if walk.late:
+        search = NetworkSearch(architecture, solutions, longest, deadline, cache, workers, on_progress)
+        answer = _answer(search, goal, lines)
+        if search.late:
             stop = "interrupted" if asked() else "timeout"
         elif not answer.certificate.proved:
             stop = solutions.stop
@@ -309,24 +309,24 @@ def fuse(
     )
 
 
-def _answer(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
+def _answer(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Answer:
     """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time."""
     for line in lines:
         for layer in line.layers:
-            walk.alone(layer)
+            search.alone(layer)
     with heeding():
-        return _joined(walk, goal, lines)
+        return _joined(search, goal, lines)
 
 
-def _joined(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
+def _joined(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Answer:
     """As `_answer`, with all layers mapped."""
-    if not walk.solutions.fronts:
-        best = _cheapest(walk, lines, walk.solutions.price)
+    if not search.solutions.fronts:
+        best = _cheapest(search, lines, search.solutions.price)
         bound = best.bound ** (goal.energy + goal.cycles)
         segments = best.what
     else:
-        alone, _ = least_product(goal, lambda price: _cheapest(walk, lines, price, fused=False), lambda: False)
-        best, bound = least_product(goal, lambda price: _cheapest(walk, lines, price), walk.is_late)
+        alone, _ = least_product(goal, lambda price: _cheapest(search, lines, price, fused=False), lambda: False)
+        best, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
         best = min(best, alone, key=lambda each: goal.value(each.energy_pj, each.cycles))
         results = {segment.layers[0].name: segment.alone for segment in alone.what}
         segments = tuple(
@@ -334,18 +334,20 @@ def _joined(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
             for each in best.what
         )
     value = goal.value(best.energy_pj, best.cycles)
-    looked = len(walk.looked)
-    proof = Certificate(value, value if bound >= value * (1 - SAME) else bound, walk.solutions.nodes, looked, 0)
-    return Answer(segments, proof, looked, walk.solutions.solved)
+    looked = len(search.looked)
+    proof = Certificate(value, value if bound >= value * (1 - SAME) else bound, search.solutions.nodes, looked, 0)
+    return Answer(segments, proof, looked, search.solutions.solved)
 
 
-def _cheapest(walk: Walk, lines: Sequence[Line], price: Price, *, fused: bool = True) -> Optimum[tuple[Segment, ...]]:
+def _cheapest(
+    search: NetworkSearch, lines: Sequence[Line], price: Price, *, fused: bool = True
+) -> Optimum[tuple[Segment, ...]]:
     """Segments of all lines that cost least at a price."""
-    walk.solutions.price = price
+    search.solutions.price = price
     segments: list[Segment] = []
     bound = 0.0
     for line in lines:
-        parts, least = walk.line(line, fused=fused)
+        parts, least = search.line(line, fused=fused)
         first = 0
         for each in parts:
             end = first + len(each.layers)

@@ -63,7 +63,7 @@ class ConvolutionErrors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _MeasuredLayer:
     algorithm: str
     values: Mapping[str, float]
 
@@ -117,7 +117,7 @@ def validate_convolutions(
     SpecError
         With every mistake in a file and its place.
     """
-    groups: dict[tuple[str, str], list[_Row]] = {}
+    groups: dict[tuple[str, str], list[_MeasuredLayer]] = {}
     skipped = []
     for path in paths:
         problems = Problems()
@@ -135,7 +135,7 @@ def validate_convolutions(
             continue
         mode = mode_of(machine, number_format, calibration)
         for name, column in TIMES.items():
-            by_algorithm: dict[str, list[_Row]] = {}
+            by_algorithm: dict[str, list[_MeasuredLayer]] = {}
             for row in rows:
                 if column in row.values:
                     by_algorithm.setdefault(row.algorithm if name == PASSES[0] else "any", []).append(row)
@@ -147,7 +147,7 @@ def validate_convolutions(
 
 
 def _errors(
-    gpu: Gpu, number_format: str, algorithm: str, name: str, rows: Sequence[_Row], mode: Mode
+    gpu: Gpu, number_format: str, algorithm: str, name: str, rows: Sequence[_MeasuredLayer], mode: Mode
 ) -> ConvolutionErrors:
     sizes = {key: np.array([row.values[key] for row in rows]) for key in SIZES}
     measured = np.array([row.values[TIMES[name]] for row in rows])
@@ -185,7 +185,7 @@ def _winograd(
     return np.ones_like(can), np.where(can, np.minimum(nhwc, fast), nhwc)
 
 
-def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], problems: Problems) -> int:
+def _read(text: str, file: str, groups: dict[tuple[str, str], list[_MeasuredLayer]], problems: Problems) -> int:
     """Read rows into groups by device and format; return how many lack a size."""
     table = find_table(text, file)
     head = table.head.cells if table else ()
@@ -213,5 +213,5 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], probl
         name = cells.get("algo", "").casefold()
         known = (meant for part, meant in _ALGORITHMS.items() if part in name)
         algorithm = next(known, "other" if name else "any")
-        groups.setdefault((cells.get("device", ""), number_format), []).append(_Row(algorithm, values))
+        groups.setdefault((cells.get("device", ""), number_format), []).append(_MeasuredLayer(algorithm, values))
     return partial

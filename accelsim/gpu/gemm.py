@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import L2_STATES, ROTATING
-from accelsim.gpu.constants import ONE_ROUND, Constants, Floats, clock_under_power_limit
+from accelsim.gpu.constants import ONE_ROUND, Floats, KernelConstants, clock_under_power_limit
 from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.tiling import SPLITS, STREAM_K, TileSet, Work, sparse_share, tile_set, work_of
 from accelsim.inputs.errors import AccelsimError
@@ -128,7 +128,7 @@ def time_gemms(
     gpu: Gpu,
     gemms: Gemms,
     number_format: str,
-    constants: Constants,
+    constants: KernelConstants,
     *,
     l2: str = ROTATING,
     splits: Sequence[int] = SPLITS,
@@ -142,7 +142,7 @@ def time_gemms(
     gemms : Gemms
     number_format : str
         Of the operands.
-    constants : Constants
+    constants : KernelConstants
     l2 : str
         One of `L2_STATES`.
     splits : sequence of int
@@ -162,7 +162,7 @@ def time_gemms(
     if l2 not in L2_STATES:
         raise AccelsimError(f"l2 must be one of {', '.join(L2_STATES)}, got '{l2}'")
     tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
-    model = _Model(
+    model = _TimeModel(
         gpu,
         tiles,
         number_format,
@@ -193,11 +193,11 @@ class _Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class _TimeModel:
     gpu: Gpu
     tiles: TileSet
     number_format: str
-    constants: Constants
+    constants: KernelConstants
     l2: str
     splits: Floats
     kept: float

@@ -17,7 +17,7 @@ from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.gpu.gemm import LARGEST, Gemms
 from accelsim.gpu.machine import format_of
 from accelsim.gpu.machine import number_format as known_format
-from accelsim.gpu.table import A_TIME, NOWHERE, Row, Table, find_table, finite, kernel_time_us, plain_name
+from accelsim.gpu.table import A_TIME, NOWHERE, CsvRow, CsvTable, find_table, finite, kernel_time_us, plain_name
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, near_miss, quoted
@@ -247,13 +247,13 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MeasuredProduct:
     """One row: sizes are M, N, K and the batch; `number_format` is None where no name of one is known.
 
     `l2` is empty where the table does not say it.
     """
 
-    row: Row
+    row: CsvRow
     device: str
     dtype: str
     number_format: str | None
@@ -262,7 +262,7 @@ class Product:
     l2: str
 
 
-def product_columns(table: Table, problems: Problems) -> Columns | None:
+def product_columns(table: CsvTable, problems: Problems) -> Columns | None:
     """Columns of a table of products, or None with what is missing reported."""
     head, names = table.head, [plain_name(cell) for cell in table.head.cells]
     before, found = len(problems), {}
@@ -290,7 +290,7 @@ def product_columns(table: Table, problems: Problems) -> Columns | None:
     return Columns(found, format_columns(table), time[0], head.cells[time[0]], time[1])
 
 
-def format_columns(table: Table) -> tuple[int, ...]:
+def format_columns(table: CsvTable) -> tuple[int, ...]:
     """Columns that may name the number format."""
     names = [plain_name(cell) for cell in table.head.cells]
     return tuple(names.index(name) for name in FORMAT_COLUMNS if name in names)
@@ -317,7 +317,9 @@ def time_column(names: Sequence[str]) -> tuple[int, float] | None:
     return min(found)[1:] if found else None
 
 
-def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Problems) -> Iterator[Product]:
+def products(
+    table: CsvTable, columns: Columns, rows: Sequence[CsvRow], problems: Problems
+) -> Iterator[MeasuredProduct]:
     """Products of the rows of a table; a row with a mistake is reported and left out."""
     sizes, (time, to_us) = columns.sizes, (columns.time, columns.to_us)
     at_first = len(problems)
@@ -348,14 +350,14 @@ def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Prob
         device = row.cells[sizes["device"]] if "device" in sizes else ""
         written = [row.cells[at] for at in columns.formats]
         dtype = written[0] if written else ""
-        yield Product(row, device, dtype, _first_format(written), (m, n, k, batch), time_us, l2)
+        yield MeasuredProduct(row, device, dtype, _first_format(written), (m, n, k, batch), time_us, l2)
 
 
 def _first_format(written: Sequence[str]) -> str | None:
     return next((name for text in written if (name := format_of(text)) is not None), None)
 
 
-def _swapped_grids(table: Table, columns: Columns, rows: Sequence[Row]) -> int:
+def _swapped_grids(table: CsvTable, columns: Columns, rows: Sequence[CsvRow]) -> int:
     """Grids that say that N and K stand the other way round; 0 without any."""
     names = [plain_name(cell) for cell in table.head.cells]
     if not all(name in names for name in LAUNCH):

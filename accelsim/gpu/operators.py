@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from accelsim.gpu.constants import Constants, Floats
+from accelsim.gpu.constants import Floats, KernelConstants
 from accelsim.gpu.machine import Gpu
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed
@@ -27,7 +27,7 @@ memory between its passes, so that it is read once; PyTorch's layer norm reads a
 again; pooling has stride 1, so that its result is as large as its input (NVIDIA's guide)."""
 
 
-def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, constants: Constants) -> Floats:
+def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, constants: KernelConstants) -> Floats:
     """Time [us] of an operator over so many elements, from cold memory.
 
     Launch and latency, and the longer of its DRAM traffic and its operations on the FP32 units. Turning a tensor
@@ -41,7 +41,7 @@ def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, con
     elements : float[P]
         Elements of the input.
     word_bytes : float
-    constants : Constants
+    constants : KernelConstants
 
     Raises
     ------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode
-from accelsim.gpu.constants import Constants, Floats, board_power_w
+from accelsim.gpu.constants import Floats, KernelConstants, board_power_w
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import PASSES
@@ -65,7 +65,7 @@ def winograd_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
 
 
 def winograd_us(
-    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: Constants
+    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: KernelConstants
 ) -> Floats:
     """Time [us] of convolutions whose windows move by 1.
 
@@ -77,7 +77,7 @@ def winograd_us(
     training_pass : str
         One of `PASSES`.
     number_format : str
-    constants : Constants
+    constants : KernelConstants
 
     Notes
     -----
@@ -89,7 +89,7 @@ def winograd_us(
 
 
 def transforms(
-    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: Constants
+    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: KernelConstants
 ) -> tuple[Floats, Floats]:
     """Bytes that the kernels before and after the products move, and their time [us]."""
     n, c, h, w, k, p, q = (sizes[name] for name in "NCHWKPQ")

@@ -18,7 +18,7 @@ import numpy as np
 
 from accelsim.gpu.calibration import fit_positive
 from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.constants import BOUNDS, COMMON, Constants, Floats
+from accelsim.gpu.constants import BOUNDS, COMMON, Floats, KernelConstants
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, read_measured, split_rows
@@ -77,8 +77,8 @@ def sample(table: Measured, rows: int = ROWS) -> Measured:
     return table.rows(chosen)
 
 
-def constants_of(values: Mapping[str, float], kind: str) -> Constants:
-    """Constants of a kind of kernels out of fitted values."""
+def constants_of(values: Mapping[str, float], kind: str) -> KernelConstants:
+    """KernelConstants of a kind of kernels out of fitted values."""
     own = {}
     for name, value in values.items():
         only, _, plain = name.rpartition(" ")

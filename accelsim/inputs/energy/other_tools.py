@@ -21,7 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
-from accelsim.inputs.energy.table import AreaEntry, EnergyEntry, Found, Part
+from accelsim.inputs.energy.table import AreaEntry, Component, ComponentFigures, EnergyEntry
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, compose_file, describe
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_size_bits
@@ -38,7 +38,7 @@ _ACTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _ErtRow:
     """One action of a component, with its arguments, if any: energy [pJ]."""
 
     energy_pj: float
@@ -46,12 +46,12 @@ class _Row:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ReferenceTable:
     """Rows of a component by action, or its area [um2]."""
 
     place: str
     line: int
-    actions: Mapping[str, list[_Row]] = field(default_factory=dict)
+    actions: Mapping[str, list[_ErtRow]] = field(default_factory=dict)
     area_um2: float | None = None
 
     @property
@@ -65,9 +65,9 @@ class Accelergy:
     """An ERT, and an ART where there is one."""
 
     ert: str
-    tables: tuple[_Table, ...]
+    tables: tuple[_ReferenceTable, ...]
     art: str
-    areas: tuple[_Table, ...]
+    areas: tuple[_ReferenceTable, ...]
     rename: Mapping[str, str]
     matched: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
@@ -78,7 +78,7 @@ class Accelergy:
         """File of the ERT."""
         return self.ert
 
-    def find(self, part: Part) -> Found:
+    def find(self, part: Component) -> ComponentFigures:
         """Energies and area of the component of that name."""
         self.asked.add(part.name)
         network = "transfer" in part.actions
@@ -86,7 +86,9 @@ class Accelergy:
         try:
             table, area = _one(self.tables, called, self.ert), _one(self.areas, called, self.art)
         except AccelsimError as error:
-            return Found(problems=((str(error), f"write `rename: {{{part.name}: …}}` with the whole place"),))
+            return ComponentFigures(
+                problems=((str(error), f"write `rename: {{{part.name}: …}}` with the whole place"),)
+            )
         if table is None:
             return self._unknown(part, called)
         self.matched.add(table.place)
@@ -96,14 +98,16 @@ class Accelergy:
             if entry is not None:
                 energies["*", action] = entry
         source = f"{self.art}: {called}"
-        return Found(energies, None if area is None or area.area_um2 is None else AreaEntry(area.area_um2, source))
+        return ComponentFigures(
+            energies, None if area is None or area.area_um2 is None else AreaEntry(area.area_um2, source)
+        )
 
-    def _unknown(self, part: Part, called: str) -> Found:
+    def _unknown(self, part: Component, called: str) -> ComponentFigures:
         if not part.actions:
-            return Found()
+            return ComponentFigures()
         names = [table.name for table in self.tables]
         hint = near_miss(called, names) or f"components there: {listed(dict.fromkeys(names))}."
-        return Found(problems=((f"{self.ert} has no component '{called}'", f"{hint} Or write `rename`"),))
+        return ComponentFigures(problems=((f"{self.ert} has no component '{called}'", f"{hint} Or write `rename`"),))
 
     def notes(self) -> tuple[str, ...]:
         """Components of the ERT that no part of the machine is called like, and what `rename` says of no part."""
@@ -119,7 +123,7 @@ def _bare(place: str) -> str:
     return re.sub(r"\[[^\]]*\]", "", place)
 
 
-def _one(tables: tuple[_Table, ...], called: str, file: str) -> _Table | None:
+def _one(tables: tuple[_ReferenceTable, ...], called: str, file: str) -> _ReferenceTable | None:
     """Table of a component by its whole place, or by the last part of it."""
     whole = [table for table in tables if called in (table.place, _bare(table.place))]
     found = whole or [table for table in tables if table.name == called]
@@ -128,7 +132,7 @@ def _one(tables: tuple[_Table, ...], called: str, file: str) -> _Table | None:
     return found[0] if found else None
 
 
-def _entry(table: _Table, action: str, file: str) -> EnergyEntry | None:
+def _entry(table: _ReferenceTable, action: str, file: str) -> EnergyEntry | None:
     """Energy of an action: of several rows with arguments, the largest, which is that of random data."""
     called = next((name for name in _ACTIONS[action] if name in table.actions), None)
     if called is None:
@@ -149,7 +153,7 @@ def read_accelergy(ert: Path, art: Path | None, rename: Mapping[str, str], probl
     return Accelergy(ert.name, tuple(tables), art.name if art else "", tuple(areas), rename)
 
 
-def _tables(path: Path, kind: str, problems: Problems) -> list[_Table]:
+def _tables(path: Path, kind: str, problems: Problems) -> list[_ReferenceTable]:
     """Read `KIND: {version, tables: [...]}`."""
     root = compose_file(path, problems)
     if root is None:
@@ -168,19 +172,19 @@ def _tables(path: Path, kind: str, problems: Problems) -> list[_Table]:
     return [table for table in found if table is not None]
 
 
-def _table(node: Node, kind: str, problems: Problems) -> _Table | None:
+def _table(node: Node, kind: str, problems: Problems) -> _ReferenceTable | None:
     """Read one table: a name, and actions or an area."""
     name = node.entries.get("name") if isinstance(node, MapNode) else None
     if not isinstance(node, MapNode) or not isinstance(name, ScalarNode):
         problems.add(node, "expected a table with a `name`")
         return None
     if kind == "ART":
-        return _Table(name.text, node.mark.line, {}, _number(node.entries.get("area"), node, "area", problems))
+        return _ReferenceTable(name.text, node.mark.line, {}, _number(node.entries.get("area"), node, "area", problems))
     actions = node.entries.get("actions")
     if not isinstance(actions, ListNode):
         problems.add(node, "expected a list of `actions`")
         return None
-    rows: dict[str, list[_Row]] = {}
+    rows: dict[str, list[_ErtRow]] = {}
     for action in actions.items:
         called = action.entries.get("name") if isinstance(action, MapNode) else None
         if not isinstance(action, MapNode) or not isinstance(called, ScalarNode):
@@ -188,8 +192,8 @@ def _table(node: Node, kind: str, problems: Problems) -> _Table | None:
             continue
         energy_pj = _number(action.entries.get("energy"), action, "energy", problems)
         if energy_pj is not None:
-            rows.setdefault(called.text, []).append(_Row(energy_pj, _arguments(action.entries.get("arguments"))))
-    return _Table(name.text, node.mark.line, rows)
+            rows.setdefault(called.text, []).append(_ErtRow(energy_pj, _arguments(action.entries.get("arguments"))))
+    return _ReferenceTable(name.text, node.mark.line, rows)
 
 
 def _arguments(node: Node | None) -> str:
@@ -227,7 +231,7 @@ class Hwcomponents:
     name: str = "hwcomponents"
     complete: ClassVar[bool] = False
 
-    def find(self, part: Part) -> Found:
+    def find(self, part: Component) -> ComponentFigures:
         """Energies and area of a part by the model that the package chooses for it."""
         attributes = _attributes(part)
         wanted = attributes.pop("action", None)
@@ -237,9 +241,9 @@ class Hwcomponents:
         except Exception as error:  # the models raise errors of many kinds
             hint = "`hwc --list` shows what the components take"
             what = f"hwcomponents has no figure for the class '{part.component}': {_reason(error)}"
-            return Found(problems=((what, hint),))
+            return ComponentFigures(problems=((what, hint),))
 
-    def _ask(self, part: Part, model: Any, wanted: Any) -> Found:
+    def _ask(self, part: Component, model: Any, wanted: Any) -> ComponentFigures:
         source = f"hwcomponents {self.release}, model {type(model).__name__}"
         known = model.get_action_names()
         energies = {}
@@ -257,7 +261,7 @@ class Hwcomponents:
                 raise AccelsimError(f"its model has no action '{called}', only {listed(known)}")
             pj = float(getattr(model, called)().energy) * 1e12
             energies["*", action] = EnergyEntry(pj, source, f"action {called}")
-        return Found(energies, AreaEntry(float(model.area) * 1e12, source))
+        return ComponentFigures(energies, AreaEntry(float(model.area) * 1e12, source))
 
     def notes(self) -> tuple[str, ...]:
         """Nothing: the models name themselves."""
@@ -290,7 +294,7 @@ def _reason(error: Exception) -> str:
     return told.partition(" Supported components:")[0][:_LONGEST].rstrip(".:")
 
 
-def _attributes(part: Part) -> dict[str, Any]:
+def _attributes(part: Component) -> dict[str, Any]:
     """Attributes as the models take them: sizes in bits, numbers as numbers, the node in metres."""
     found: dict[str, Any] = {
         key: _plain(text) for key, text in part.attributes.items() if key not in ("word", "block_size")
