@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.energy.other_tools import Hwcomponents, read_accelergy
+from accelsim.inputs.energy.estimators import Hwcomponents, read_accelergy
 from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.energy.table import Component
 from accelsim.inputs.errors import SpecError

@@ -13,8 +13,17 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.convolutions import SIZES, convolution_gemms
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.layers import PASSES, gemms_of, product_of
-from accelsim.gpu.winograd import OUTPUTS, applies, layer_sizes, winograd_gemms, winograd_us, with_winograd
+from accelsim.gpu.layers import (
+    OUTPUTS,
+    PASSES,
+    applies,
+    gemms_of,
+    layer_sizes,
+    product_of,
+    winograd_gemms,
+    winograd_us,
+    with_winograd,
+)
 from accelsim.inputs.workload_reader import load_workload
 
 INTO = np.array(

@@ -20,11 +20,10 @@ from accelsim.gpu.compare import compare_profile, kernels_of
 from accelsim.gpu.convolutions import validate_convolutions
 from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.layers import gemms_of, product_of
+from accelsim.gpu.layers import gemms_of, product_of, with_winograd
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.profile import read_profile
 from accelsim.gpu.validation import GemmValidation, validate_gemm
-from accelsim.gpu.winograd import with_winograd
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import hash_file

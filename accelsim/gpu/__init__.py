@@ -3,10 +3,11 @@
 A machine
     `catalogue` reads `arch/gpu/*.yaml` into a `machine.Gpu` and finds those that ship.
 A matrix product
-    `layers` makes products of layers. `tiling` has the tiles of a GPU and how SMs share their work, `gemm` times all of
-    them and takes the fastest, with the `constants` of a mode; `kernel` describes what was taken.
+    `layers` makes products of layers, and has Winograd for convolutions. `tiling` has the tiles of a GPU and how SMs
+    share their work, `gemm` times all of them and takes the fastest, with the `constants` of a mode; `kernel` describes
+    what was taken.
 Beside products
-    `operators` (memory-bound operators, all-reduce), `winograd`.
+    `operators` (memory-bound operators, all-reduce).
 Commands
     `advice` (rooflines too) and `compare` (which reads a `profile`).
 Measurements

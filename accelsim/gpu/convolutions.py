@@ -15,12 +15,11 @@ from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
-from accelsim.gpu.layers import PASSES
+from accelsim.gpu.layers import PASSES, applies, winograd_us
 from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
 from accelsim.gpu.operators import time_operators
 from accelsim.gpu.table import A_TIME, find_table, finite, kernel_time_us
 from accelsim.gpu.tiling import compute_class
-from accelsim.gpu.winograd import applies, winograd_us
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
