@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -179,31 +178,6 @@ class ComponentTable:
     def notes(self) -> tuple[str, ...]:
         """Nothing: entries speak for themselves."""
         return ()
-
-
-def load_energy_table(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> ComponentTable:
-    """Read an energy table file.
-
-    Parameters
-    ----------
-    path : str or path
-        YAML file with a top-level key `energy_table`.
-    overrides : mapping of str to str, optional
-        Values of parameters that replace those in the file.
-
-    Returns
-    -------
-    ComponentTable
-        Its entries in the order of the file.
-
-    Raises
-    ------
-    SpecError
-        With every mistake in the file and its place.
-    """
-    problems = Problems()
-    document = fields.open_document(path, "energy_table", overrides, problems)
-    return problems.result(read_energy_table(document.body, problems) if document else None)
 
 
 def read_energy_table(body: Node, problems: Problems) -> ComponentTable | None:
