@@ -14,11 +14,11 @@ from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.errors import Errors, errors_of
-from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
+from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.layers import PASSES, applies, winograd_us
 from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
 from accelsim.gpu.operators import time_operators
-from accelsim.gpu.table import A_TIME, find_table, finite, kernel_time_us
+from accelsim.gpu.table import find_table
 from accelsim.gpu.tiling import compute_class
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
@@ -201,13 +201,9 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_MeasuredLaye
         if not all(cells[name] for name in SIZES):
             partial += 1
             continue
-        values = {}
-        for name in (*SIZES, *(name for name in TIMES.values() if cells.get(name))):
-            value = finite(cells[name]) if name in SIZES else kernel_time_us(cells[name])
-            if value is None or (name in SIZES and not (value == int(value) and 1 <= value <= LARGEST)):
-                what = f"expected a whole number from 1 to {LARGEST}" if name in SIZES else A_TIME
-                problems.add(table.mark(row, at[name]), f"{name}: {what}, got {quoted(cells[name])}")
-            values[name] = value or 1.0
+        values = {name: table.size(row, at[name], name, problems) for name in SIZES}
+        timed = [name for name in TIMES.values() if cells.get(name)]
+        values |= {name: table.time_us(row, at[name], name, problems) for name in timed}
         number_format = format_of(cells["dtype"]) or cells["dtype"]
         name = cells.get("algo", "").casefold()
         known = (meant for part, meant in _ALGORITHMS.items() if part in name)

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import L2_STATES, ROTATING
-from accelsim.gpu.gemm import LARGEST, Gemms
+from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.machine import format_of
 from accelsim.gpu.machine import number_format as known_format
-from accelsim.gpu.table import A_TIME, NOWHERE, CsvRow, CsvTable, find_table, finite, kernel_time_us, plain_name
+from accelsim.gpu.table import NOWHERE, CsvRow, CsvTable, find_table, plain_name
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, near_miss, quoted
@@ -321,32 +321,21 @@ def products(
     table: CsvTable, columns: Columns, rows: Sequence[CsvRow], problems: Problems
 ) -> Iterator[MeasuredProduct]:
     """Products of the rows of a table; a row with a mistake is reported and left out."""
-    sizes, (time, to_us) = columns.sizes, (columns.time, columns.to_us)
+    sizes = columns.sizes
     at_first = len(problems)
     for row in rows:
-        before, found = len(problems), []
-        for key in ("m", "n", "k", "batch"):
-            at = sizes.get(key)
-            cell = "1" if at is None else row.cells[at] or ("1" if key == "batch" else "")
-            value = finite(cell)
-            if value is None or value != int(value) or not 1 <= value <= LARGEST:
-                what = f"{key.upper()}: expected a whole number from 1 to {LARGEST}, got {quoted(cell)}"
-                problems.add(table.mark(row, at), what, _decimal_point(cell))
-            found.append(value or 1.0)
-        cell = row.cells[time]
-        time_us = kernel_time_us(cell, to_us)
-        if time_us is None:
-            what = f"{columns.time_name}: {A_TIME}, got {quoted(cell)}"
-            problems.add(table.mark(row, time), what, _decimal_point(cell))
+        before = len(problems)
+        m, n, k = (table.size(row, sizes[key], key.upper(), problems) for key in ("m", "n", "k"))
+        batch = table.size(row, sizes.get("batch"), "BATCH", problems, "1")
+        time_us = table.time_us(row, columns.time, columns.time_name, problems, columns.to_us)
         l2 = row.cells[sizes["l2"]].lower() if "l2" in sizes else ""
         if l2 not in ("", *L2_STATES):
             what = f"l2: expected one of {listed(L2_STATES)}, got {quoted(row.cells[sizes['l2']])}"
             problems.add(table.mark(row, sizes["l2"]), what, "rename the column if it says something else")
         if table.ends(row, len(problems) - at_first, problems):
             return
-        if len(problems) > before or time_us is None:
+        if len(problems) > before:
             continue
-        m, n, k, batch = found
         device = row.cells[sizes["device"]] if "device" in sizes else ""
         written = [row.cells[at] for at in columns.formats]
         dtype = written[0] if written else ""
@@ -364,10 +353,6 @@ def _swapped_grids(table: CsvTable, columns: Columns, rows: Sequence[CsvRow]) ->
         return 0
     at = {name: names.index(name) for name in LAUNCH} | {name.upper(): columns.sizes[name] for name in ("m", "n", "k")}
     return swapped_grids({name: row.cells[column] for name, column in at.items()} for row in rows)
-
-
-def _decimal_point(cell: str) -> str:
-    return "write a point for decimals, and nothing between thousands" if "," in cell else ""
 
 
 def _measured(

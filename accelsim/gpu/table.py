@@ -9,8 +9,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from accelsim.gpu.gemm import LARGEST
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems
+from accelsim.inputs.units import quoted
 
 NOWHERE = Mark("", 1, 1)
 """Place of what was read from no file."""
@@ -60,6 +62,24 @@ class CsvTable:
         if mistakes >= _MOST_MISTAKES:
             problems.add(self.mark(row), "the rows below were not read", "mend those above first")
         return mistakes >= _MOST_MISTAKES
+
+    def size(self, row: CsvRow, column: int | None, name: str, problems: Problems, default: str = "") -> float:
+        """Size in a cell, or the default where it is empty or there is no such column; 1 after a mistake."""
+        cell = (row.cells[column] if column is not None else "") or default
+        value = finite(cell)
+        if value is not None and value == int(value) and 1 <= value <= LARGEST:
+            return value
+        what = f"{name}: expected a whole number from 1 to {LARGEST}, got {quoted(cell)}"
+        problems.add(self.mark(row, column), what, _decimal_point(cell))
+        return 1.0
+
+    def time_us(self, row: CsvRow, column: int, name: str, problems: Problems, to_us: float = 1.0) -> float:
+        """Time of a kernel in a cell [us]; 1 after a mistake."""
+        value = kernel_time_us(row.cells[column], to_us)
+        if value is None:
+            what = f"{name}: {A_TIME}, got {quoted(row.cells[column])}"
+            problems.add(self.mark(row, column), what, _decimal_point(row.cells[column]))
+        return value or 1.0
 
     def rows(self, problems: Problems, *, strict: bool = True) -> Iterator[CsvRow]:
         """Rows below the head with a cell for each column, or more; mistakes are reported, many of them end it.
@@ -165,3 +185,7 @@ def kernel_time_us(text: str, to_us: float = 1.0) -> float | None:
     """
     value = (finite(text) or 0.0) * to_us
     return value if LEAST_US <= value <= MOST_US else None
+
+
+def _decimal_point(cell: str) -> str:
+    return "write a point for decimals, and nothing between thousands" if "," in cell else ""
