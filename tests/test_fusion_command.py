@@ -15,8 +15,8 @@ from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.kept import answer_key
+from accelsim.fusion.lines import Line
 from accelsim.fusion.output import fusion_json
-from accelsim.fusion.paths import Line
 from accelsim.fusion.search import Solutions
 from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.inputs.errors import AccelsimError

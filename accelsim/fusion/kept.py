@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from accelsim.fusion.lines import Line
 from accelsim.fusion.output import CERTIFICATE, SAME, chain_json, differs, read_chain
-from accelsim.fusion.paths import Line
 from accelsim.fusion.result import ChainResult, Segment, sum_totals
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError

@@ -9,9 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 from accelsim.fusion.chain import make_chain
+from accelsim.fusion.lines import find_shortcut
 from accelsim.fusion.network import fuse
 from accelsim.fusion.output import chain_json, fusion_json, read_chain, totals_json
-from accelsim.fusion.paths import find_shortcut
 from accelsim.fusion.result import ChainResult, FusionResult, Totals, sum_totals
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
