@@ -6,7 +6,7 @@ What a kernel's launch grid says about a measured product: which of its sizes is
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
@@ -44,24 +44,6 @@ def covers(row: Mapping[str, str], width: str) -> bool:
     high, wide = int(row["M"]), int(row[width])
     sides = int(row["tile0"]), int(row["tile1"])
     return x * y in {-(-high // a) * -(-wide // b) for a, b in (sides, sides[::-1])}
-
-
-def swapped_grids(rows: Iterable[Mapping[str, str]]) -> int:
-    """Grids of a table that tell N from K, if all of these cover M x K; 0 if one does not, or they are too few.
-
-    Then the table calls the summed dimension N and the width of the result K, as NeuSight's does. Rows without a
-    readable grid tell nothing.
-    """
-    told = 0
-    for row in rows:
-        try:
-            by_n, by_k = covers(row, "N"), covers(row, "K")
-        except ValueError:
-            continue
-        if by_n and not by_k:
-            return 0
-        told += by_k and not by_n
-    return told if told >= _LEAST_GRIDS else 0
 
 
 COLUMNS = {
@@ -202,8 +184,8 @@ def _read(
     if columns is None or len(problems):
         return None
     rows = list(table.rows(problems))
-    told = _swapped_grids(table, columns, rows)
-    if told:
+    swapped = _swapped_grids(table, columns, rows)
+    if swapped:
         columns = replace(columns, sizes={**columns.sizes, "n": columns.sizes["k"], "k": columns.sizes["n"]})
     groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
     first: dict[tuple[str, str, str], Mark] = {}
@@ -219,8 +201,8 @@ def _read(
         problems.add(table.mark(table.head), "no row below the head line", "write a row for each measured product")
     if len(problems):
         return None
-    note = f"{file}: N and K are taken the other way round: all {told} grids that tell them apart cover M x K"
-    return [_measured(*key, rows, note if told else "", first[key]) for key, rows in groups.items()]
+    note = f"{file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
+    return [_measured(*key, rows, note if swapped else "", first[key]) for key, rows in groups.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +329,26 @@ def _first_format(written: Sequence[str]) -> str | None:
 
 
 def _swapped_grids(table: CsvTable, columns: Columns, rows: Sequence[CsvRow]) -> int:
-    """Grids that say that N and K stand the other way round; 0 without any."""
+    """Grids of a table that tell N from K, if all of these cover M x K; 0 if one does not, or they are too few.
+
+    Then the table calls the summed dimension N and the width of the result K, as NeuSight's does. Rows without a
+    readable grid tell nothing.
+    """
     names = [plain_name(cell) for cell in table.head.cells]
     if not all(name in names for name in LAUNCH):
         return 0
     at = {name: names.index(name) for name in LAUNCH} | {name.upper(): columns.sizes[name] for name in ("m", "n", "k")}
-    return swapped_grids({name: row.cells[column] for name, column in at.items()} for row in rows)
+    swapped = 0
+    for row in rows:
+        cells = {name: row.cells[column] for name, column in at.items()}
+        try:
+            by_n, by_k = covers(cells, "N"), covers(cells, "K")
+        except ValueError:
+            continue
+        if by_n and not by_k:
+            return 0
+        swapped += by_k and not by_n
+    return swapped if swapped >= _LEAST_GRIDS else 0
 
 
 def _measured(
