@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Protocol
 
 from accelsim.explore.work import Item, Plan, Row, work
 from accelsim.inputs.errors import AccelsimError
@@ -28,33 +27,12 @@ SILENCE = 300.0
 """Seconds without any result after which it is said who is at work."""
 
 
-class Workers(Protocol):
-    """Those who do jobs; a job is a few pieces of work."""
-
-    @property
-    def room(self) -> int:
-        """Jobs that may be waiting or running."""
-
-    @property
-    def size(self) -> int:
-        """Pieces of work of a job."""
-
-    @property
-    def busy(self) -> int:
-        """Jobs that are waiting or running."""
-
-    def submit(self, items: Sequence[Item]) -> None:
-        """Take a job."""
-
-    def finished(self, seconds: float) -> list[Row]:
-        """Results of jobs that ended, after some seconds at most; the same row may come more than once."""
-
-    def close(self) -> None:
-        """Stop at once; jobs that are running are lost."""
-
-
 class Alone:
-    """The process itself does the jobs, one after the other."""
+    """The process itself does the jobs, one after the other.
+
+    As all kinds of workers do, it has `room` for so many jobs that are waiting or running, each of at most `size`
+    pieces of work, of which `busy` are.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.room, self.size = plan, 1, 1

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from accelsim.explore import judging
 from accelsim.explore.judging import DesignTotals, Point
@@ -25,13 +26,16 @@ from accelsim.explore.machines import (
     quick_bound,
     work_key,
 )
-from accelsim.explore.pool import Alone, Pool, Workers
+from accelsim.explore.pool import Alone, Pool
 from accelsim.explore.store import Explored, Record, State, Store
-from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
+from accelsim.explore.strategy import Listed, Optuna, Values, grid_designs, random_designs
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.search.stopping import answering
+
+if TYPE_CHECKING:
+    from accelsim.explore.cluster import Cluster
 
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
@@ -112,7 +116,7 @@ def _start_workers(
     scheduler: str | None,
     on_cluster: Callable[[str], None] | None,
     on_trouble: Callable[[str], None],
-) -> Workers:
+) -> Alone | Pool | Cluster:
     if scheduler is not None:
         from accelsim.explore.cluster import Cluster
 
@@ -148,7 +152,7 @@ class _SweepRun:
         self.started = self.flushed = time.monotonic()
         self.overhead = 0.0
 
-    def strategy(self) -> Strategy:
+    def strategy(self) -> Listed | Optuna:
         """Make the strategy that the sweep names."""
         sweep, wanted = self.sweep, self.machines.meets_conditions
         if sweep.strategy == "optuna":
@@ -171,7 +175,7 @@ class _SweepRun:
             order.append((value, design.number, design))
         return [design for *_, design in sorted(order, key=lambda entry: entry[:2])]
 
-    def go(self, pool: Workers) -> None:
+    def go(self, pool: Alone | Pool | Cluster) -> None:
         """Look at all designs."""
         began = time.process_time()
         strategy, more = self.strategy(), True
@@ -206,7 +210,7 @@ class _SweepRun:
                 f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
             )
 
-    def _may_ask(self, strategy: Strategy, pool: Workers) -> bool:
+    def _may_ask(self, strategy: Listed | Optuna, pool: Alone | Pool | Cluster) -> bool:
         if strategy.lag is not None:
             return self.closed >= len(self.waves) + 1 - strategy.lag
         return len(self.queue) < pool.room * pool.size
@@ -346,7 +350,7 @@ class _SweepRun:
                 if not record.pending:
                     self._advance(record)
 
-    def _close_waves(self, strategy: Strategy) -> None:
+    def _close_waves(self, strategy: Listed | Optuna) -> None:
         """Tell the strategy of waves that are finished, in their order."""
         while self.closed < len(self.waves) and all(r.status != "running" for r in self.waves[self.closed]):
             wave = self.waves[self.closed]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,26 +27,11 @@ _FRUITLESS = 10
 Values = tuple[float, ...] | None
 
 
-class Strategy(Protocol):
-    """Gives waves of designs."""
-
-    @property
-    def lag(self) -> int | None:
-        """A wave is asked for when all waves but the last `lag` - 1 are told; None: at any time."""
-
-    @property
-    def total(self) -> int:
-        """Designs that there will be at most."""
-
-    def ask(self) -> list[Design]:
-        """Next wave; empty: there is none."""
-
-    def tell(self, wave: Sequence[Design], values: Sequence[Values]) -> None:
-        """Results of a wave: the objectives of each design, None where it has none."""
-
-
 class Listed:
     """Designs that are known from the start.
+
+    As all strategies do, it gives waves of at most `total` designs. A wave is asked for when all waves but the last
+    `lag` - 1 are told; None: at any time.
 
     Parameters
     ----------
