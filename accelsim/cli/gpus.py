@@ -15,7 +15,7 @@ from accelsim.cli.printing import DONE, answer, write_figure
 from accelsim.gpu import ROTATING
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import calibrate, mode_of
-from accelsim.gpu.catalogue import catalogue, find_gpu, load_gpu
+from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
 from accelsim.gpu.compare import compare_profile, kernels_of
 from accelsim.gpu.convolutions import validate_convolutions
 from accelsim.gpu.gemm import LARGEST
@@ -202,8 +202,7 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
     gpu = load_gpu(arguments.gpu)
     tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False, l2=arguments.l2)
-    told = [(table, find_gpu(table.device)) for table in tables]
-    own = [table for table, found in told if found is None or found.name == gpu.name]
+    own = [table for table in tables if may_be(gpu, table.device)]
     own = [table for table in own if table.number_format in gpu.operations_per_sm_cycle]
     own = [table for table in own if arguments.dtype in (None, table.number_format)]
     if len(own) != 1:

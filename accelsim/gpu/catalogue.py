@@ -286,6 +286,12 @@ def find_gpu(name: str) -> Gpu | None:
     return None
 
 
+def may_be(gpu: Gpu, device: str) -> bool:
+    """Whether a device is this GPU or the one that it is a slice of, or none that is known."""
+    known = find_gpu(device)
+    return known is None or known.name == gpu.name.partition(":")[0]
+
+
 def _by_name(name: str) -> Gpu:
     found = find_gpu(name)
     if found is None:

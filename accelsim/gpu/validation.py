@@ -10,7 +10,7 @@ import numpy as np
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
-from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu
+from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu, may_be
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.errors import DOUBT, Errors, errors_of, far_off
 from accelsim.gpu.gemm import time_gemms
@@ -139,22 +139,21 @@ def _of_known_gpus(
     With a GPU that the user names, those of other GPUs are left out, unless no other table is there.
     """
     named = load_gpu(gpu, mig) if gpu else None
-    some_may_be = named is not None and any(_may_be(named, table) for table in tables)
+    some_may_be = named is not None and any(may_be(named, table.device) for table in tables)
     known, skipped = [], []
     for table in tables:
-        told = find_gpu(table.device)
-        machine = named or told
+        machine = named or find_gpu(table.device)
         rows = _rows(table)
         if machine is None:
             skipped.append(_unknown(table))
-        elif some_may_be and not _may_be(machine, table):
+        elif some_may_be and not may_be(machine, table.device):
             hint = "leave --gpu out to compare each GPU with itself"
             skipped.append(Problem(table.where, f"{rows} of {quoted(table.device)}, not of {machine.name}", hint))
         elif table.number_format not in machine.operations_per_sm_cycle:
             skipped.append(Problem(table.where, f"{rows} of {no_format(machine, table.number_format)}"))
         else:
             notes = [table.note] if table.note else []
-            if not _may_be(machine, table):
+            if not may_be(machine, table.device):
                 notes.append(f"{table.where}: {table.device} is predicted as {machine.name}, as --gpu says")
             known.append((machine, replace(table, note="; ".join(notes))))
     if not known:
@@ -172,12 +171,6 @@ def _unknown(table: Measured) -> Problem:
 
 def _rows(table: Measured) -> str:
     return f"{len(table)} row{'s' if len(table) > 1 else ''}"
-
-
-def _may_be(gpu: Gpu, table: Measured) -> bool:
-    """Whether a table's device is this GPU or a slice of it, or none that is known."""
-    told = find_gpu(table.device)
-    return told is None or told.name == gpu.name.partition(":")[0]
 
 
 def _validated(gpu: Gpu, measured: Measured, mode: Mode) -> GemmValidation:

@@ -367,9 +367,9 @@ def open_hwcomponents() -> Hwcomponents:
 def _reason(error: Exception) -> str:
     """What went wrong in a model: the package tells it inside the log of all that it tried, or first of all."""
     lines = [line.strip("| \t") for line in str(error).splitlines()]
-    told = next((line for line in lines if re.match(r"\w*(Error|Exception): |Argument for ", line)), "")
-    told = told or next(filter(None, lines), type(error).__name__)
-    return told.partition(" Supported components:")[0][:_LONGEST].rstrip(".:")
+    reason = next((line for line in lines if re.match(r"\w*(Error|Exception): |Argument for ", line)), "")
+    reason = reason or next(filter(None, lines), type(error).__name__)
+    return reason.partition(" Supported components:")[0][:_LONGEST].rstrip(".:")
 
 
 def _attributes(part: Component) -> dict[str, Any]:
