@@ -54,12 +54,12 @@ def wait_instead(plan: Plan, items: Sequence[Item]) -> list[Row]:
 class Waiting(pool.Pool):
     """A pool whose processes wait instead of mapping."""
 
-    def _hire(self) -> pool._Hand:
+    def _start_worker(self) -> pool._Worker:
         mine, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self.plan, _milliseconds), daemon=True)
         process.start()
         theirs.close()
-        return pool._Hand(process, mine)
+        return pool._Worker(process, mine)
 
 
 def _serve(pipe: object, plan: Plan, milliseconds: float) -> None:
@@ -72,7 +72,7 @@ def _serve(pipe: object, plan: Plan, milliseconds: float) -> None:
 def run(designs: int, network: str, workers: int, prune: bool, hired: type[pool.Pool] | None = None) -> None:
     """Run a sweep and print its speed."""
     if hired is not None:
-        running._hire = lambda plan, many, *_: hired(plan, many or 1)
+        running._start_workers = lambda plan, many, *_: hired(plan, many or 1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "benchmark.yaml"
         file.write_text(SWEEP.format(designs=designs, network=network, prune=str(prune).lower()))

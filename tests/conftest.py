@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from accelsim.cli import main as cli
+from accelsim.inputs.energy.table import ComponentTable, read_energy_table
+from accelsim.inputs.fields import open_document
+from accelsim.inputs.source import Problems
 from accelsim.results.cache import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -78,3 +82,10 @@ def run(capsys):
         return code, captured.out, captured.err
 
     return call
+
+
+def load_energy_table(path: str | Path, overrides: Mapping[str, str] | None = None) -> ComponentTable:
+    """Read an energy table file by itself, with every mistake raised."""
+    problems = Problems()
+    document = open_document(path, "energy_table", overrides, problems)
+    return problems.result(read_energy_table(document.body, problems) if document else None)

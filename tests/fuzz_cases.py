@@ -20,7 +20,7 @@ from onnx_models import MODELS
 
 import accelsim.cli.arguments
 from accelsim.cli import main as cli
-from accelsim.explore.store import PARTS, parquet_bytes, part_columns, read_parquet
+from accelsim.explore.store import PART_COLUMNS, PARTS, parquet_bytes, read_parquet
 from accelsim.inputs import library
 from accelsim.search import diagnose
 from sweeps import MACHINE
@@ -201,7 +201,7 @@ def _swept(case: Case) -> Iterable[object]:
 def _damage_part(case: Case) -> None:
     """Damage some values of a part of a sweep, and give it the name of its content."""
     part = case.random.choice(sorted(Path("swept", PARTS).iterdir()))
-    rows, columns = read_parquet(part), part_columns()
+    rows, columns = read_parquet(part), PART_COLUMNS
     for _ in range(case.random.choice([1, 1, 2, 8])):
         row, name = case.random.choice(rows), case.random.choice(list(columns))
         text = str(row[name] or "")

@@ -544,7 +544,7 @@ MUTANTS = (
         "test_known.py::test_prove__a_mapping_below_what_is_proved_is_no_answer"),
     # more of sweeps, GPUs, importers, commands
     Mutant("a piece of work without the mapper", "explore/machines.py",
-        '{what} {mark} {layer} {mapper}"', '{what} {mark} {layer}"',
+        '{what} {digest} {layer} {mapper}"', '{what} {digest} {layer}"',
         "test_explore.py::test_work_key__counts_each_part_of_what_is_asked"),
     Mutant("a piece of work without constraints", "explore/machines.py",
         "mapper.pad, mapper.seconds, mapper.constraints)", "mapper.pad, mapper.seconds)",

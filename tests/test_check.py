@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from accelsim.cli.inspecting import check_files
 from accelsim.inputs import library
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.energy.table import load_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload_reader import load_workload
+from tests.conftest import load_energy_table
 
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}

@@ -19,7 +19,7 @@ from accelsim.inputs.energy.primitives import (
     register_file,
     wire_pj_per_bit,
 )
-from accelsim.inputs.energy.sram import QUANTITIES, axes, cacti_grid, interpolated, sram
+from accelsim.inputs.energy.sram import INTERPOLATION_ERROR, QUANTITIES, axes, cacti_grid, interpolated, sram
 from validation.area import area_study
 from validation.sram import leave_one_out, off_grid, sram_study
 
@@ -81,6 +81,21 @@ def test_off_grid__is_as_close_to_cacti_as_the_page_says():
     assert worst["off the grid", "area"] == (0.026, 0.166)
     assert worst["other nodes", "read energy"] == (0.013, 0.163)
     assert worst["other nodes", "leakage"] == (0.163, 0.408)
+
+
+def test_interpolation_error__is_what_the_study_finds():
+    names = {"read energy": "reads", "write energy": "writes", "leakage": "leakage", "area": "area"}
+    said = []
+    for figures in (off_grid(), leave_one_out()):
+        errors: dict[str, list[float]] = {}
+        for figure in figures:
+            errors.setdefault(figure.quantity, []).append(100 * abs(figure.error))
+        each = (
+            f"{word} {statistics.median(errors[key]):.1f} / {max(errors[key]):.0f} %" for key, word in names.items()
+        )
+        said.append(", ".join(each))
+    assert all(text in INTERPOLATION_ERROR for text in said)
+    assert INTERPOLATION_ERROR.index(said[0]) < INTERPOLATION_ERROR.index(said[1])
 
 
 def test_leave_one_out__uses_neighbours_only():

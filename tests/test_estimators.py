@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.energy.other_tools import Hwcomponents, read_accelergy
+from accelsim.inputs.energy.estimators import Hwcomponents, read_accelergy
 from accelsim.inputs.energy.sram import sram
-from accelsim.inputs.energy.table import Part
+from accelsim.inputs.energy.table import Component
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
 from accelsim.inputs.source import Problems
@@ -213,7 +213,7 @@ def test_accelergy__is_ambiguous_where_two_places_end_alike(tmp_path):
     text = "ERT: {tables: [{name: a.GLB, actions: []}, {name: b.GLB, actions: []}]}"
     (tmp_path / "e.yaml").write_text(text)
     tables = read_accelergy(tmp_path / "e.yaml", None, {}, Problems())
-    part = Part("GLB", "SRAM", "", {}, ("read",), {"read": 16})
+    part = Component("GLB", "SRAM", "", {}, ("read",), {"read": 16})
     assert "several components 'GLB': a.GLB, b.GLB" in tables.find(part).problems[0][0]
 
 
@@ -226,7 +226,7 @@ def test_accelergy__reads_the_reference_tables(tmp_path, shared):
         lines = "".join(f"    - {{name: {name.partition('[')[0]}, energy: {pj}}}\n" for name, _, pj in actions)
         (tmp_path / "e.yaml").write_text(f"ERT:\n  tables:\n  - name: s.{row['component']}\n    actions:\n{lines}")
         found = read_accelergy(tmp_path / "e.yaml", None, {}, Problems())
-        part = Part(row["component"], "SRAM", "", {}, ("read",), {"read": 16})
+        part = Component(row["component"], "SRAM", "", {}, ("read",), {"read": 16})
         reads = [float(pj) for name, _, pj in actions if name.partition("[")[0] == "read"]
         assert found.find(part).energies["*", "read"].energy_pj == max(reads)
 
@@ -253,7 +253,7 @@ def test_hwcomponents__are_asked_in_their_units():
         return FakeModel()
 
     models = Hwcomponents(get_model, "1.0")
-    part = Part("GLB", "SRAM", "45 nm", {"size": "524288 bit", "word": "16 bit", "n_banks": "2"},
+    part = Component("GLB", "SRAM", "45 nm", {"size": "524288 bit", "word": "16 bit", "n_banks": "2"},
                 ("read", "update", "leak"), {"read": 64, "update": 64}, {}, 1e9)  # fmt: skip
     found = models.find(part)
     assert asked["SRAM"] == {"size": 524288, "n_banks": 2, "tech_node": 45e-9, "width": 64}
@@ -261,9 +261,9 @@ def test_hwcomponents__are_asked_in_their_units():
         {"read": 3, "update": 3, "leak": 1e-3}
     )
     assert found.area.area_um2 == pytest.approx(2000)
-    compute = models.find(Part("MAC", "m", "45 nm", {}, ("compute",), {}))
+    compute = models.find(Component("MAC", "m", "45 nm", {}, ("compute",), {}))
     assert compute.energies["*", "compute"].formula == "action multiply"
-    wrong = models.find(Part("MAC", "m", "45 nm", {"action": "add"}, ("compute",), {}))
+    wrong = models.find(Component("MAC", "m", "45 nm", {"action": "add"}, ("compute",), {}))
     assert "no action 'add', only read, write, multiply" in wrong.problems[0][0]
 
 
@@ -282,7 +282,7 @@ def test_hwcomponents__their_reason_is_passed_on(raised, told):
     def get_model(component, attributes):
         raise RuntimeError(raised)
 
-    ((what, _),) = Hwcomponents(get_model, "1.0").find(Part("GLB", "sram", "", {}, ("read",), {})).problems
+    ((what, _),) = Hwcomponents(get_model, "1.0").find(Component("GLB", "sram", "", {}, ("read",), {})).problems
     assert what == f"hwcomponents has no figure for the class {told}"
 
 

@@ -21,7 +21,7 @@ from accelsim.explore.machines import (
     Machines,
     design_at,
     least_words,
-    mapper_mark,
+    mapper_hash,
     quick_bound,
     work_key,
 )
@@ -188,13 +188,13 @@ def test_bounds__no_mapping_falls_below(folder):
 def test_work_key__counts_each_part_of_what_is_asked(monkeypatch):
     asked = [Mapper(), Mapper("cycles"), Mapper(uneven=True), Mapper(imperfect="all"), Mapper(pad=("M",))]
     asked += [Mapper(seconds=1.0), *(Mapper(constraints=Constraints((), Fraction(n, 2))) for n in (0, 1))]
-    marks = [mapper_mark(mapper) for mapper in asked]
+    hashes = [mapper_hash(mapper) for mapper in asked]
     for what, value in (("__version__", "0"), ("hash_of_code", lambda: "0")):
         with monkeypatch.context() as changed:
             changed.setattr(machines, what, value)
-            marks.append(mapper_mark(Mapper()))
-    assert len(set(marks)) == len(marks)
-    parts = ("map", "machine", "layer", marks[0])
+            hashes.append(mapper_hash(Mapper()))
+    assert len(set(hashes)) == len(hashes)
+    parts = ("map", "machine", "layer", hashes[0])
     keys = [work_key(*parts), *(work_key(*parts[:at], "other", *parts[at + 1 :]) for at in range(4))]
     assert len(set(keys)) == 5
 

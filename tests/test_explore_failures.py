@@ -24,7 +24,7 @@ from accelsim.explore import store
 from accelsim.explore.cluster import Cluster
 from accelsim.explore.pool import Pool
 from accelsim.explore.run import explore
-from accelsim.explore.store import parquet_bytes, part_columns, read_parquet
+from accelsim.explore.store import PART_COLUMNS, parquet_bytes, read_parquet
 from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, read_designs
 from accelsim.explore.work import Plan
 from accelsim.inputs.errors import AccelsimError
@@ -57,8 +57,9 @@ def test_store__takes_a_key_once(tmp_path):
     kept = store.Store(tmp_path)
     added = [kept.add(a_row(key, cycles=cycles)) for key, cycles in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
     assert added == [True, True, False]
-    assert kept.waiting == 2
     kept.flush()
+    (part,) = (tmp_path / store.PARTS).glob("*.parquet")
+    assert len(read_parquet(part)) == 2
     again = store.Store(tmp_path)
     assert not again.add(a_row("a", cycles=4.0))
     assert {key: row["cycles"] for key, row in again.rows.items()} == {"a": 1.0, "b": 2.0}
@@ -70,7 +71,7 @@ def test_store__puts_a_part_of_other_bytes_aside(tmp_path):
     kept.add(a_row("a", cycles=1.0))
     kept.flush()
     (part,) = (tmp_path / "parts").iterdir()
-    part.write_bytes(parquet_bytes([{**kept.rows["a"], "cycles": 2.0}], part_columns()))
+    part.write_bytes(parquet_bytes([{**kept.rows["a"], "cycles": 2.0}], PART_COLUMNS))
     again = store.Store(tmp_path)
     assert again.rows == {}
     assert [part.name in trouble and "damaged" in trouble for trouble in again.troubles] == [True]
@@ -112,7 +113,7 @@ def test_damaged_part__is_named_and_its_work_done_again(folder, run, monkeypatch
 
 def forge(part, rows):
     """Put a part of other rows in the place of one, under the name that it has then."""
-    forged = parquet_bytes(rows, part_columns())
+    forged = parquet_bytes(rows, PART_COLUMNS)
     part.unlink()
     (part.parent / f"{hashlib.sha256(forged).hexdigest()[:32]}.parquet").write_bytes(forged)
 
@@ -205,7 +206,7 @@ def test_full_disk__is_told_and_what_was_written_is_kept(folder, monkeypatch):
 
 
 def pids(pool):
-    return [hand.process.pid for hand in pool._hands]
+    return [worker.process.pid for worker in pool._workers]
 
 
 def test_pool__replaces_workers_that_die(folder):

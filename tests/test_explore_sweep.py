@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from accelsim.cli.inspecting import check_files
 from accelsim.explore import load_sweep
 from accelsim.explore.expression import ExpressionError, condition, parse, quantity
+from accelsim.explore.reading import read_values
 from accelsim.inputs.errors import SpecError
+from accelsim.inputs.source import Problems, compose_text
 
 KINDS = {"a": "number", "b": "number", "glb": "size", "name": "text", "front": "condition"}
 
@@ -89,6 +91,13 @@ def test_ranges__are_written_out(tmp_path):
     ]  # fmt: skip
     assert sweep.mapper.objective == "edp"
     assert sweep.grid == 3 * 2 * 3 * 2
+
+
+def test_ranges__may_begin_with_0_of_a_unit():
+    problems = Problems()
+    node = compose_text("{from: 0 KiB, to: 2 KiB, step: 512 B}", "s.yaml", problems)
+    assert read_values(node, problems) == ["0 KiB", "0.5 KiB", "1 KiB", "1.5 KiB", "2 KiB"]
+    assert not len(problems)
 
 
 def test_check__reports_every_mistake_of_a_sweep(tmp_path):

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
+from accelsim.fusion.lines import find_lines, find_shortcut, named_line
 from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
-from accelsim.fusion.paths import find_lines, find_shortcut, named_line
-from accelsim.fusion.price import CYCLES, ENERGY, Price
-from accelsim.fusion.product import Found, least_product
+from accelsim.fusion.price import CYCLES, ENERGY, Optimum, Price, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels, runs, tilings
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
@@ -213,12 +212,12 @@ def test_fuse__a_residual_sum_finds_what_the_block_has_read() -> None:
     assert [layer.name for layer in segment.layers] == ["first", "depthwise", "sum"]
     assert segment.fused is not None
     assert segment.fused.tiling.shortcut
-    assert segment.fused.outer_words == 8 + 4 + 6 + 8
+    assert segment.fused.totals.outer_words == 8 + 4 + 6 + 8
     assert segment.fused.shortcut.live >= 2
     alone, _ = fuse_chain(tiny, make_chain(RESIDUAL.layers, ["Inputs"] * 2), Solutions(tiny, ENERGY))
     assert alone is not None
-    assert alone.outer_words == 8 + 4 + 6 + 8 + 8
-    assert alone.energy_pj > segment.fused.energy_pj
+    assert alone.totals.outer_words == 8 + 4 + 6 + 8 + 8
+    assert alone.totals.energy_pj > segment.fused.totals.energy_pj
 
 
 def test_find_lines__a_sum_reads_again_what_the_first_layer_reads() -> None:
@@ -258,7 +257,7 @@ def test_fuse__is_the_best_way_to_cut_the_line(size: int, objective: str) -> Non
                 total += price.of(alone[first])[0]
                 continue
             row, _ = fuse_chain(tiny, make_chain(layers[first:end], ["Inputs"] * (end - first - 1)), solutions)
-            total += math.inf if row is None else price.value(row.energy_pj, row.cycles)[0]
+            total += math.inf if row is None else price.value(row.totals.energy_pj, row.totals.cycles)[0]
         best = min(best, total)
     assert found.certificate.proved
     assert found.certificate.value == pytest.approx(best, rel=1e-12)
@@ -278,7 +277,7 @@ def test_fuse__stopped_at_once_is_unfused_with_a_bound(objective: str) -> None:
 def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers by themselves have no complete front by then, so their limits are the bound; no part gets one either."""
     eyeriss, network = load_architecture("eyeriss"), load_workload("mobilenet_v2")
-    monkeypatch.setattr("accelsim.fusion.walk.LEAST_SECONDS", 1e-6)
+    monkeypatch.setattr("accelsim.fusion.network.LEAST_SECONDS", 1e-6)
     monkeypatch.setattr("accelsim.fusion.part.LEAST_SECONDS", 1e-6)
     found = fuse(eyeriss, network, objective="edp", chain=["b5_expand", "b5_depthwise"], seconds=1e-6, workers=1)
     assert (found.stop, found.chains, found.solved) == ("timeout", 0, 0)
@@ -448,10 +447,10 @@ def test_fuse__products_are_least_over_all_choices_for_all_runs(size: int, objec
 def test_least_product__is_the_least_of_any_points(points: set[tuple[int, int]], objective: str) -> None:
     goal, asked = Objective.parse(objective), list[Price]()
 
-    def cheapest(price: Price) -> Found[None]:
+    def cheapest(price: Price) -> Optimum[None]:
         asked.append(price)
         energy_pj, cycles = min(points, key=lambda point: price.value(*point))
-        return Found(price, energy_pj, cycles, price.value(energy_pj, cycles)[0], None)
+        return Optimum(price, energy_pj, cycles, price.value(energy_pj, cycles)[0], None)
 
     found, bound = least_product(goal, cheapest, lambda: False)
     least = min(goal.value(*point) for point in points)

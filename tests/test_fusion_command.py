@@ -15,8 +15,8 @@ from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
 from accelsim.fusion.chain import Shortcut
 from accelsim.fusion.kept import answer_key
+from accelsim.fusion.lines import Line
 from accelsim.fusion.output import fusion_json
-from accelsim.fusion.paths import Line
 from accelsim.fusion.search import Solutions
 from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.inputs.errors import AccelsimError
@@ -134,7 +134,7 @@ def test_fuse__a_second_run_maps_nothing_and_gives_the_same_bytes(network, capsy
     arguments = ["fuse", "two_level", network, "--set", SIZE, "--objective", objective, "--json"]
     assert main(arguments) == 0
     first = capsys.readouterr().out
-    for name in ("accelsim.fusion.search.map_part", "accelsim.fusion.walk.map_with_cache"):
+    for name in ("accelsim.fusion.search.map_part", "accelsim.fusion.network.map_with_cache"):
         monkeypatch.setattr(name, lambda *_, **__: pytest.fail("mapped again"))
     assert main(arguments) == 0
     assert capsys.readouterr() == (first, "")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from accelsim import load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
-from accelsim.fusion.oracle import execute_fused
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, keeps_shortcut, rooms, runs, shortcut_room, tilings_of
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
+from tests.fusion_oracle import execute_fused
 
 BUFFER = Level("BUF", "SRAM", size_words=10**6)
 

@@ -16,6 +16,7 @@ from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.measured import Measured, read_measured, split_rows
 from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import AccelsimError, SpecError
+from benchmarks.gpu.common_constants import constants_of, family, fit_common
 
 TARGET_UNCALIBRATED = {"H100": 0.15, "B200": 0.15, "A100": 0.25, "L40S": 0.25}
 
@@ -51,7 +52,7 @@ def test_calibrate__does_not_look_at_held_out_rows():
 
 def test_split_rows__puts_a_shape_on_one_side_always():
     gemms = made_table({}).gemms
-    whole, half = split_rows(gemms), split_rows(gemms.part(0, 150))
+    whole, half = split_rows(gemms), split_rows(gemms.rows(slice(0, 150)))
     assert (whole.fit.astype(int) + whole.interpolation + whole.extrapolation == 1).all()
     near = ~whole.extrapolation[:150] & ~half.extrapolation
     assert (whole.fit[:150][near] == half.fit[near]).all()
@@ -151,25 +152,16 @@ def test_calibration__reads_back_what_it_wrote(tmp_path):
     assert isinstance(found, Calibration)
 
 
-def test_validate_gemm__leaves_a_family_out(tmp_path, capsys):
-    """Times that the model makes for two families; constants fitted to the other one predict each."""
-    path = tmp_path / "measured.csv"
-    lines = ["device,M,N,K,dtype,time_us_median"]
-    g = made_table({}, rows=90).gemms
-    for name in ("a100", "l40s"):
-        gpu = load_gpu(name)
-        times = time_gemms(gpu, g, "bf16", COMMON["mma"].with_values({"launch_us": 3.0})).time_us
-        rows = zip(g.m, g.n, g.k, times, strict=True)
-        lines += [f"{gpu.devices[0]},{m:.0f},{n:.0f},{k:.0f},bf16,{t}" for m, n, k, t in rows]
-    path.write_text("\n".join(lines) + "\n")
-    found, skipped = validate_gemm([path], leave_out=True)
-    assert not skipped
-    assert [case.mode for case in found] == ["uncalibrated", "family left out"] * 2
-    assert all(found[i + 1].errors["all"].median < 0.08 for i in (0, 2))
-    alone = tmp_path / "alone.csv"
-    alone.write_text("\n".join(lines[:91]) + "\n")
-    assert cli.main(["validate", "gemm", str(alone), "--leave-out"]) == 0
-    assert "no other family of GPUs with mma kernels" in capsys.readouterr().out
+def test_fit_common__predicts_a_family_that_was_left_out():
+    """Times that the model makes for the L40S; constants fitted to them predict those of the A100."""
+    gemms, tables = made_table({}, rows=90).gemms, []
+    for gpu in map(load_gpu, ("a100", "l40s")):
+        times = time_gemms(gpu, gemms, "bf16", COMMON["mma"].with_values({"launch_us": 3.0})).time_us
+        tables.append((gpu, Measured("", "bf16", gemms, times)))
+    (a100, measured), *others = tables
+    assert [family(gpu) for gpu, _ in others] != [family(a100)]
+    found = time_gemms(a100, gemms, "bf16", constants_of(fit_common(others), "mma")).time_us
+    assert np.median(np.abs(found / measured.time_us - 1)) < 0.08
 
 
 def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys, monkeypatch):
@@ -210,7 +202,6 @@ def test_calibrate_command__says_what_to_install_without_scipy(tmp_path, capsys,
         (["map", "a100", "gemm", "--dtype", "bf17"], "'bf17' is no number format; did you mean 'bf16'?"),
         (["validate", "conv"], "say what was measured"),
         (["validate", "conv", "one.csv"], "one.csv:1:1: no table of convolutions"),
-        (["validate", "conv", "one.csv", "--leave-out"], "--leave-out: not for conv"),
     ],
 )
 def test_gpu_commands__say_what_is_wrong_with_careless_input(tmp_path, monkeypatch, capsys, arguments, message):

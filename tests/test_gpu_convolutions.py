@@ -45,12 +45,12 @@ def test_validate_convolutions__has_no_error_against_its_own_times(tmp_path):
     path = table(
         tmp_path,
         f"NV_T4,Results - FP16 ip,IMPLICIT_GEMM,{layer},{times[0]},{times[1]}",
-        f"NV_T4,FP16,WINOGRAD,{layer},{2 * times[0]},",
+        f"NV_T4,FP16,WINOGRAD_NONFUSED,{layer},{2 * times[0]},",
         "NV_T4,FP16,WINOGRAD,1,256,58,58,256,,,56,56,3,",
     )
     found, skipped = validate_convolutions([path])
     named = [(case.training_pass, case.algorithm, case.nhwc.rows) for case in found]
-    assert named == [("forward", "fused Winograd", 1), ("forward", "implicit GEMM", 1), ("input_gradient", "any", 1)]
+    assert named == [("forward", "Winograd", 1), ("forward", "implicit GEMM", 1), ("input_gradient", "any", 1)]
     assert [case.nhwc.median for case in found] == pytest.approx([0.5, 0, 0], abs=1e-12)
     assert [case.winograd.rows for case in found] == [1, 0, 0]
     assert all(case.nchw.ratio > case.nhwc.ratio for case in found)

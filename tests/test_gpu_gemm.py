@@ -44,7 +44,7 @@ def test_time_gemms__the_fastest_of_all_tilings_one_by_one(name):
     gpu = load_gpu(name)
     constants = COMMON[compute_class(gpu, "fp16")]
     together = times(name, GEMMS).time_us
-    alone = [times(name, GEMMS.part(i, i + 1)).time_us[0] for i in range(len(GEMMS))]
+    alone = [times(name, GEMMS.rows(slice(i, i + 1))).time_us[0] for i in range(len(GEMMS))]
     assert together.tolist() == alone
     by_split = np.stack([time_gemms(gpu, GEMMS, "fp16", constants, splits=(s,)).time_us for s in SPLITS])
     assert together == pytest.approx(by_split.min(axis=0), rel=1e-12)

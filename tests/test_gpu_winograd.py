@@ -13,42 +13,47 @@ from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.convolutions import SIZES, convolution_gemms
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.layers import PASSES, gemms_of, product_of
-from accelsim.gpu.winograd import WAYS, Winograd, applies, layer_sizes, winograd_gemms, winograd_us, with_winograd
+from accelsim.gpu.layers import (
+    OUTPUTS,
+    PASSES,
+    applies,
+    gemms_of,
+    layer_sizes,
+    product_of,
+    winograd_gemms,
+    winograd_us,
+    with_winograd,
+)
 from accelsim.inputs.workload_reader import load_workload
 
-MATRICES = {
-    2: (
-        [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
-        [[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]],
-        [[1, 1, 1, 0], [0, 1, -1, -1]],
-    ),
-    4: (
-        [
-            *([4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0]),
-            *([0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]),
-        ],
-        [
-            [1 / 4, 0, 0],
-            [-1 / 6] * 3,
-            [-1 / 6, 1 / 6, -1 / 6],
-            [1 / 24, 1 / 12, 1 / 6],
-            [1 / 24, -1 / 12, 1 / 6],
-            [0, 0, 1],
-        ],
-        [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]],
-    ),
-}
-"""B^T, G and A^T of F(2 x 2, 3 x 3) and F(4 x 4, 3 x 3) (Lavin and Gray 2016, section 4)."""
+INTO = np.array(
+    [
+        *([4, 0, -5, 0, 1, 0], [0, -4, -4, 1, 1, 0], [0, 4, -4, -1, 1, 0]),
+        *([0, -2, -1, 2, 1, 0], [0, 2, -1, -2, 1, 0], [0, 4, 0, -5, 0, 1]),
+    ],
+    float,
+)
+FILTERING = np.array(
+    [
+        [1 / 4, 0, 0],
+        [-1 / 6] * 3,
+        [-1 / 6, 1 / 6, -1 / 6],
+        [1 / 24, 1 / 12, 1 / 6],
+        [1 / 24, -1 / 12, 1 / 6],
+        [0, 0, 1],
+    ]
+)
+OUT = np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]], float)
+"""B^T, G and A^T of F(4 x 4, 3 x 3) (Lavin and Gray 2016, section 4)."""
 
 
 def layer(*values: float) -> dict[str, np.ndarray]:
     return {name: np.array([float(value)]) for name, value in zip(SIZES, values, strict=True)}
 
 
-def convolved(image: np.ndarray, filters: np.ndarray, outputs: int) -> tuple[np.ndarray, int]:
+def convolved(image: np.ndarray, filters: np.ndarray) -> tuple[np.ndarray, int]:
     """Convolve [C, H, W] with [K, C, 3, 3] tile by tile; also count the multiplications of transformed words."""
-    into, filtering, out = (np.array(matrix, float) for matrix in MATRICES[outputs])
+    outputs = OUTPUTS
     rows, columns = image.shape[1] - 2, image.shape[2] - 2
     down, across = -(-rows // outputs), -(-columns // outputs)
     padded = np.pad(image, ((0, 0), (0, down * outputs - rows), (0, across * outputs - columns)))
@@ -58,21 +63,20 @@ def convolved(image: np.ndarray, filters: np.ndarray, outputs: int) -> tuple[np.
             tile = padded[:, y : y + outputs + 2, x : x + outputs + 2]
             for k, each in enumerate(filters):
                 for channel, weights in zip(tile, each, strict=True):
-                    products = (filtering @ weights @ filtering.T) * (into @ channel @ into.T)
+                    products = (FILTERING @ weights @ FILTERING.T) * (INTO @ channel @ INTO.T)
                     multiplications += products.size
-                    result[k, y : y + outputs, x : x + outputs] += out @ products @ out.T
+                    result[k, y : y + outputs, x : x + outputs] += OUT @ products @ OUT.T
     return result[:, :rows, :columns], multiplications
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: f"F{way.outputs}")
-def test_winograd_gemms__have_the_multiplications_of_the_algorithm(way):
+def test_winograd_gemms__have_the_multiplications_of_the_algorithm():
     random = np.random.default_rng(7)
     image, filters = random.normal(size=(3, 9, 12)), random.normal(size=(2, 3, 3, 3))
-    found, multiplications = convolved(image, filters, way.outputs)
+    found, multiplications = convolved(image, filters)
     windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3), axis=(1, 2))
     assert found == pytest.approx(np.einsum("cyxrs,kcrs->kyx", windows, filters), abs=1e-12)
     for name in PASSES[::2]:
-        products = winograd_gemms(layer(1, 3, 9, 12, 2, 3, 3, 7, 10), name, way)
+        products = winograd_gemms(layer(1, 3, 9, 12, 2, 3, 3, 7, 10), name)
         assert products.flops == 2 * multiplications
 
 
@@ -87,21 +91,19 @@ def test_winograd_us__beats_the_peak_of_the_sliding_window_where_it_did_on_a_v10
     gpu, sizes = load_gpu("v100_pcie"), layer(16, 256, 28, 28, 512, 3, 3, 28, 28)
     constants = mode_of(gpu, "fp32").constants
     gemm = convolution_gemms(sizes, "forward")
-    found = float(winograd_us(gpu, sizes, "forward", "fp32", constants, WAYS[1])[0])
+    found = float(winograd_us(gpu, sizes, "forward", "fp32", constants)[0])
     assert found == pytest.approx(801, rel=0.1)
     assert gemm.flops[0] / found * 1e-6 > 2 * gpu.peak_tflops["fp32"]
     assert time_gemms(gpu, gemm, "fp32", constants).time_us[0] > 2 * found
 
 
-def test_winograd_us__pays_for_transformed_tensors_unless_fused():
+def test_winograd_us__pays_for_transformed_tensors():
     """Few channels: the transforms move more than the products save."""
     gpu, sizes = load_gpu("v100_pcie"), layer(16, 8, 112, 112, 8, 3, 3, 112, 112)
     constants = mode_of(gpu, "fp32").constants
-    slow, fast = (
-        winograd_us(gpu, sizes, "forward", "fp32", constants, Winograd(4, fused))[0] for fused in (False, True)
-    )
+    found = winograd_us(gpu, sizes, "forward", "fp32", constants)[0]
     moved = 16 * 8 * (2 * 112**2 + 2 * 36 * 28**2) * 4 / (gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency)
-    assert slow > moved > fast
+    assert found > moved
 
 
 @pytest.mark.parametrize("training_pass", PASSES)
@@ -116,7 +118,7 @@ def test_with_winograd__is_the_faster_of_both_and_shows_the_other(training_pass)
         if sizes is None:
             assert found == gemm
             continue
-        by_winograd = winograd_us(gpu, sizes, training_pass, "fp32", mode.constants, WAYS[1])[0]
+        by_winograd = winograd_us(gpu, sizes, training_pass, "fp32", mode.constants)[0]
         assert found.time_us == pytest.approx(min(gemm.time_us, by_winograd))
         assert max(gemm.time_us, by_winograd) == pytest.approx(
             next(time_us for name, time_us in found.others if "GEMM" in name or "Winograd F" in name)

@@ -10,7 +10,7 @@ from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_atte
 
 import accelsim.importers.onnx_shapes
 from accelsim.fusion.chain import Shortcut
-from accelsim.fusion.paths import find_lines
+from accelsim.fusion.lines import find_lines
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
 

@@ -27,7 +27,6 @@ CIRCLES = [
         "accelsim.population.sampling",
         "accelsim.population.tails",
     },
-    {"accelsim.fusion.kept", "accelsim.fusion.network", "accelsim.fusion.output"},
     {"accelsim.search.exact.bounds_kernel", "accelsim.search.exact.shapes"},
 ]
 """Circles between modules of one room that are still there."""

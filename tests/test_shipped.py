@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.fusion.paths import find_lines
+from accelsim.fusion.lines import find_lines
 from accelsim.inputs.architecture import load_architecture
-from accelsim.inputs.energy.table import load_energy_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from tests.conftest import load_energy_table
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 ARCHITECTURES = sorted((REPOSITORY / "arch").glob("*.yaml"))
 WORKLOADS = sorted((REPOSITORY / "workloads").glob("*.yaml"))
-ENERGY_TABLES = sorted((REPOSITORY / "accelsim" / "energy_tables").glob("*.yaml"))
+ENERGY_TABLES = sorted((REPOSITORY / "accelsim" / "inputs" / "energy" / "tables").glob("*.yaml"))
 EIGHT_BIT = {"bits": "8", "word": "8 bit"}
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, make_console
+from accelsim.cli.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, figure_kind, make_console, write_figure
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import file_name
@@ -37,7 +37,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
             raise AccelsimError(NO_PLOTLY)
     if arguments.plot:
         path = _picture(arguments, "")
-        _picture_kind(path)
+        figure_kind(path)
         refuse_file(path, "front.png")
     given = Path(arguments.sweep)
     explored = None
@@ -117,21 +117,10 @@ def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> 
 
         write_page(arguments.html, sweep_report(shown, about))
     if arguments.plot:
-        from accelsim.results.folder import write_directory
         from accelsim.show.plots.explore import PLOTTED
-        from accelsim.show.plots.style import figure_bytes
 
-        drawn = figure_bytes(PLOTTED[arguments.plot](shown, about))
-        path = _picture(arguments, about["name"])
-        write_directory(path.parent, {path.name: drawn[_picture_kind(path)]})
+        write_figure(_picture(arguments, about["name"]), PLOTTED[arguments.plot](shown, about))
 
 
 def _picture(arguments: argparse.Namespace, name: str) -> Path:
     return Path(arguments.picture or f"{file_name(arguments.plot, name)}.png")
-
-
-def _picture_kind(path: Path) -> str:
-    kind = path.suffix.lstrip(".")
-    if kind not in ("png", "svg"):
-        raise AccelsimError(f"{path}: a picture is FILE.png or FILE.svg")
-    return kind

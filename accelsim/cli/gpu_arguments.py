@@ -111,9 +111,6 @@ def add_validation(made: argparse.ArgumentParser) -> None:
     add_calibration(group)
     _add_dtype(group, "number format of the rows of which the table does not say it by a name that is known")
     _add_l2(group, L2_OF_TABLE)
-    group.add_argument(
-        "--leave-out", action="store_true", help="predict each GPU also with constants fitted to other families only"
-    )
 
 
 def add_calibration(made: argparse._ActionsContainer) -> None:

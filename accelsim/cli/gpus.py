@@ -5,23 +5,75 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from accelsim.cli.printing import DONE, answer
+from accelsim.cli.inputs import find_layer, read_workload
+from accelsim.cli.printing import DONE, answer, write_figure
 from accelsim.gpu import ROTATING
-from accelsim.inputs.errors import AccelsimError
+from accelsim.gpu.advice import advise, points, ridges, sweep
+from accelsim.gpu.calibration import calibrate, mode_of
+from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
+from accelsim.gpu.compare import compare_profile, kernels_of
+from accelsim.gpu.convolutions import validate_convolutions
+from accelsim.gpu.gemm import LARGEST
+from accelsim.gpu.kernel import best_kernels
+from accelsim.gpu.layers import gemms_of, product_of, with_winograd
+from accelsim.gpu.measured import read_measured
+from accelsim.gpu.profile import read_profile
+from accelsim.gpu.validation import GemmValidation, validate_gemm
+from accelsim.inputs import library
+from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import hash_file
+from accelsim.inputs.workload_reader import load_workload
+from accelsim.results.folder import refuse_directory, write_directory, write_page
+from accelsim.results.output import to_json
+from accelsim.show.report.gpu import (
+    advice_json,
+    advice_report,
+    compared_report,
+    compared_row,
+    doubt_of,
+    gpu_report,
+    gpu_row,
+    gpus_report,
+    kernel_report,
+    kernel_row,
+    kernels_report,
+    point_row,
+    roofline_report,
+    totals,
+)
+from accelsim.show.report.gpu_validation import calibration_report, convolution_row, convolutions_report, gemm_report
+from accelsim.show.table import Part, page_text
 
-if TYPE_CHECKING:
-    from accelsim.gpu.validation import GemmValidation
+_SWEPT = 1200
+_ALIGNED = 8
+"""A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
+_MOST_LINES = 5
+"""Layers that are named as left out."""
+_FOREIGN = (
+    *(
+        "constraints",
+        "limit",
+        "objective",
+        "top",
+        "within",
+        "uneven",
+        "imperfect",
+        "pad",
+        "pareto",
+        "mappings",
+        "seed",
+        "html",
+    ),
+)
 
 
 def gpus_command(arguments: argparse.Namespace) -> int:
     """List the GPUs that ship, or show one."""
-    from accelsim.gpu.catalogue import catalogue, load_gpu
-    from accelsim.show.report.gpu import gpu_report, gpu_row, gpus_report
-
     if arguments.gpu is None:
         if arguments.mig:
             raise AccelsimError("--mig needs a GPU, such as `accelsim gpus a100 --mig 1g.10gb`")
@@ -32,22 +84,138 @@ def gpus_command(arguments: argparse.Namespace) -> int:
     return DONE
 
 
+def map_on_gpu(arguments: argparse.Namespace) -> int:
+    """Choose the fastest kernel tiling of each layer on a GPU."""
+    for name in _FOREIGN:
+        if getattr(arguments, name, None):
+            raise AccelsimError(f"--{name}: not for a GPU, whose kernel tilings are few; all are compared, by time")
+    if arguments.output:
+        refuse_directory(arguments.output)
+    gpu = load_gpu(arguments.arch, arguments.mig)
+    workload = read_workload(arguments, arguments.workload)
+    layer = find_layer(workload, arguments.layer, arguments.workload)
+    layers = [layer] if layer else list(workload.layers)
+    products, left_out = [], []
+    for einsum in list(layers):
+        try:
+            products.append(product_of(einsum, arguments.training_pass))
+        except AccelsimError as error:
+            left_out.append(str(error))
+            layers.remove(einsum)
+    if not products:
+        raise AccelsimError(left_out[0])
+    if left_out and not arguments.quiet:
+        sys.stderr.write("".join(f"left out of the total: {line}\n" for line in left_out[:_MOST_LINES]))
+        more = len(left_out) - _MOST_LINES
+        sys.stderr.write(f"and {more} more layers\n" if more > 0 else "")
+    number_format = arguments.dtype or _format_of_bits({product.bits for product in products})
+    mode = mode_of(gpu, number_format, arguments.calibration)
+    names = [einsum.name for einsum in layers]
+    gemms = gemms_of(products)
+    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2, stream_k=arguments.stream_k)
+    if arguments.winograd:
+        options = {"training_pass": arguments.training_pass, "l2": arguments.l2}
+        pairs = zip(layers, kernels, strict=True)
+        kernels = [with_winograd(gpu, einsum, kernel, mode, **options) for einsum, kernel in pairs]
+    repeats = [einsum.repeat for einsum in layers]
+    rows = [kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
+    document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
+    if left_out:
+        document["left_out"] = left_out
+    if len(kernels) > 1:
+        document["total"] = dict(totals(kernels, repeats))
+    if arguments.output:
+        write_directory(arguments.output, {"kernels.json": to_json(document).encode()})
+
+    def report() -> Iterator[Part]:
+        if len(kernels) == 1:
+            return kernel_report(kernels[0], quiet=arguments.quiet)
+        return kernels_report(workload.name, kernels, repeats)
+
+    answer(arguments, document, report, arguments.output)
+    return DONE
+
+
+def _format_of_bits(bits: set[int]) -> str:
+    """Number format of a width, where it is clear."""
+    by_bits = {64: "fp64", 32: "fp32", 16: "fp16", 8: "int8", 4: "int4"}
+    found = by_bits.get(max(bits))
+    if len(bits) > 1 or found is None:
+        raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
+    return found
+
+
+def gpu_roofline(arguments: argparse.Namespace) -> int:
+    """Show where the layers of workloads stand under the roofline of a GPU."""
+    dtype = arguments.dtype or "fp16"
+    gpu = load_gpu(arguments.arch, arguments.mig)
+    workloads = [read_workload(arguments, name) for name in arguments.workloads]
+    layers = [einsum for workload in workloads for einsum in workload.layers]
+    mode = mode_of(gpu, dtype, arguments.calibration)
+    gemms = gemms_of([product_of(einsum) for einsum in layers])
+    kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, l2=arguments.l2)
+    levels, found = ridges(gpu, dtype), points(gpu, kernels)
+    if arguments.output:
+        from accelsim.show.plots.gpu import plot_roofline
+
+        write_figure(arguments.output, plot_roofline(gpu, dtype, levels, found))
+    document = {"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]}
+    answer(arguments, document, lambda: roofline_report(gpu, dtype, levels, found, mode.text), arguments.output)
+    return DONE
+
+
+def gpu_advise_command(arguments: argparse.Namespace) -> int:
+    """Advise on the sizes of a matrix product."""
+    if arguments.sweep and not arguments.output:
+        raise AccelsimError("--sweep draws a chart; say where to, such as -o sweep.png")
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
+    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
+    if arguments.output:
+        from accelsim.show.plots.gpu import plot_sweep
+
+        name = arguments.sweep or "n"
+        size = sizes["mnk".index(name)]
+        first, last = max(1, size // 2), min(2 * size, LARGEST)
+        step = -(-(last - first) // _SWEPT)
+        step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
+        values = list(range(-(-first // step) * step, last + 1, step))
+        mode = mode_of(gpu, dtype, arguments.calibration)
+        l2, stream_k = arguments.l2, arguments.stream_k
+        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=l2, stream_k=stream_k)
+        others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
+        head = f"{gpu.name}, {dtype}, {others}"
+        write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
+    answer(arguments, advice_json(advice), lambda: advice_report(advice), arguments.output)
+    return DONE
+
+
+def gpu_compare_command(arguments: argparse.Namespace) -> int:
+    """Hold a profile of kernels against what is predicted for them."""
+    gpu = load_gpu(arguments.gpu, arguments.mig)
+    profile, left_out = kernels_of(gpu, read_profile(arguments.profile), arguments.dtype)
+    if not profile:
+        raise SpecError(left_out)
+    workload = arguments.workload and load_workload(library.resolve(arguments.workload, "workloads"))
+    layers = workload.layers if workload else ()
+    found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
+    modes = [case.predicted.mode for case in found] or [mode_of(gpu, arguments.dtype or "fp16").text]
+    mode = "; ".join(dict.fromkeys(modes))
+    rows = [compared_row(case) for case in found]
+    names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
+    document = {"gpu": gpu.name, "mode": mode, "doubt": doubt_of(found), "layers": rows}
+    document |= {"unmatched": names, "not_compared": reasons}
+    answer(arguments, document, lambda: compared_report(gpu.name, mode, found, unmatched, left_out))
+    return DONE
+
+
 def calibrate_command(arguments: argparse.Namespace) -> int:
     """Fit the constants of a GPU to measured kernels."""
-    from pathlib import Path
-
-    from accelsim.gpu.calibration import calibrate
-    from accelsim.gpu.catalogue import find_gpu, load_gpu
-    from accelsim.gpu.measured import read_measured
-    from accelsim.results.folder import write_page
-    from accelsim.show.report.gpu_validation import calibration_report
-
     if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
         raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
     gpu = load_gpu(arguments.gpu)
     tables = read_measured(arguments.measured, number_format=arguments.dtype, unknown_too=False, l2=arguments.l2)
-    told = [(table, find_gpu(table.device)) for table in tables]
-    own = [table for table, found in told if found is None or found.name == gpu.name]
+    own = [table for table in tables if may_be(gpu, table.device)]
     own = [table for table in own if table.number_format in gpu.operations_per_sm_cycle]
     own = [table for table in own if arguments.dtype in (None, table.number_format)]
     if len(own) != 1:
@@ -71,10 +239,6 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
 
 def validate_gemm_command(arguments: argparse.Namespace) -> int:
     """Hold predicted times of matrix products against measured ones."""
-    from accelsim.gpu.validation import validate_gemm
-    from accelsim.results.folder import write_directory
-    from accelsim.show.report.gpu_validation import gemm_report
-
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
     refuse(arguments, "gemm", every=False)
@@ -84,7 +248,6 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
         mig=arguments.mig,
         calibration=arguments.calibration,
         number_format=arguments.dtype,
-        leave_out=arguments.leave_out,
         l2=arguments.l2,
     )
     rows = [
@@ -99,10 +262,6 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
             "launch_gap_us": case.launch_gap_us,
             "errors": {name: errors.as_row() for name, errors in case.errors.items()},
             "inside_interval": _or_none(case.inside),
-            "step_pairs": case.step_rows,
-            "step_correlation": _or_none(case.step_correlation),
-            "large_step_pairs": case.large_step_rows,
-            "large_step_correlation": _or_none(case.large_step_correlation),
         }
         for case in found
     ]
@@ -115,11 +274,8 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
 
 def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
-    from accelsim.results.output import to_json
     from accelsim.show.plots import figure_bytes
     from accelsim.show.plots.gpu import plot_measured
-    from accelsim.show.report.gpu_validation import gemm_report
-    from accelsim.show.table import page_text
 
     files, plots = {"validation.json": to_json(document).encode()}, []
     for at, case in enumerate(found, 1):
@@ -137,12 +293,9 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
 
 def validate_conv_command(arguments: argparse.Namespace) -> int:
     """Hold implicit GEMMs against measured convolutions."""
-    from accelsim.gpu.convolutions import validate_convolutions
-    from accelsim.show.report.gpu_validation import convolution_row, convolutions_report
-
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
-    refuse(arguments, "conv", mig=None, dtype=None, leave_out=False, l2=ROTATING, output=None, every=False)
+    refuse(arguments, "conv", mig=None, dtype=None, l2=ROTATING, output=None, every=False)
     found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
     document = {"conv": [convolution_row(case) for case in found], "not_compared": skipped}
     answer(arguments, document, lambda: convolutions_report(found, skipped))

@@ -65,7 +65,7 @@ def _any_kind(name: str) -> str | Path:
 
 def energy_command(arguments: argparse.Namespace) -> int:
     """Show the energy of each action of a machine, its area, and its power with everything busy."""
-    from accelsim.inputs.energy.sram import error_notes
+    from accelsim.inputs.energy.sram import INTERPOLATION_ERROR, SOURCE
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
     from accelsim.results.output import InputFile, Provenance, input_file, provenance_json
     from accelsim.show.report.tables import energies_report
@@ -75,7 +75,8 @@ def energy_command(arguments: argparse.Namespace) -> int:
     check_overrides(overrides, [path])
     architecture = load_architecture(path, overrides)
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
-    notes = [*architecture.energy_notes, *error_notes(str(row["source"]) for row in (*rows, *areas))]
+    interpolated = any(str(row["source"]).startswith(SOURCE) for row in (*rows, *areas))
+    notes = [*architecture.energy_notes, *([INTERPOLATION_ERROR] if interpolated else [])]
     files: tuple[InputFile, ...] = (input_file("architecture", arguments.arch, path),)
     provenance = provenance_json(Provenance("energy", files, overrides))
     document = {**provenance, "architecture": architecture.name, "energy_table": rows, "area": areas}

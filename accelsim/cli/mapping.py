@@ -48,7 +48,7 @@ def map_command(arguments: argparse.Namespace) -> int:
     from accelsim.results.output import map_json
 
     if is_gpu(arguments.arch):
-        from accelsim.cli.gpu_mapping import map_on_gpu
+        from accelsim.cli.gpus import map_on_gpu
 
         return map_on_gpu(arguments)
     refuse_gpu_options(arguments)

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from accelsim.inputs.errors import AccelsimError
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.console import Console
 
     from accelsim.population.parts import OnPart
@@ -84,3 +87,20 @@ def show_parts(console: Console, what: str) -> Iterator[OnPart | None]:
         return
     with console.status(what) as status:
         yield lambda part: status.update(f"{what}: {part}")
+
+
+def figure_kind(path: str | Path) -> str:
+    """Kind of a figure by the ending of its file: `png` or `svg`."""
+    kind = Path(path).suffix.lower().lstrip(".")
+    if kind not in ("png", "svg"):
+        raise AccelsimError(f"{path}: name a file that ends in .png or .svg")
+    return kind
+
+
+def write_figure(path: str | Path, ax: Axes) -> None:
+    """Write a figure as PNG or SVG, by the ending of its name."""
+    from accelsim.results.folder import write_directory
+    from accelsim.show.plots.style import figure_bytes
+
+    kind = figure_kind(path)
+    write_directory(Path(path).parent, {Path(path).name: figure_bytes(ax, [kind])[kind]})

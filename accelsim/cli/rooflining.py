@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from accelsim.cli.gpu_advice import gpu_roofline, write_figure
-from accelsim.cli.printing import DONE, answer
+from accelsim.cli.printing import DONE, answer, write_figure
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.search.stopping import asked
 
@@ -25,6 +24,8 @@ def roofline_command(arguments: argparse.Namespace) -> int:
         if arguments.objective or arguments.constraints:
             name = "--objective" if arguments.objective else "--constraints"
             raise AccelsimError(f"{name}: {arguments.arch} is a GPU, whose fastest kernels are shown")
+        from accelsim.cli.gpus import gpu_roofline
+
         return gpu_roofline(arguments)
     if arguments.mig or arguments.calibration or arguments.dtype:
         name = "--mig" if arguments.mig else "--calibration" if arguments.calibration else "--dtype"

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.cli.gpus import refuse, validate_conv_command, validate_gemm_command
 from accelsim.cli.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
 from accelsim.cli.printing import DIFFERS, DONE, answer, make_console, print_report
 from accelsim.inputs.errors import AccelsimError, SpecError
@@ -179,6 +178,7 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason."""
+    from accelsim.cli.gpus import refuse, validate_conv_command, validate_gemm_command
     from accelsim.results.folder import refuse_directory
 
     if arguments.output:

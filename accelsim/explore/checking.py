@@ -10,10 +10,6 @@ from pathlib import Path
 
 from accelsim.explore import expression
 from accelsim.explore.expression import Value
-from accelsim.explore.reading import (
-    read_number,
-    read_texts,
-)
 from accelsim.inputs import fields, library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import Constraints, read_constraints
@@ -98,8 +94,8 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         name = given.value("workload", "")
         entry = given.get("workload") or item
         setting = given.get("set")
-        overrides = read_texts(setting, problems)
-        weight = read_number(given.get("weight"), problems) or 1.0
+        overrides = given.value("set", dict[str, str]())
+        weight = given.value("weight", 1.0)
         wanted = given.value("layers", list[str]())
         chosen = given.get("layers")
         if isinstance(chosen, ListNode) and not chosen.items:

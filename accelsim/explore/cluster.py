@@ -27,7 +27,7 @@ _plans: dict[str, Plan] = {}
 
 
 @dataclass(slots=True)
-class _Job:
+class _ClusterJob:
     """A job, its copies in the cluster with when each was handed out, and how many of them failed."""
 
     items: Sequence[Item]
@@ -76,7 +76,7 @@ class Cluster:
         self.client.register_plugin(_carrier(self._mark, pickled))
         self.copied = 0
         self._ended, self._taken = 0, 0.0
-        self._jobs: dict[int, _Job] = {}
+        self._jobs: dict[int, _ClusterJob] = {}
         self._next = 0
         self._done: Queue[tuple[Any, int]] = Queue()
 
@@ -96,8 +96,8 @@ class Cluster:
         return AHEAD * self.many
 
     def submit(self, items: Sequence[Item]) -> None:
-        """Hand a job over."""
-        self._jobs[self._next] = _Job(items)
+        """Take a job."""
+        self._jobs[self._next] = _ClusterJob(items)
         self._hand_out(self._next)
         self._next += 1
 

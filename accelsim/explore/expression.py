@@ -88,6 +88,12 @@ def quantity(text: str) -> tuple[Value, str]:
     return Fraction(match[1]) * scale, kind
 
 
+def unit_of(text: str) -> str:
+    """Unit of a quantity as it is written; empty without one."""
+    match = _QUANTITY.fullmatch(text)
+    return (match[2] if match else None) or ""
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """An expression that was read: its text, what it yields (a kind), and the names in it."""

@@ -14,7 +14,7 @@ Point = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class DesignTotals:
     """Sums over all networks, layers times their repeats and networks times their weights.
 
     `time_s` and `power_w` are None without a clock, `area_um2` where the architecture does not tell it.
@@ -50,17 +50,17 @@ class Totals:
         return value
 
 
-def total(weights: Sequence[float], machine: Machine, costs: Sequence[Bound]) -> Totals:
+def total(weights: Sequence[float], machine: Machine, costs: Sequence[Bound]) -> DesignTotals:
     """Add up the costs of all layers, each as often as it counts."""
     energy = math.fsum(weight * cost.energy_pj for weight, cost in zip(weights, costs, strict=True))
     cycles = math.fsum(weight * cost.cycles for weight, cost in zip(weights, costs, strict=True))
     clock = machine.architecture.clock_hz
     time = None if clock is None else cycles / clock
     power = energy * 1e-12 / time if time else None
-    return Totals(energy, cycles, time, power, machine.area_um2)
+    return DesignTotals(energy, cycles, time, power, machine.area_um2)
 
 
-def point(sweep: Sweep, totals: Totals) -> Point:
+def point(sweep: Sweep, totals: DesignTotals) -> Point:
     """Objectives of a design in their order."""
     return tuple(totals.objective(name) for name in sweep.objectives)
 

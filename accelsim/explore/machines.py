@@ -1,12 +1,14 @@
-"""The machine of each design, read from the architecture file, with its area, and what tells equal work from other.
+"""The machine and the networks of each design, and what tells equal work from other.
 
 Work is told apart by content: everything that the model and the mapper look at, no more. A clock changes no mapping
-where bandwidths are per cycle, and no bandwidth changes the mapping of least energy where nothing leaks.
+where bandwidths are per cycle, and no bandwidth changes the mapping of least energy where nothing leaks. Where
+parameters of workloads are swept, layers differ from design to design.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +16,7 @@ from fractions import Fraction
 
 from accelsim import __version__
 from accelsim.explore import expression
-from accelsim.explore.checking import parameters_of
+from accelsim.explore.checking import Network, chosen_layers, parameters_of
 from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.sweep import Mapper, Sweep
 from accelsim.inputs import fields
@@ -23,6 +25,7 @@ from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.source import Problems
 from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload_reader import load_workload
 from accelsim.results.cache import content_hash, einsum_content, hash_of_code, machine_content, plain
 
 
@@ -40,10 +43,10 @@ class Machine:
 
     architecture: Architecture
     area_um2: float | None
-    mark: str
+    hash: str
     """Hash of what evaluation looks at."""
-    search_mark: str
-    """Hash of what the mapper looks at; equal to `mark` where it looks at everything."""
+    search_hash: str
+    """Hash of what the mapper looks at; equal to `hash` where it looks at everything."""
 
 
 def design_at(sweep: Sweep, number: int) -> Design:
@@ -76,7 +79,7 @@ class Machines:
         own = {name: self.numbers[name][text] for name, text in zip(self.names, design.values, strict=True)}
         return {**self.constants, **own}
 
-    def wanted(self, design: Design) -> bool:
+    def meets_conditions(self, design: Design) -> bool:
         """Whether a design meets the conditions."""
         values = self.values(design)
         for at, each in enumerate(self.sweep.conditions):
@@ -108,9 +111,9 @@ class Machines:
         read = read_architecture(document.body, path, problems) if document else None
         if problems.found or read is None:
             raise SpecError(problems.found)
-        mark = _mark(read)
+        digest = _machine_hash(read)
         alone = energy_alone(read, self.sweep.mapper)
-        return Machine(read, self._area(read, design), mark, _mark(unlimited(read)) if alone else mark)
+        return Machine(read, self._area(read, design), digest, _machine_hash(unlimited(read)) if alone else digest)
 
     def _area(self, architecture: Architecture, design: Design) -> float | None:
         if self.sweep.area is None:
@@ -137,25 +140,25 @@ def unlimited(architecture: Architecture) -> Architecture:
     return replace(architecture, levels=tuple(free))
 
 
-def _mark(architecture: Architecture) -> str:
+def _machine_hash(architecture: Architecture) -> str:
     """Hash of all that model and mapper look at."""
     return content_hash(machine_content(architecture))
 
 
-def layer_mark(einsum: Einsum) -> str:
+def layer_hash(einsum: Einsum) -> str:
     """Hash of a layer without its name and its repeats; dimensions and tensors count with theirs."""
     return content_hash([einsum_content(einsum), list(einsum.dims), [tensor.name for tensor in einsum.tensors]])
 
 
-def mapper_mark(mapper: Mapper) -> str:
+def mapper_hash(mapper: Mapper) -> str:
     """Hash of what is asked of the mapper, and of the version and the code that answer."""
     asked = (mapper.objective, mapper.uneven, mapper.imperfect, mapper.pad, mapper.seconds, mapper.constraints)
     return content_hash([__version__, hash_of_code(), plain(asked)])
 
 
-def work_key(what: str, mark: str, layer: str, mapper: str) -> str:
+def work_key(what: str, digest: str, layer: str, mapper: str) -> str:
     """Name of a piece of work: equal names have equal results."""
-    return hashlib.sha256(f"{what} {mark} {layer} {mapper}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{what} {digest} {layer} {mapper}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +209,126 @@ def quick_bound(architecture: Architecture, einsum: Einsum, words: Mapping[str, 
     slow = [math.ceil(count / rate) for rate, count in ports if rate is not None]
     busy = math.ceil(Fraction(macs, architecture.macs)) * compute.cycles_per_mac
     return Bound(pj * (1 - 1e-9), max([busy, *slow]))
+
+
+MOST = 10_000
+"""Combinations of parameters of one workload at most: the layers of all of them go to each worker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a design has to run.
+
+    Attributes
+    ----------
+    networks : tuple of Network
+    different : tuple of int
+        Its different layers, by their numbers among those of the whole sweep.
+    layer_of : tuple of int
+        For each layer, network after network, which of `different` it is.
+    weights : tuple of float
+        How often each layer counts: its repeats times the weight of the network, over what a run yields if totals are
+        per frame or the like.
+    """
+
+    networks: tuple[Network, ...]
+    different: tuple[int, ...]
+    layer_of: tuple[int, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def layers(self) -> list[tuple[Network, Einsum]]:
+        """All layers, network after network."""
+        return [(network, layer) for network in self.networks for layer in network.layers]
+
+
+class Loads:
+    """Makes the load of each design; each workload is read once for each combination of its parameters.
+
+    Parameters
+    ----------
+    sweep : Sweep
+
+    Attributes
+    ----------
+    einsums : list of Einsum
+        All different layers of all designs.
+    hashes : list of str
+        Their hashes.
+
+    Raises
+    ------
+    AccelsimError
+        If a workload has too many combinations.
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.einsums: list[Einsum] = []
+        self.hashes: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._places = [
+            [at for at, parameter in enumerate(sweep.parameters) if parameter.name in network.parameters]
+            for network in sweep.networks
+        ]
+        self._read = [
+            self._variants(network, places) for network, places in zip(sweep.networks, self._places, strict=True)
+        ]
+        self._loads: dict[tuple[tuple[str, ...], ...], Load] = {}
+
+    def _variants(self, network: Network, places: list[int]) -> dict[tuple[str, ...], Network | SpecError]:
+        """Network for each combination of its parameters, or why there is none; numbers its layers."""
+        swept = [self.sweep.parameters[at] for at in places]
+        many = math.prod(len(parameter.values) for parameter in swept)
+        if many > MOST:
+            names = ", ".join(parameter.name for parameter in swept)
+            raise AccelsimError(f"{network.name}: {many:,} combinations of {names}; at most {MOST:,} can be swept")
+        found: dict[tuple[str, ...], Network | SpecError] = {}
+        for values in itertools.product(*(parameter.values for parameter in swept)):
+            found[values] = made = _variant(network, dict(zip((p.name for p in swept), values, strict=True)))
+            for layer in made.layers if isinstance(made, Network) else ():
+                digest = layer_hash(layer)
+                if digest not in self._numbers:
+                    self._numbers[digest] = len(self.einsums)
+                    self.einsums.append(layer)
+                    self.hashes.append(digest)
+        return found
+
+    def of(self, design: Design) -> Load:
+        """Load of a design.
+
+        Raises
+        ------
+        SpecError
+            If a workload cannot be read with its values.
+        """
+        key = tuple(tuple(design.values[at] for at in places) for places in self._places)
+        if key not in self._loads:
+            self._loads[key] = self._make(key)
+        return self._loads[key]
+
+    def _make(self, key: tuple[tuple[str, ...], ...]) -> Load:
+        networks, per = [], self.sweep.per
+        for read, values in zip(self._read, key, strict=True):
+            made = read[values]
+            if isinstance(made, SpecError):
+                raise made
+            networks.append(made)
+        weights = [
+            network.weight * layer.repeat / (network.yields[per] if per else 1)
+            for network in networks
+            for layer in network.layers
+        ]
+        numbers = [self._numbers[layer_hash(layer)] for network in networks for layer in network.layers]
+        different = list(dict.fromkeys(numbers))
+        return Load(tuple(networks), tuple(different), tuple(map(different.index, numbers)), tuple(weights))
+
+
+def _variant(network: Network, values: dict[str, str]) -> Network | SpecError:
+    if not values:
+        return network
+    try:
+        workload = load_workload(network.file.path, {**network.overrides, **values})
+    except SpecError as error:
+        return error
+    return replace(network, layers=chosen_layers(workload, network.wanted), yields=workload.yields)

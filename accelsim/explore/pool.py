@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Protocol
 
 from accelsim.explore.work import Item, Plan, Row, work
 from accelsim.inputs.errors import AccelsimError
@@ -28,33 +27,12 @@ SILENCE = 300.0
 """Seconds without any result after which it is said who is at work."""
 
 
-class Workers(Protocol):
-    """Those who do jobs; a job is a few pieces of work."""
-
-    @property
-    def room(self) -> int:
-        """Jobs that may be waiting or running."""
-
-    @property
-    def size(self) -> int:
-        """Pieces of work of a job."""
-
-    @property
-    def busy(self) -> int:
-        """Jobs that are waiting or running."""
-
-    def submit(self, items: Sequence[Item]) -> None:
-        """Hand a job over."""
-
-    def finished(self, seconds: float) -> list[Row]:
-        """Results of jobs that ended, after some seconds at most; the same row may come more than once."""
-
-    def close(self) -> None:
-        """Stop at once; jobs that are running are lost."""
-
-
 class Alone:
-    """The process itself does the jobs, one after the other."""
+    """The process itself does the jobs, one after the other.
+
+    As all kinds of workers do, it has `room` for so many jobs that are waiting or running, each of at most `size`
+    pieces of work, of which `busy` are.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.room, self.size = plan, 1, 1
@@ -66,7 +44,7 @@ class Alone:
         return len(self._jobs)
 
     def submit(self, items: Sequence[Item]) -> None:
-        """Hand a job over."""
+        """Take a job."""
         self._jobs.append(items)
 
     def finished(self, seconds: float) -> list[Row]:
@@ -89,7 +67,7 @@ class _Job:
 
 
 @dataclass(slots=True)
-class _Hand:
+class _Worker:
     """One process, how to talk to it, and what it does."""
 
     process: BaseProcess
@@ -109,26 +87,26 @@ class Pool:
         Sent to each process once.
     many : int
         Processes.
-    tell : callable, optional
+    report : callable, optional
         Takes one line about a process that may hang.
     """
 
-    def __init__(self, plan: Plan, many: int, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, plan: Plan, many: int, report: Callable[[str], None] = lambda _: None) -> None:
         self.plan, self.size = plan, 1
         self.room = 3 * many
         self._context = multiprocessing.get_context("spawn")
         self._jobs: deque[_Job] = deque()
-        self._many, self._tell = many, tell
-        self._hands: list[_Hand] = []
+        self._many, self._report = many, report
+        self._workers: list[_Worker] = []
         self._ended, self._taken = 0, 0.0
         self._heard = time.monotonic()
 
     @property
     def busy(self) -> int:
         """Jobs that are waiting or running."""
-        return len(self._jobs) + sum(hand.job is not None for hand in self._hands)
+        return len(self._jobs) + sum(worker.job is not None for worker in self._workers)
 
-    def _hire(self) -> _Hand:
+    def _start_worker(self) -> _Worker:
         mine, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, self.plan), daemon=True)
         with heeding():  # a process whose start is cut off ends in a traceback
@@ -136,105 +114,105 @@ class Pool:
         if asked():
             raise KeyboardInterrupt
         theirs.close()
-        return _Hand(process, mine)
+        return _Worker(process, mine)
 
     def submit(self, items: Sequence[Item]) -> None:
-        """Hand a job over."""
+        """Take a job."""
         self._jobs.append(_Job(items))
         self._assign()
 
     def _assign(self) -> None:
-        if self._jobs and len(self._hands) < self._many and all(hand.job is not None for hand in self._hands):
-            self._hands.append(self._hire())
-        for hand in self._hands:
-            if hand.job is None and self._jobs:
-                hand.job = self._jobs.popleft()
-                hand.job.since = time.monotonic()
+        if self._jobs and len(self._workers) < self._many and all(worker.job is not None for worker in self._workers):
+            self._workers.append(self._start_worker())
+        for worker in self._workers:
+            if worker.job is None and self._jobs:
+                worker.job = self._jobs.popleft()
+                worker.job.since = time.monotonic()
                 with suppress(OSError):  # a dead process is noticed when its results are awaited
-                    hand.pipe.send(hand.job.items)
+                    worker.pipe.send(worker.job.items)
 
     def finished(self, seconds: float) -> list[Row]:
         """Results of jobs that ended, after some seconds at most."""
         rows: list[Row] = []
-        ready = wait([hand.pipe for hand in self._hands], seconds)
-        for number, hand in enumerate(self._hands):
-            if hand.pipe not in ready:
+        ready = wait([worker.pipe for worker in self._workers], seconds)
+        for number, worker in enumerate(self._workers):
+            if worker.pipe not in ready:
                 continue
             try:
-                answer = hand.pipe.recv()
+                answer = worker.pipe.recv()
             except (EOFError, OSError):
                 self._replace(number)
                 continue
-            self._end(hand)
+            self._end(worker)
             if isinstance(answer, BaseException):
                 raise answer
             rows += answer
-        for hand in [hand for hand in self._hands if hand.job is not None and hand.job.done]:
-            self._dismiss(hand)  # it does what another process has done
+        for worker in [worker for worker in self._workers if worker.job is not None and worker.job.done]:
+            self._dismiss(worker)  # it does what another process has done
         if not ready:
             self._look_after_stragglers()
         self._assign()
         return rows
 
-    def _end(self, hand: _Hand) -> None:
+    def _end(self, worker: _Worker) -> None:
         """Take note of a job that a process has done."""
         self._heard = time.monotonic()
-        if hand.job is not None:
-            self._ended, self._taken = self._ended + 1, self._taken + self._heard - hand.job.since
-            hand.job.done = True
-        hand.job = None
+        if worker.job is not None:
+            self._ended, self._taken = self._ended + 1, self._taken + self._heard - worker.job.since
+            worker.job.done = True
+        worker.job = None
 
-    def _dismiss(self, hand: _Hand) -> None:
+    def _dismiss(self, worker: _Worker) -> None:
         """End a process, also one that is stopped."""
-        hand.process.kill()
-        hand.process.join()
-        hand.pipe.close()
-        self._hands.remove(hand)
+        worker.process.kill()
+        worker.process.join()
+        worker.pipe.close()
+        self._workers.remove(worker)
 
     def _look_after_stragglers(self) -> None:
         """Give a job that takes too long to an idle process too; say who is at work where nothing is heard for long."""
         now, limit = time.monotonic(), max(PATIENCE, SLOW * self._taken / max(1, self._ended))
-        at_work = [(hand, hand.job) for hand in self._hands if hand.job is not None]
-        for hand, job in at_work:
+        at_work = [(worker, worker.job) for worker in self._workers if worker.job is not None]
+        for worker, job in at_work:
             if not self._jobs and len(at_work) < self._many and now - job.since > limit and not job.copied:
-                self._tell(f"{self._said(hand, job)}; another process does that too")
+                self._report(f"{self._about(worker, job)}; another process does that too")
                 job.copied = True
                 self._jobs.append(job)
                 return
         if at_work and now - self._heard > SILENCE:
-            those = ", ".join(self._said(hand, job) for hand, job in at_work)
+            those = ", ".join(self._about(worker, job) for worker, job in at_work)
             hint = "one that hangs may be killed: its work is done again"
-            self._tell(f"no result for {now - self._heard:.0f} s; {those}; {hint}")
+            self._report(f"no result for {now - self._heard:.0f} s; {those}; {hint}")
             self._heard = now
 
-    def _said(self, hand: _Hand, job: _Job) -> str:
+    def _about(self, worker: _Worker, job: _Job) -> str:
         """What a process does, in words."""
         layer, spent = self.plan.einsums[job.items[0].layer].name, time.monotonic() - job.since
-        return f"process {hand.process.pid} has been at {layer} for {spent:.0f} s"
+        return f"process {worker.process.pid} has been at {layer} for {spent:.0f} s"
 
     def _replace(self, number: int) -> None:
-        """Hire another process for one that died, and hand its job out once more."""
-        hand = self._hands[number]
-        hand.process.join(1.0)
-        hand.pipe.close()
-        job = hand.job
+        """Start another process for one that died, and hand its job out once more."""
+        worker = self._workers[number]
+        worker.process.join(1.0)
+        worker.pipe.close()
+        job = worker.job
         if job is not None:
             job.died += 1
             if job.died >= TRIES:
                 raise AccelsimError(
-                    f"a worker process died {TRIES} times (exit code {hand.process.exitcode}) over the same work; is "
+                    f"a worker process died {TRIES} times (exit code {worker.process.exitcode}) over the same work; is "
                     "there enough memory? fewer --workers need less"
                 )
-            if not any(other.job is job for other in self._hands if other is not hand):
+            if not any(other.job is job for other in self._workers if other is not worker):
                 self._jobs.appendleft(job)
-        self._hands[number] = self._hire()
+        self._workers[number] = self._start_worker()
 
     def close(self) -> None:
         """Stop all processes at once."""
-        for hand in self._hands:
-            hand.process.kill()
-        for hand in list(self._hands):
-            self._dismiss(hand)
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in list(self._workers):
+            self._dismiss(worker)
 
 
 def _serve(pipe: Connection, plan: Plan) -> None:

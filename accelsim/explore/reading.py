@@ -5,39 +5,49 @@ Values of a parameter: a list, or a range with a step or a factor.
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from accelsim.explore import expression
 from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
-from accelsim.inputs import forms
-from accelsim.inputs.fields import Fields, Key, Keys, node_of
+from accelsim.inputs import fields, forms
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import AREA_UNITS, quoted
 
+
+@formed(forms.text())
+def _one_value(node: Node, problems: Problems) -> str | None:
+    if isinstance(node, ScalarNode) and not node.empty:
+        return node.text.strip()
+    problems.add(node, f"expected one value, got {describe(node)}")
+    return None
+
+
+SETTINGS = fields.mapping_of(_one_value)
+"""Reader of parameters with one value each."""
+
+
+def _most(kind: str, example: str, known: Iterable[str]) -> Formed[float]:
+    """Reader of a budget, such as an area, in its base unit."""
+
+    @formed(forms.quantity(known))
+    def read(node: Node, problems: Problems) -> float | None:
+        value, found = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
+        if found == kind and isinstance(value, Fraction) and value > 0:
+            return float(value)
+        what = f"expected {expression.named(kind)} above 0, got {describe(node)}"
+        problems.add(node, what, f"write it like '{example}'")
+        return None
+
+    return read
+
+
 BUDGETS: Keys = {
-    "area": Key(node_of(forms.quantity(AREA_UNITS))),
-    "power": Key(node_of(forms.quantity(POWER_UNITS))),
+    "area": Key(_most("area", "5 mm2", AREA_UNITS)),
+    "power": Key(_most("power", "300 mW", POWER_UNITS)),
 }
-
-
-def read_texts(node: Node | None, problems: Problems) -> dict[str, str]:
-    """Parameters with one value each."""
-    if node is None or problems.unreadable(node):
-        return {}
-    if not isinstance(node, MapNode):
-        problems.add(node, f"expected parameters with a value each, got {describe(node)}")
-        return {}
-    found: dict[str, str] = {}
-    for name, entry in node.entries.items():
-        if isinstance(entry, ScalarNode) and not entry.empty:
-            found[name] = entry.text.strip()
-        elif not problems.unreadable(entry):
-            problems.add(entry, f"expected one value, got {describe(entry)}")
-    return found
 
 
 def read_conditions(node: Node | None, kinds: Mapping[str, str], problems: Problems) -> list[Expression]:
@@ -82,46 +92,25 @@ def refuse_no_area(area: Expression, node: Node, first: Mapping[str, Value], pro
         problems.add(node, "the area of the first design is not above 0")
 
 
-def read_budgets(node: Node | None, problems: Problems) -> tuple[float, float]:
-    """Largest area [um2] and power [W]."""
-    if node is None or problems.unreadable(node):
-        return math.inf, math.inf
-    budgets = Fields(node, problems, BUDGETS)
-    found = []
-    for key, example in (("area", "5 mm2"), ("power", "300 mW")):
-        entry, value = budgets.get(key), math.inf
-        if entry is not None and not problems.unreadable(entry):
-            number, kind = expression.quantity(entry.text) if isinstance(entry, ScalarNode) else ("", "")
-            if kind != key or not isinstance(number, Fraction) or number <= 0:
-                what = "an area" if key == "area" else "a power"
-                problems.add(entry, f"expected {what} above 0, got {describe(entry)}", f"write it like '{example}'")
-            else:
-                value = float(number)
-        found.append(value)
-    return found[0], found[1]
-
-
-def read_dims(node: Node | None, problems: Problems) -> str | tuple[str, ...]:
-    """Dimensions in a list, or `all`."""
+@formed(forms.either(forms.text(), forms.sequence(forms.text())))
+def dims(node: Node, problems: Problems) -> str | tuple[str, ...] | None:
+    """Read dimensions in a list, or `all`."""
     if isinstance(node, ScalarNode) and node.text == "all":
         return "all"
-    if node is None or problems.unreadable(node):
-        return ()
     if isinstance(node, ListNode) and all(isinstance(item, ScalarNode) for item in node.items):
         return tuple(item.text for item in node.items if isinstance(item, ScalarNode))
     problems.add(node, f"expected a list of dimensions, or all, got {describe(node)}")
-    return ()
+    return None
 
 
-def read_number(node: Node | None, problems: Problems) -> float | None:
-    """A number above 0, or None where none is given."""
-    if node is None or problems.unreadable(node):
-        return None
-    number, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
-    if kind != expression.NUMBER or not isinstance(number, Fraction) or number <= 0:
-        problems.add(node, f"expected a number above 0, got {describe(node)}")
-        return None
-    return float(number)
+@formed(forms.fraction(0, 1e9))
+def positive(node: Node, problems: Problems) -> float | None:
+    """Read a number above 0."""
+    value, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", "")
+    if kind == expression.NUMBER and isinstance(value, Fraction) and value > 0:
+        return float(value)
+    problems.add(node, f"expected a number above 0, got {describe(node)}")
+    return None
 
 
 def entries_of(node: Node | None) -> Mapping[str, Node]:
@@ -190,7 +179,8 @@ def _range(given: Fields) -> list[str]:
         problems.add(given.entries["to"], "is less than 'from'")
     if len(problems) > before:
         return []
-    scale = low / _plain(given.entries["from"]) if low else Fraction(1)
+    scale, _ = expression.quantity(f"1 {unit}")
+    assert isinstance(scale, Fraction)  # 1 of a unit is a number
     found: list[str] = []
     value = low
     while value <= high:
@@ -212,19 +202,12 @@ def _number(given: Fields, key: str) -> tuple[Fraction, str, str] | None:
         return None
     if given.problems.unreadable(node):
         return None
-    value, kind = expression.quantity(node.text) if isinstance(node, ScalarNode) else ("", expression.TEXT)
+    text = node.text if isinstance(node, ScalarNode) else ""
+    value, kind = expression.quantity(text)
     if not isinstance(value, Fraction):
         given.problems.add(node, f"expected a number, with its unit, got {describe(node)}", "such as 4, or 32 KiB")
         return None
-    unit = re.sub(r"^[-+0-9.eE\s]+?(?=[A-Za-z]|$)", "", node.text.strip()) if isinstance(node, ScalarNode) else ""
-    return value, kind, unit
-
-
-def _plain(node: Node) -> Fraction:
-    """Number at a node without its unit."""
-    text = node.text.strip() if isinstance(node, ScalarNode) else "1"
-    match = re.match(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", text)
-    return Fraction(match[0]) if match else Fraction(1)
+    return value, kind, expression.unit_of(text)
 
 
 def _decimal(value: Fraction) -> str | None:

@@ -10,27 +10,32 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from accelsim.explore import judging
-from accelsim.explore.judging import Point, Totals
+from accelsim.explore.judging import DesignTotals, Point
 from accelsim.explore.machines import (
     Bound,
     Design,
+    Load,
+    Loads,
     Machine,
     Machines,
     least_words,
-    mapper_mark,
+    mapper_hash,
     quick_bound,
     work_key,
 )
-from accelsim.explore.networks import Load, Loads
-from accelsim.explore.pool import Alone, Pool, Workers
+from accelsim.explore.pool import Alone, Pool
 from accelsim.explore.store import Explored, Record, State, Store
-from accelsim.explore.strategy import Listed, Optuna, Strategy, Values, grid_designs, random_designs
+from accelsim.explore.strategy import Listed, Optuna, Values, grid_designs, random_designs
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.search.stopping import answering
+
+if TYPE_CHECKING:
+    from accelsim.explore.cluster import Cluster
 
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
@@ -84,14 +89,14 @@ def explore(
     store = Store(folder)
     for trouble in store.troubles:
         on_trouble(trouble)
-    run = _Run(sweep, store, on_state, on_trouble)
+    run = _SweepRun(sweep, store, on_state, on_trouble)
     stop = "finished"
     try:
-        hands = _hire(run.plan, workers, scheduler, on_cluster, on_trouble)
+        pool = _start_workers(run.plan, workers, scheduler, on_cluster, on_trouble)
         try:
-            run.go(hands)
+            run.go(pool)
         finally:
-            hands.close()
+            pool.close()
     except KeyboardInterrupt:
         stop = "interrupted"
         answering()
@@ -105,13 +110,13 @@ def explore(
     return explored
 
 
-def _hire(
+def _start_workers(
     plan: Plan,
     workers: int | None,
     scheduler: str | None,
     on_cluster: Callable[[str], None] | None,
     on_trouble: Callable[[str], None],
-) -> Workers:
+) -> Alone | Pool | Cluster:
     if scheduler is not None:
         from accelsim.explore.cluster import Cluster
 
@@ -123,7 +128,7 @@ def _hire(
     return Alone(plan) if many == 1 else Pool(plan, many, on_trouble)
 
 
-class _Run:
+class _SweepRun:
     """One run of a sweep."""
 
     def __init__(self, sweep: Sweep, store: Store, on_state: OnState | None, on_trouble: Callable[[str], None]) -> None:
@@ -132,13 +137,13 @@ class _Run:
         self.loads = Loads(sweep)
         self.plan = Plan(tuple(self.loads.einsums), sweep.mapper)
         self.words = [least_words(einsum) for einsum in self.plan.einsums]
-        self.asked = mapper_mark(sweep.mapper)
+        self.mapper_hash = mapper_hash(sweep.mapper)
         plain = not (sweep.mapper.uneven or sweep.mapper.imperfect or sweep.mapper.pad)
         self.tables_bound = sweep.prune and plain
         self.made: dict[int, Machine] = {}
         self.records: list[Record] = []
         self.waves: list[list[Record]] = []
-        self.told = 0
+        self.closed = 0
         self.fronts: list[list[Point]] = [[]]
         self.queue: deque[Item] = deque()
         self.awaited: dict[str, list[Record]] = {}
@@ -147,9 +152,9 @@ class _Run:
         self.started = self.flushed = time.monotonic()
         self.overhead = 0.0
 
-    def strategy(self) -> Strategy:
+    def strategy(self) -> Listed | Optuna:
         """Make the strategy that the sweep names."""
-        sweep, wanted = self.sweep, self.machines.wanted
+        sweep, wanted = self.sweep, self.machines.meets_conditions
         if sweep.strategy == "optuna":
             return Optuna(sweep, wanted)
         designs = (random_designs if sweep.strategy == "random" else grid_designs)(sweep, wanted)
@@ -170,24 +175,24 @@ class _Run:
             order.append((value, design.number, design))
         return [design for *_, design in sorted(order, key=lambda entry: entry[:2])]
 
-    def go(self, hands: Workers) -> None:
+    def go(self, pool: Alone | Pool | Cluster) -> None:
         """Look at all designs."""
         began = time.process_time()
         strategy, more = self.strategy(), True
         self._tell(strategy.total)
         while True:
-            while more and self._may_ask(strategy, hands):
+            while more and self._may_ask(strategy, pool):
                 wave = strategy.ask()
                 more = bool(wave)
                 self._begin(wave)
                 self._close_waves(strategy)
-            while self.queue and hands.busy < hands.room:
-                items = [self.queue.popleft() for _ in range(min(hands.size, len(self.queue)))]
-                hands.submit(items)
-            if not hands.busy and not self.queue and not more:
+            while self.queue and pool.busy < pool.room:
+                items = [self.queue.popleft() for _ in range(min(pool.size, len(self.queue)))]
+                pool.submit(items)
+            if not pool.busy and not self.queue and not more:
                 break
             self.overhead += time.process_time() - began
-            rows = hands.finished(_POLL_SECONDS)
+            rows = pool.finished(_POLL_SECONDS)
             began = time.process_time()
             self._take(rows)
             self._close_waves(strategy)
@@ -205,10 +210,10 @@ class _Run:
                 f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
             )
 
-    def _may_ask(self, strategy: Strategy, hands: Workers) -> bool:
+    def _may_ask(self, strategy: Listed | Optuna, pool: Alone | Pool | Cluster) -> bool:
         if strategy.lag is not None:
-            return self.told >= len(self.waves) + 1 - strategy.lag
-        return len(self.queue) < hands.room * hands.size
+            return self.closed >= len(self.waves) + 1 - strategy.lag
+        return len(self.queue) < pool.room * pool.size
 
     def _begin(self, wave: Sequence[Design]) -> None:
         """Start the designs of a wave."""
@@ -236,11 +241,11 @@ class _Run:
             return
         if self.tables_bound:
             record.stage = "bound"
-            keys = zip(self._keys(machine.mark, BOUND, load), load.different, strict=True)
+            keys = zip(self._keys(machine.hash, BOUND, load), load.different, strict=True)
             self._request(record, [Item(key, BOUND, machine.architecture, layer) for key, layer in keys])
         self._advance(record)
 
-    def _refuse_unknown(self, least: Totals) -> None:
+    def _refuse_unknown(self, least: DesignTotals) -> None:
         """Refuse a machine that does not tell what it is judged by."""
         for name in self.sweep.objectives:
             least.objective(name)
@@ -253,8 +258,8 @@ class _Run:
         einsums, words = self.plan.einsums, self.words
         return [quick_bound(machine.architecture, einsums[layer], words[layer]) for layer in load.different]
 
-    def _keys(self, mark: str, what: str, load: Load) -> list[str]:
-        return [work_key(what, mark, self.loads.marks[layer], self.asked) for layer in load.different]
+    def _keys(self, digest: str, what: str, load: Load) -> list[str]:
+        return [work_key(what, digest, self.loads.hashes[layer], self.mapper_hash) for layer in load.different]
 
     def _beaten(self, record: Record, bounds: list[Bound]) -> bool:
         """Prune a design if a finished one of an earlier wave dominates what its bounds allow."""
@@ -288,20 +293,20 @@ class _Run:
         (machine, load), rows = record.needs, self.store.rows
         while not record.pending:
             if record.stage == "bound":
-                found = [rows[key] for key in self._keys(machine.mark, BOUND, load)]
+                found = [rows[key] for key in self._keys(machine.hash, BOUND, load)]
                 quick = self._quick(machine, load)
                 if self._beaten(record, [_tighter(row, bound) for row, bound in zip(found, quick, strict=True)]):
                     return
                 record.stage = ""
             elif record.stage == "":
                 record.stage = "map"
-                what = MAP if machine.search_mark == machine.mark else MAP_FREE
-                record.searches = self._keys(machine.search_mark, what, load)
+                what = MAP if machine.search_hash == machine.hash else MAP_FREE
+                record.searches = self._keys(machine.search_hash, what, load)
                 keys = zip(record.searches, load.different, strict=True)
                 self._request(record, [Item(key, what, machine.architecture, layer) for key, layer in keys])
             elif record.stage == "map":
                 record.stage, record.keys = "cost", list(record.searches)
-                if machine.search_mark != machine.mark:
+                if machine.search_hash != machine.hash:
                     self._request(record, self._evaluations(record))
             else:
                 self._judge(record)
@@ -311,7 +316,7 @@ class _Run:
         """Evaluate mappings that were found without bandwidths."""
         machine, load = record.needs
         items = []
-        for number, key in enumerate(self._keys(machine.mark, EVALUATE, load)):
+        for number, key in enumerate(self._keys(machine.hash, EVALUATE, load)):
             search = self.store.rows[record.searches[number]]
             if search["status"] == "mapped":
                 record.keys[number] = key
@@ -345,17 +350,17 @@ class _Run:
                 if not record.pending:
                     self._advance(record)
 
-    def _close_waves(self, strategy: Strategy) -> None:
+    def _close_waves(self, strategy: Listed | Optuna) -> None:
         """Tell the strategy of waves that are finished, in their order."""
-        while self.told < len(self.waves) and all(r.status != "running" for r in self.waves[self.told]):
-            wave = self.waves[self.told]
+        while self.closed < len(self.waves) and all(r.status != "running" for r in self.waves[self.closed]):
+            wave = self.waves[self.closed]
             values: list[Values] = [
                 judging.point(self.sweep, r.totals) if r.status == "mapped" and r.totals else None for r in wave
             ]
             strategy.tell([record.design for record in wave], values)
             points = dict(enumerate([*self.fronts[-1], *(value for value in values if value is not None)]))
             self.fronts.append([points[number] for number in sorted(judging.front(points))])
-            self.told += 1
+            self.closed += 1
 
     def _tell(self, total: int) -> None:
         if self.on_state is None:

@@ -21,9 +21,8 @@ from typing import Any
 
 from accelsim import __version__
 from accelsim.explore import judging
-from accelsim.explore.judging import Point, Totals
-from accelsim.explore.machines import Bound, Design, Machine
-from accelsim.explore.networks import Load
+from accelsim.explore.judging import DesignTotals, Point
+from accelsim.explore.machines import Bound, Design, Load, Machine
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
@@ -32,10 +31,15 @@ from accelsim.results.folder import write_directory
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
 PARTS = "parts"
-_TEXTS = ("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "version")
-_FLOATS = ("energy_pj", "cycles", "utilization", "value", "bound", "seconds")
-_INTS = ("macs", "outer_words", "nodes", "evaluated")
-COLUMNS = (*_TEXTS, *_FLOATS, *_INTS, "proved")
+PART_COLUMNS = {
+    **dict.fromkeys(
+        ("key", "what", "status", "reason", "bottleneck", "energy_by_component", "mapping", "stop", "version"), "text"
+    ),
+    **dict.fromkeys(("energy_pj", "cycles", "utilization", "value", "bound", "seconds"), "float"),
+    **dict.fromkeys(("macs", "outer_words", "nodes", "evaluated"), "int"),
+    "proved": "bool",
+}
+"""Type of each column of a part."""
 
 
 def refuse_without_pyarrow() -> None:
@@ -44,7 +48,7 @@ def refuse_without_pyarrow() -> None:
         raise AccelsimError(NO_PYARROW)
 
 
-def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str] | Sequence[str]) -> bytes:
+def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
     """Rows as a Parquet file; equal rows give equal bytes.
 
     Parameters
@@ -58,10 +62,9 @@ def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str] 
     from pyarrow import parquet
 
     types = {"text": pa.string(), "float": pa.float64(), "int": pa.int64(), "bool": pa.bool_()}
-    kinds = columns if isinstance(columns, Mapping) else dict.fromkeys(columns, "text")
-    arrays = [pa.array([row.get(name) for row in rows], types[kind]) for name, kind in kinds.items()]
+    arrays = [pa.array([row.get(name) for row in rows], types[kind]) for name, kind in columns.items()]
     with io.BytesIO() as file:
-        parquet.write_table(pa.Table.from_arrays(arrays, names=list(kinds)), file, compression="zstd")
+        parquet.write_table(pa.Table.from_arrays(arrays, names=list(columns)), file, compression="zstd")
         return file.getvalue()
 
 
@@ -87,12 +90,6 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise AccelsimError(f"{path}: cannot be read: {why}") from None
     return rows
-
-
-def part_columns() -> dict[str, str]:
-    """Type of each column of a part."""
-    kinds = {**dict.fromkeys(_TEXTS, "text"), **dict.fromkeys(_FLOATS, "float"), **dict.fromkeys(_INTS, "int")}
-    return {**kinds, "proved": "bool"}
 
 
 class Store:
@@ -136,7 +133,7 @@ class Store:
         except AccelsimError:
             rows = []
         named = all(isinstance(row.get("key"), str) for row in rows)
-        if not rows or not named or any(name not in rows[0] for name in COLUMNS):
+        if not rows or not named or any(name not in rows[0] for name in PART_COLUMNS):
             aside = self._put_aside(path)
             self.troubles.append(f"{path}: this part is damaged, and is {aside} now; what it held is done again")
             return
@@ -179,14 +176,9 @@ class Store:
         """Take a finished piece of work; whether it was new."""
         if row["key"] in self.rows:
             return False
-        self.rows[row["key"]] = {**dict.fromkeys(COLUMNS), **row, "version": __version__}
+        self.rows[row["key"]] = {**dict.fromkeys(PART_COLUMNS), **row, "version": __version__}
         self._new.append(self.rows[row["key"]])
         return True
-
-    @property
-    def waiting(self) -> int:
-        """Finished pieces of work that no part holds yet."""
-        return len(self._new)
 
     def flush(self) -> None:
         """Write what is finished and not yet written as one more part.
@@ -198,7 +190,7 @@ class Store:
         """
         if not self._new:
             return
-        data = parquet_bytes(sorted(self._new, key=lambda row: str(row["key"])), part_columns())
+        data = parquet_bytes(sorted(self._new, key=lambda row: str(row["key"])), PART_COLUMNS)
         self.write({f"{PARTS}/{hashlib.sha256(data).hexdigest()[:32]}.parquet": data})
         self._new = []
 
@@ -244,7 +236,7 @@ class Record:
     keys: list[str] = field(default_factory=list)
     searches: list[str] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
-    totals: Totals | None = None
+    totals: DesignTotals | None = None
     pending: set[str] = field(default_factory=set)
     stage: str = ""
 

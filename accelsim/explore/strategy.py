@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,32 +21,17 @@ NO_OPTUNA = "optuna is not installed, and `strategy: optuna` needs it; `pip inst
 _LISTED = 1_000_000
 """A random choice from a grid no larger than this goes through a permutation of it."""
 _ASKS = 200
-"""Proposals for each design that is wanted: some were looked at before, others break a condition."""
+"""Proposals for each design that is allowed: some were looked at before, others break a condition."""
 _FRUITLESS = 10
 """After so many in a row that are of no use, designs are drawn at random until one is new."""
 Values = tuple[float, ...] | None
 
 
-class Strategy(Protocol):
-    """Gives waves of designs."""
-
-    @property
-    def lag(self) -> int | None:
-        """A wave is asked for when all waves but the last `lag` - 1 are told; None: at any time."""
-
-    @property
-    def total(self) -> int:
-        """Designs that there will be at most."""
-
-    def ask(self) -> list[Design]:
-        """Next wave; empty: there is none."""
-
-    def tell(self, wave: Sequence[Design], values: Sequence[Values]) -> None:
-        """Results of a wave: the objectives of each design, None where it has none."""
-
-
 class Listed:
     """Designs that are known from the start.
+
+    As all strategies do, it gives waves of at most `total` designs. A wave is asked for when all waves but the last
+    `lag` - 1 are told; None: at any time.
 
     Parameters
     ----------
@@ -68,25 +53,25 @@ class Listed:
         """Nothing is learnt."""
 
 
-def grid_designs(sweep: Sweep, wanted: Callable[[Design], bool]) -> list[Design]:
+def grid_designs(sweep: Sweep, allowed: Callable[[Design], bool]) -> list[Design]:
     """All designs that meet the conditions."""
-    return [design for number in range(sweep.grid) if wanted(design := design_at(sweep, number))]
+    return [design for number in range(sweep.grid) if allowed(design := design_at(sweep, number))]
 
 
-def random_designs(sweep: Sweep, wanted: Callable[[Design], bool]) -> list[Design]:
+def random_designs(sweep: Sweep, allowed: Callable[[Design], bool]) -> list[Design]:
     """Different designs, drawn so that all that meet the conditions are equally likely, in the order drawn."""
     rng = np.random.default_rng(sweep.seed)
     asked = sweep.designs or 0
     if sweep.grid <= _LISTED:
         order: Iterator[int] = (int(number) for number in rng.permutation(sweep.grid))
-        return list(itertools.islice(filter(wanted, (design_at(sweep, number) for number in order)), asked))
+        return list(itertools.islice(filter(allowed, (design_at(sweep, number) for number in order)), asked))
     found: dict[int, Design] = {}
     for _ in range(1000 * asked):
         digits = [int(rng.integers(len(parameter.values))) for parameter in sweep.parameters]
         number = 0
         for digit, parameter in zip(digits, sweep.parameters, strict=True):
             number = number * len(parameter.values) + digit
-        if number not in found and wanted(design := design_at(sweep, number)):
+        if number not in found and allowed(design := design_at(sweep, number)):
             found[number] = design
             if len(found) == asked:
                 break
@@ -99,17 +84,17 @@ class Optuna:
     Parameters
     ----------
     sweep : Sweep
-    wanted : callable
+    allowed : callable
         Whether a design meets the conditions.
     """
 
-    def __init__(self, sweep: Sweep, wanted: Callable[[Design], bool]) -> None:
+    def __init__(self, sweep: Sweep, allowed: Callable[[Design], bool]) -> None:
         if find_spec("optuna") is None:
             raise AccelsimError(NO_OPTUNA)
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.sweep, self.wanted = sweep, wanted
+        self.sweep, self.allowed = sweep, allowed
         self.lag, self.total = 1, min(sweep.designs or 0, sweep.grid)
         self._failed = optuna.trial.TrialState.FAIL
         sampler = optuna.samplers.TPESampler(seed=sweep.seed, n_startup_trials=sweep.wave)
@@ -149,7 +134,7 @@ class Optuna:
                 self._tell(trial, self._known[number])
             elif number in self._trials:
                 self._trials[number].append(trial)
-            elif not self.wanted(design):
+            elif not self.allowed(design):
                 self._tell(trial, None)
             else:
                 self._trials[number] = [trial]

@@ -13,14 +13,13 @@ from accelsim.explore.checking import File, Network, Parameter
 from accelsim.explore.expression import Expression
 from accelsim.explore.reading import (
     BUDGETS,
+    SETTINGS,
     VALUES_FORM,
+    dims,
     entries_of,
-    read_budgets,
+    positive,
     read_conditions,
-    read_dims,
     read_expression,
-    read_number,
-    read_texts,
     read_values,
     refuse_no_area,
 )
@@ -107,19 +106,19 @@ class Sweep:
 
 
 _NAMES = Key(fields.list_of(fields.name))
-_SET = Key(node_of(forms.named(forms.text())))
+_SET = Key(SETTINGS)
 _NETWORK: Keys = {
     "workload": Key(fields.text, required=True),
-    "weight": Key(node_of(forms.fraction(0, 1e9))),
+    "weight": Key(positive),
     "layers": _NAMES,
     "set": _SET,
 }
-_DIMS = Key(node_of(forms.either(forms.text(), forms.sequence(forms.text()))))
+_DIMS = Key(dims)
 _MAPPER: Keys = {
     "objective": Key(fields.text),
     "uneven": Key(fields.boolean),
     **{"imperfect": _DIMS, "pad": _DIMS},
-    "seconds": Key(node_of(forms.fraction(0, 1e9))),
+    "seconds": Key(positive),
     "constraints": Key(fields.text),
 }
 _TOP: Keys = {
@@ -182,7 +181,7 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     if top.readable and "workloads" not in top:
         problems.add(body, "'workloads' is missing")
     parameters = _parameters(top)
-    fixed = read_texts(top.get("set"), problems)
+    fixed: dict[str, str] = top.value("set", {})
     _refuse_unknown(top, architecture, networks, parameters, fixed)
     constants = {} if architecture is None else constant_values(architecture, fixed, networks)
     kinds = {name: expression.quantity(text)[1] for name, text in constants.items()}
@@ -192,7 +191,9 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     own = parameters_of(architecture) if architecture is not None else frozenset()
     of_machine = {name: kind for name, kind in kinds.items() if name in own}
     area = read_expression(top.get("area"), of_machine, problems, area=True) if sure else None
-    most_area, most_power = read_budgets(top.get("budgets"), problems)
+    within = top.get("budgets")
+    budgets = None if within is None or problems.unreadable(within) else Fields(within, problems, BUDGETS)
+    most_area, most_power = (budgets.value(key, math.inf) if budgets else math.inf for key in BUDGETS)
     objectives: frozenset[str] = top.value("objectives", frozenset({"energy", "cycles"}))
     node = top.get("objectives")
     if isinstance(node, ListNode) and not node.items:
@@ -314,9 +315,10 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
         Objective.parse(objective)
     except AccelsimError as error:
         top.problems.add(asked.entries["objective"], str(error))
-    seconds = read_number(asked.get("seconds"), top.problems)
+    seconds: float = asked.value("seconds", 0.0)
     given = asked.value("constraints", "")
     file = find_file(given, "constraints", asked.get("constraints"), beside, top.problems) if given else None
     constraints = read_sweep_constraints(file, top.problems) if file else None
-    dims = {key: read_dims(asked.get(key), top.problems) for key in ("imperfect", "pad")}
-    return Mapper(objective, asked.value("uneven", False), dims["imperfect"], dims["pad"], seconds, constraints, file)
+    remainders, padded = (asked.value(key, ()) for key in ("imperfect", "pad"))
+    uneven = asked.value("uneven", False)
+    return Mapper(objective, uneven, remainders, padded, seconds or None, constraints, file)

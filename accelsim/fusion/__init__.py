@@ -6,10 +6,10 @@ A layer here is an Einsum; a chain is a row of layers of which each reads what t
 from __future__ import annotations
 
 from accelsim.fusion.chain import Chain, Link, make_chain
-from accelsim.fusion.network import FusionResult, fuse
-from accelsim.fusion.search import ChainResult, fuse_chain
+from accelsim.fusion.network import fuse
+from accelsim.fusion.result import ChainResult, FusionResult, Segment
+from accelsim.fusion.search import fuse_chain
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Part
-from accelsim.fusion.walk import Segment
 
 __all__ = [
     "Chain",

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accelsim.fusion.paths import Line
-from accelsim.fusion.recorded import CERTIFICATE, SAME, differs, read_chain
-from accelsim.fusion.search import ChainResult
-from accelsim.fusion.walk import Segment, sum_totals
+from accelsim.fusion.lines import Line
+from accelsim.fusion.output import CERTIFICATE, SAME, chain_json, differs, read_chain
+from accelsim.fusion.result import ChainResult, Segment, sum_totals
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
@@ -106,8 +105,6 @@ def _mapping(result: Result) -> dict[str, Any]:
 
 
 def _chain(found: ChainResult) -> dict[str, Any]:
-    from accelsim.fusion.output import chain_json
-
     whole = chain_json(found)
     parts = [{**part, "result": _mapping(each.result)} for part, each in zip(whole["parts"], found.parts, strict=True)]
     return {**whole, "parts": parts}

@@ -1,92 +1,225 @@
-"""Which chains of a network to fuse, for the least energy, the fewest cycles, or the least product of both."""
+"""Which chains of a network to fuse, for the least energy, the fewest cycles, or the least product of both.
+
+The best segments of each line at a price are a shortest path over every row of neighbours in it.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.kept import Answer, answer_key, read_answer, write_answer
-from accelsim.fusion.paths import Apart, Line, find_lines, named_line, put_together
-from accelsim.fusion.price import CYCLES, ENERGY, Price
-from accelsim.fusion.product import SAME, Found, least_product
-from accelsim.fusion.search import Solutions
+from accelsim.fusion.lines import Line, find_lines, named_line, put_together
+from accelsim.fusion.part import LEAST_SECONDS
+from accelsim.fusion.price import CYCLES, ENERGY, NOTHING, SAME, Optimum, Price, Value, least_product
+from accelsim.fusion.result import FusionResult, Segment, sum_totals
+from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels
-from accelsim.fusion.walk import OnProgress, Segment, Totals, Walk, sum_totals
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.workload import Workload
-from accelsim.results.cache import ResultCache
+from accelsim.inputs.workload import Einsum, Workload
+from accelsim.model.evaluate import evaluate
+from accelsim.model.limits import layer_limits
+from accelsim.model.result import Result
+from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache, rename
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import asked, heeding
+from accelsim.search.strategy import Budget
 
 SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
+_ROUNDED = 1 - 1e-11
+"""What a sum of energies may lose by rounding."""
+OnProgress = Callable[[str], None]
+"""Takes what is being done, in words."""
 
 
 @dataclass(frozen=True, slots=True)
-class FusionResult:
-    """What to fuse in a network, and what it gains.
+class _UnfusedLayer:
+    """Mappings of a layer by itself, for the prices that are asked for.
+
+    `least`: energy [pJ] and cycles that none falls below, where it is not proved that these are the best.
+    """
+
+    results: tuple[Result, ...]
+    least: tuple[float, float] | None
+
+    def cost(self, einsum: Einsum, price: Price) -> _RowCost:
+        """The layer as a row of its own."""
+        result = price.best(self.results)
+        value = price.of(result)
+        bound = value[0] if self.least is None else price.value(*self.least)[0]
+        return _RowCost(value, bound, Segment((einsum,), 1, (result,), result, None))
+
+
+_Row = tuple[int, int]
+"""Layers of a line, from one to before another."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RowCost:
+    """A row of a line: its value, or a lower limit where `segment` is None, and what it does not fall below."""
+
+    value: Value
+    bound: float
+    segment: Segment | None
+
+
+@dataclass(slots=True)
+class NetworkSearch:
+    """What is known while the lines of a network are gone through.
 
     Attributes
     ----------
-    architecture, workload, objective : str
-    segments : tuple of Segment
-        All layers, each run in one segment, in the order of the lines.
-    certificate : Certificate
-        Of the objective of all segments together.
-    apart : tuple of Apart
-        Neighbours that cannot be fused, and why.
-    why_not : str
-        Why nothing can be fused; empty if something can.
-    inferred : bool
-        The workload names no edges; neighbours whose shapes line up were taken to follow each other.
-    chain : tuple of str
-        The layers that alone were looked at; none: all.
+    solutions : Solutions
+        Parts that are solved, and the price that counts.
     longest : int or None
         Layers that a fused chain has at most.
-    stop : str
-        `exhausted`, `timeout`, `interrupted` or `memory` (the tables of a search would not fit).
-    chains, solved : int
-        Chains that were looked at, and parts that the exact mapper solved for them.
-    clock_hz : float or None
-    seconds : float
-    kept : str
-        When the answer was kept on disk, if it comes from there; else empty.
+    deadline : float or None
+        When to look for nothing better any more, by `time.monotonic`.
+    mapped : dict of str to _UnfusedLayer
+        Layers by themselves, by name.
+    equal : dict of str to Einsum
+        The first layer of each content.
+    looked : set of str
+        Chains that were looked at.
     """
 
-    architecture: str
-    workload: str
-    objective: str
-    segments: tuple[Segment, ...]
-    certificate: Certificate
-    apart: tuple[Apart, ...]
-    why_not: str
-    inferred: bool
-    chain: tuple[str, ...]
+    architecture: Architecture
+    solutions: Solutions
     longest: int | None
-    stop: str
-    chains: int
-    solved: int
-    clock_hz: float | None
-    seconds: float
-    kept: str = ""
+    deadline: float | None
+    cache: ResultCache | None
+    workers: int | None
+    on_progress: OnProgress | None
+    mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)
+    equal: dict[str, Einsum] = field(default_factory=dict)
+    looked: set[str] = field(default_factory=set)
+    late: bool = False
 
-    @property
-    def totals(self) -> Totals:
-        """Of the network as it is to be fused."""
-        return sum_totals([(segment.repeat, segment.totals) for segment in self.segments])
+    def is_late(self) -> bool:
+        """Whether to look for nothing better any more."""
+        self.late = self.late or bool(asked()) or (self.deadline is not None and time.monotonic() > self.deadline)
+        return self.late
 
-    @property
-    def unfused(self) -> Totals:
-        """Of the network with every layer by itself."""
-        return sum_totals([(segment.repeat, segment.unfused) for segment in self.segments])
+    def line(self, line: Line, *, fused: bool = True) -> tuple[tuple[Segment, ...], float]:
+        """Best segments of a line, and the value that no fusion of it falls below.
 
-    @property
-    def fused(self) -> tuple[Segment, ...]:
-        """The segments that are fused."""
-        return tuple(segment for segment in self.segments if segment.fused is not None)
+        A shortest path over the borders between layers. A row that is not solved yet goes in with its lower limit; as
+        long as the shortest path leads over such rows, one of them is solved.
+        """
+        many, price = len(line.layers), self.solutions.price
+        costs = {(at, at + 1): self.alone(einsum).cost(einsum, price) for at, einsum in enumerate(line.layers)}
+        longest = min(many, self.longest or many) if fused else 1
+        for length in range(2, longest + 1):
+            for first in range(many - length + 1):
+                least = fused_limits(self.architecture, line.chain(first, first + length), self.solutions)
+                costs[first, first + length] = _RowCost(least, least[0], None)
+        while True:
+            path = _shortest(many, {row: cost.value for row, cost in costs.items()})
+            unsolved = [row for row in path if costs[row].segment is None]
+            if not unsolved:
+                break
+            sure = {row: cost.value for row, cost in costs.items() if cost.segment is not None}
+            row = max(unsolved, key=lambda row: row[1] - row[0])
+            rest = _shortest(many, {r: c.value for r, c in costs.items() if r != row}, row)
+            room = _sum(sure[r][0] for r in _shortest(many, sure)) - _sum(costs[r].value[0] for r in rest)
+            costs[row] = self._fused_row(line, row, room, costs[row].bound)
+        bounds = {row: (cost.bound, 0.0) for row, cost in costs.items()}
+        bound = _sum(bounds[row][0] for row in _shortest(many, bounds))
+        return tuple(cost.segment for row in path if (cost := costs[row]).segment is not None), bound
+
+    def _fused_row(self, line: Line, row: _Row, below: float, least: float) -> _RowCost:
+        """A row fused as a whole, if that takes less than `below`; it takes `least` at least."""
+        layers = line.layers[row[0] : row[1]]
+        alone = tuple(self.solutions.price.best(self.alone(layer).results) for layer in layers)
+        if self.is_late():
+            return _RowCost(NOTHING, least, Segment(layers, 1, alone, None, None))
+        chain, price = line.chain(*row), self.solutions.price
+        if self.on_progress is not None:
+            self.on_progress(f"fusing {chain.name}")
+        self.looked.add(chain.name)
+        found, bound = fuse_chain(self.architecture, chain, self.solutions, below=below, deadline=self.deadline)
+        self.is_late()
+        if found is None:
+            return _RowCost(NOTHING, bound, Segment(layers, 1, alone, None, None))
+        value = price.value(found.totals.energy_pj, found.totals.cycles)
+        return _RowCost(value, min(bound, value[0]), Segment(layers, 1, alone, None, found))
+
+    def alone(self, einsum: Einsum) -> _UnfusedLayer:
+        """Map a layer by itself; equal ones once."""
+        if einsum.name in self.mapped:
+            return self.mapped[einsum.name]
+        equal = self.equal.setdefault(content_key(self.architecture, einsum, MapOptions()), einsum)
+        if equal.name != einsum.name:
+            known = self.mapped[equal.name]
+            nests = (rename(result.mapping, equal, einsum) for result in known.results)
+            found = _UnfusedLayer(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.least)
+        else:
+            if self.on_progress is not None:
+                self.on_progress(f"mapping {einsum.name}")
+            found = self._front(einsum) if self.solutions.fronts else self._best(einsum)
+        self.mapped[einsum.name] = found
+        return found
+
+    def _best(self, einsum: Einsum) -> _UnfusedLayer:
+        energy = self.solutions.price.energy > 0
+        search = map_with_cache(
+            self.architecture,
+            einsum,
+            MapOptions("energy" if energy else "cycles"),
+            self.cache,
+            budget=self._budget(),
+            workers=self.workers,
+        )
+        proof = search.certificate
+        if proof is None or proof.proved:
+            return _UnfusedLayer((search.best,), None)
+        self.solutions.stop = search.stop
+        return _UnfusedLayer((search.best,), (proof.bound, 0.0) if energy else (0.0, proof.bound))
+
+    def _front(self, einsum: Einsum) -> _UnfusedLayer:
+        """Front of energy and cycles of a layer, or what of it is found in time."""
+        from accelsim.search.exact.front import map_front
+
+        found = map_front(self.architecture, einsum, budget=self._budget(), workers=self.workers)
+        if found.stop == "interrupted":
+            raise KeyboardInterrupt
+        if found.stop == "exhausted":
+            return _UnfusedLayer(found.points, None)
+        self.solutions.stop = found.stop
+        limits = layer_limits(self.architecture, einsum)
+        return _UnfusedLayer(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
+
+    def _budget(self) -> Budget | None:
+        """Time that is left for one layer, if it is limited."""
+        end = self.solutions.prove_until
+        return None if end is None else Budget(seconds=max(LEAST_SECONDS, end - time.monotonic()))
+
+
+def _sum(values: Iterable[float]) -> float:
+    return math.fsum(values)
+
+
+def _shortest(many: int, rows: Mapping[_Row, Value], over: _Row | None = None) -> list[_Row]:
+    """Rows of the shortest path from the first to after the last layer; those beside `over` if it has to lead there."""
+    if over is not None:
+        before = {row: value for row, value in rows.items() if row[1] <= over[0]}
+        after = {(a - over[1], b - over[1]): value for (a, b), value in rows.items() if a >= over[1]}
+        behind = [(a + over[1], b + over[1]) for a, b in _shortest(many - over[1], after)]
+        return _shortest(over[0], before) + behind
+    best: list[tuple[Value, list[_Row]]] = [((0.0, 0.0), [])]
+    for end in range(1, many + 1):
+        costs = [
+            ((best[a][0][0] + value[0], best[a][0][1] + value[1]), [*best[a][1], (a, b)])
+            for (a, b), value in rows.items()
+            if b == end
+        ]
+        best.append(min(costs))
+    return best[many][1]
 
 
 def fuse(
@@ -148,9 +281,9 @@ def fuse(
         until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
         solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
         deadline = None if seconds is None else started + seconds
-        walk = Walk(architecture, solutions, longest, deadline, cache, workers, on_progress)
-        answer = _answer(walk, goal, lines)
-        if walk.late:
+        search = NetworkSearch(architecture, solutions, longest, deadline, cache, workers, on_progress)
+        answer = _answer(search, goal, lines)
+        if search.late:
             stop = "interrupted" if asked() else "timeout"
         elif not answer.certificate.proved:
             stop = solutions.stop
@@ -177,24 +310,24 @@ def fuse(
     )
 
 
-def _answer(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
+def _answer(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Answer:
     """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time."""
     for line in lines:
         for layer in line.layers:
-            walk.alone(layer)
+            search.alone(layer)
     with heeding():
-        return _joined(walk, goal, lines)
+        return _joined(search, goal, lines)
 
 
-def _joined(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
+def _joined(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Answer:
     """As `_answer`, with all layers mapped."""
-    if not walk.solutions.fronts:
-        best = _cheapest(walk, lines, walk.solutions.price)
+    if not search.solutions.fronts:
+        best = _cheapest(search, lines, search.solutions.price)
         bound = best.bound ** sum(goal.powers)
         segments = best.what
     else:
-        alone, _ = least_product(goal, lambda price: _cheapest(walk, lines, price, fused=False), lambda: False)
-        best, bound = least_product(goal, lambda price: _cheapest(walk, lines, price), walk.is_late)
+        alone, _ = least_product(goal, lambda price: _cheapest(search, lines, price, fused=False), lambda: False)
+        best, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
         best = min(best, alone, key=lambda each: goal.value(each.energy_pj, each.cycles))
         results = {segment.layers[0].name: segment.alone for segment in alone.what}
         segments = tuple(
@@ -202,18 +335,20 @@ def _joined(walk: Walk, goal: Objective, lines: Sequence[Line]) -> Answer:
             for each in best.what
         )
     value = goal.value(best.energy_pj, best.cycles)
-    looked = len(walk.looked)
-    proof = Certificate(value, value if bound >= value * (1 - SAME) else bound, walk.solutions.nodes, looked, 0)
-    return Answer(segments, proof, looked, walk.solutions.solved)
+    looked = len(search.looked)
+    proof = Certificate(value, value if bound >= value * (1 - SAME) else bound, search.solutions.nodes, looked, 0)
+    return Answer(segments, proof, looked, search.solutions.solved)
 
 
-def _cheapest(walk: Walk, lines: Sequence[Line], price: Price, *, fused: bool = True) -> Found[tuple[Segment, ...]]:
+def _cheapest(
+    search: NetworkSearch, lines: Sequence[Line], price: Price, *, fused: bool = True
+) -> Optimum[tuple[Segment, ...]]:
     """Segments of all lines that cost least at a price."""
-    walk.solutions.price = price
+    search.solutions.price = price
     segments: list[Segment] = []
     bound = 0.0
     for line in lines:
-        parts, least = walk.line(line, fused=fused)
+        parts, least = search.line(line, fused=fused)
         first = 0
         for each in parts:
             end = first + len(each.layers)
@@ -223,7 +358,7 @@ def _cheapest(walk: Walk, lines: Sequence[Line], price: Price, *, fused: bool = 
         bound += line.repeat * least
     merged = _merged(segments)
     total = sum_totals([(segment.repeat, segment.totals) for segment in merged])
-    return Found(price, total.energy_pj, total.cycles, bound, merged)
+    return Optimum(price, total.energy_pj, total.cycles, bound, merged)
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:

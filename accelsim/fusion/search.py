@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from accelsim.fusion.chain import Chain, Link, Shortcut
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
 from accelsim.fusion.price import NOTHING, Price, Value
-from accelsim.fusion.tiling import FusedTiling, Part, Room, Run, fusing_levels, least_room, rooms, runs, shortcut_room
+from accelsim.fusion.result import ChainResult, FusedPart, sum_totals
+from accelsim.fusion.tiling import FusedTiling, Part, Run, fusing_levels, least_room, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result
@@ -20,59 +21,20 @@ from accelsim.search.stopping import asked
 
 _ROUNDED = 1e-11
 """What a sum of energies may lose by rounding, relative to it."""
-_PartKey = tuple[tuple[tuple[str, int], ...], tuple[Tensor, ...], Held]
 
 
 @dataclass(frozen=True, slots=True)
-class FusedPart:
-    """A part of the best fused tiling, how often it runs, and its best mapping."""
+class PartProblem:
+    """A part as the exact mapper sees it, whatever its layer is called: bounds by dimension, tensors, what is held."""
 
-    part: Part
-    count: int
-    reserved: int
-    result: Result
+    bounds: tuple[tuple[str, int], ...]
+    tensors: tuple[Tensor, ...]
+    held: Held
 
-
-@dataclass(frozen=True, slots=True)
-class ChainResult:
-    """The best way to fuse a chain.
-
-    Attributes
-    ----------
-    chain : Chain
-    tiling : FusedTiling
-    parts : tuple of FusedPart
-        In the order of the layers.
-    rooms : tuple of Room
-        Words that each intermediate takes in the fusing level.
-    shortcut : Room
-        Words that the first layer's input takes there until it is read again; none where it is not kept.
-    price : Price
-        What a pJ and a cycle cost where this is the cheapest way.
-    energy_pj, cycles, outer_words, macs : float, int, int, int
-        Of all parts together; `macs` with those that are computed again.
-    certificate : Certificate
-        Whether the value, at the price, is the least of all fused tilings.
-    stop : str
-        `exhausted`; or what kept it from being proved: `timeout`, `interrupted` or `memory`.
-    tilings, solved : int
-        Fused tilings that fit, and parts that the exact mapper solved for them.
-    """
-
-    chain: Chain
-    tiling: FusedTiling
-    parts: tuple[FusedPart, ...]
-    rooms: tuple[Room, ...]
-    shortcut: Room
-    price: Price
-    energy_pj: float
-    cycles: int
-    outer_words: int
-    macs: int
-    certificate: Certificate
-    stop: str
-    tilings: int
-    solved: int
+    @property
+    def einsum(self) -> Einsum:
+        """The part as an Einsum."""
+        return Einsum("part", dict(self.bounds), self.tensors)
 
 
 @dataclass(slots=True)
@@ -96,40 +58,40 @@ class Solutions:
     fronts: bool = False
     prove_until: float | None = None
     stop: str = "exhausted"
-    found: dict[_PartKey, list[PartResult]] = field(default_factory=dict)
-    impossible: dict[_PartKey, int] = field(default_factory=dict)
+    found: dict[PartProblem, list[PartResult]] = field(default_factory=dict)
+    impossible: dict[PartProblem, int] = field(default_factory=dict)
     limits: dict[tuple[tuple[str, ...], tuple[Tensor, ...], Held], PartLimits] = field(default_factory=dict)
-    least: dict[_PartKey, tuple[float, int]] = field(default_factory=dict)
+    least: dict[PartProblem, tuple[float, int]] = field(default_factory=dict)
     candidates: dict[tuple[str, tuple[Link, ...], Shortcut | None], list[_Candidate]] = field(default_factory=dict)
     solved: int = 0
     nodes: int = 0
 
-    def known(self, key: _PartKey, capacity: int) -> Result | None:
+    def known(self, part: PartProblem, capacity: int) -> Result | None:
         """Mapping of a part within so many words, the best that its search found, if there was one."""
-        fitting = (each.fitting(self.price, capacity) for each in self.found.get(key, ()))
+        fitting = (each.fitting(self.price, capacity) for each in self.found.get(part, ()))
         return next((result for result in fitting if result is not None), None)
 
-    def gave_up(self, key: _PartKey, capacity: int) -> bool:
+    def gave_up(self, part: PartProblem, capacity: int) -> bool:
         """Whether a search for a mapping of a part within so many words was stopped before it found one."""
-        return any(each.capacity == capacity and not each.results for each in self.found.get(key, ()))
+        return any(each.capacity == capacity and not each.results for each in self.found.get(part, ()))
 
-    def fits(self, key: _PartKey, capacity: int) -> bool:
+    def fits(self, part: PartProblem, capacity: int) -> bool:
         """Whether it is not known that no mapping fits."""
-        return capacity > self.impossible.get(key, -1)
+        return capacity > self.impossible.get(part, -1)
 
-    def limit(self, key: _PartKey, einsum: Einsum, held: Held) -> Value:
+    def limit(self, part: PartProblem) -> Value:
         """Value that no mapping of a part falls below, nor all parts together that it may be cut into."""
-        if key not in self.least:
-            kind = tuple(einsum.dims), einsum.tensors, held
+        if part not in self.least:
+            kind = tuple(dim for dim, _ in part.bounds), part.tensors, part.held
             if kind not in self.limits:
-                self.limits[kind] = PartLimits.make(self.architecture, einsum, held)
-            self.least[key] = self.limits[kind].of(tuple(bound for _, bound in key[0]))
-        return self.price.value(*self.least[key])
+                self.limits[kind] = PartLimits.make(self.architecture, part.einsum, part.held)
+            self.least[part] = self.limits[kind].of(tuple(bound for _, bound in part.bounds))
+        return self.price.value(*self.least[part])
 
-    def bound(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> Value:
+    def bound(self, part: PartProblem, capacity: int) -> Value:
         """Value that no mapping of a part falls below; more room never makes it larger."""
-        least = self.limit(key, einsum, held)
-        for each in self.found.get(key, ()):
+        least = self.limit(part)
+        for each in self.found.get(part, ()):
             known = each.fitting(self.price, capacity) if each.proved else None
             if known is not None:
                 return self.price.of(known)
@@ -138,16 +100,17 @@ class Solutions:
                 least = max(least, (its[0], least[1]))
         return least
 
-    def solve(self, key: _PartKey, capacity: int, einsum: Einsum, held: Held) -> None:
+    def solve(self, part: PartProblem, capacity: int) -> None:
         """Map a part, with all of the fusing level at first: the answer often does for less; see `map_part`."""
-        level = self.architecture.levels[held.level]
+        level = self.architecture.levels[part.held.level]
         whole = (level.size_words or 0) // level.multiple_buffering
-        several = self.found.setdefault(key, [])
+        several = self.found.setdefault(part, [])
         room = capacity if several else whole
-        answer = map_part(self.architecture, einsum, held, room, None if self.fronts else self.price, self.prove_until)
+        price = None if self.fronts else self.price
+        answer = map_part(self.architecture, part.einsum, part.held, room, price, self.prove_until)
         self.solved += 1
         if answer is None:
-            self.impossible[key] = max(room, self.impossible.get(key, -1))
+            self.impossible[part] = max(room, self.impossible.get(part, -1))
             return
         self.nodes += answer.nodes
         self.stop = self.stop if answer.proved else answer.stop
@@ -164,8 +127,8 @@ class Solutions:
         return found
 
 
-_Item = tuple[Run, _PartKey, int, Einsum, Held]
-"""A part of a candidate with its key, the words it may use, its layer, and what is held."""
+_Item = tuple[Run, PartProblem, int]
+"""A part of a candidate, as a problem, and the words that it may use."""
 
 
 @dataclass(slots=True)
@@ -173,21 +136,20 @@ class _Candidate:
     """A fused tiling with its parts."""
 
     tiling: FusedTiling
-    level: int
     capacity: int
     runs: list[Run]
-    keys: list[_PartKey]
+    problems: list[PartProblem]
 
-    def parts(self, chain: Chain) -> Iterator[_Item]:
+    def parts(self) -> Iterator[_Item]:
         """All parts."""
-        for run, key in zip(self.runs, self.keys, strict=True):
-            yield run, key, self.capacity - run.reserved, chain.layers[run.part.layer], key[2]
+        for run, part in zip(self.runs, self.problems, strict=True):
+            yield run, part, self.capacity - run.reserved
 
 
 def _work(item: _Item) -> int:
     """Multiply-accumulates of a part in all steps: the larger, the more its bound may rise."""
-    run, key, _, _, _ = item
-    return run.count * math.prod(bound for _, bound in key[0])
+    run, part, _ = item
+    return run.count * math.prod(bound for _, bound in part.bounds)
 
 
 def fuse_chain(
@@ -220,7 +182,7 @@ def fuse_chain(
     """
     solved_before, nodes_before = solutions.solved, solutions.nodes
     candidates = solutions.fused_tilings(chain)
-    heap = [(_bound(chain, each, solutions), number) for number, each in enumerate(candidates)]
+    heap = [(_bound(each, solutions), number) for number, each in enumerate(candidates)]
     heapq.heapify(heap)
     best, best_value = None, NOTHING
     stop, left = "exhausted", math.inf  # what no search can bound closer
@@ -230,24 +192,24 @@ def fuse_chain(
             break
         least, number = heapq.heappop(heap)
         each = candidates[number]
-        now = _bound(chain, each, solutions)
+        now = _bound(each, solutions)
         if now > least:
             if now < NOTHING:
                 heapq.heappush(heap, (now, number))
             continue
-        unknown = [item for item in each.parts(chain) if solutions.known(item[1], item[2]) is None]
-        if unknown and not any(solutions.gave_up(key, room) for _, key, room, _, _ in unknown):
+        unknown = [item for item in each.parts() if solutions.known(item[1], item[2]) is None]
+        if unknown and not any(solutions.gave_up(part, room) for _, part, room in unknown):
             try:
                 _solve(unknown, solutions)
             except KeyboardInterrupt:
                 if not asked():
                     raise
-            now = _bound(chain, each, solutions)
+            now = _bound(each, solutions)
             if now < NOTHING:
                 heapq.heappush(heap, (now, number))
         else:
             left = min(left, now[0])
-        value = _value(chain, each, solutions)
+        value = _value(each, solutions)
         if value is not None and value < best_value:
             best, best_value = each, value
     bound = min(heap[0][0][0] if heap else math.inf, left, best_value[0])
@@ -262,8 +224,8 @@ def fuse_chain(
 def _solve(unknown: Sequence[_Item], solutions: Solutions) -> None:
     """Map the largest of some parts; all of them, so that there is an answer, where nothing more is proved."""
     late = solutions.prove_until is not None and time.monotonic() > solutions.prove_until
-    for _, key, room, einsum, held in sorted(unknown, key=_work, reverse=True)[: len(unknown) if late else 1]:
-        solutions.solve(key, room, Einsum(einsum.name, dict(key[0]), einsum.tensors), held)
+    for _, part, room in sorted(unknown, key=_work, reverse=True)[: len(unknown) if late else 1]:
+        solutions.solve(part, room)
 
 
 def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions) -> Value:
@@ -283,7 +245,7 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
             values = []
             for present in (frozenset[str](), frozenset(again)):
                 held = held_by(chain, Part(layer, tuple(bounds.values()), present=present), names.index(name))
-                values.append(solutions.limit((tuple(bounds.items()), einsum.tensors, held), einsum, held))
+                values.append(solutions.limit(PartProblem(tuple(bounds.items()), einsum.tensors, held)))
             first += min(value[0] for value in values)
             second += min(value[1] for value in values)
         least = min(least, (first, second))
@@ -303,32 +265,33 @@ def _candidates(architecture: Architecture, chain: Chain) -> Iterator[_Candidate
             parts = runs(chain, tiling, level)
             if any(run.reserved + run.own > capacity for run in parts):
                 continue
-            keys = []
+            problems = []
             for run in parts:
                 kind = run.part.layer, run.part.arriving, run.part.present
                 held = helds.setdefault(kind, held_by(chain, run.part, at))
                 einsum = chain.layers[run.part.layer]
-                keys.append((tuple(zip(einsum.dims, run.part.bounds, strict=True)), einsum.tensors, held))
-            yield _Candidate(tiling, at, capacity, parts, keys)
+                bounds = tuple(zip(einsum.dims, run.part.bounds, strict=True))
+                problems.append(PartProblem(bounds, einsum.tensors, held))
+            yield _Candidate(tiling, capacity, parts, problems)
 
 
-def _bound(chain: Chain, each: _Candidate, solutions: Solutions) -> Value:
+def _bound(each: _Candidate, solutions: Solutions) -> Value:
     """Value that a fused tiling does not fall below."""
     first, second = 0.0, 0.0
-    for run, key, room, einsum, held in each.parts(chain):
-        if not solutions.fits(key, room):
+    for run, part, room in each.parts():
+        if not solutions.fits(part, room):
             return NOTHING
-        least = solutions.bound(key, room, einsum, held)
+        least = solutions.bound(part, room)
         first += run.count * least[0]
         second += run.count * least[1]
     return first, second
 
 
-def _value(chain: Chain, each: _Candidate, solutions: Solutions) -> Value | None:
+def _value(each: _Candidate, solutions: Solutions) -> Value | None:
     """Value of a fused tiling, if each of its parts is mapped."""
     first, second = 0.0, 0.0
-    for run, key, room, _, _ in each.parts(chain):
-        known = solutions.known(key, room)
+    for run, part, room in each.parts():
+        known = solutions.known(part, room)
         if known is None:
             return None
         cost = solutions.price.of(known)
@@ -348,31 +311,23 @@ def _result(
 ) -> ChainResult:
     names = [level.name for level in architecture.levels]
     parts = []
-    for run, key, room, einsum, held in each.parts(chain):
-        known = solutions.known(key, room)
+    for run, part, room in each.parts():
+        known, layer = solutions.known(part, room), chain.layers[run.part.layer].name
         if known is None:
-            raise RuntimeError(f"a part of {einsum.name} has no mapping")
-        result = replace(without_held(known, held, names, room), workload=einsum.name)
+            raise RuntimeError(f"a part of {layer} has no mapping")
+        result = replace(without_held(known, part.held, names, room), workload=layer)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
     parts.sort(key=lambda p: (p.part.layer, -p.count, p.part.bounds, sorted(p.part.present)))
-    energy_pj = math.fsum(p.count * p.result.energy_pj for p in parts)
-    cycles = sum(p.count * p.result.cycles for p in parts)
-    value = solutions.price.value(energy_pj, cycles)[0]
+    totals = sum_totals([(part.count, part.result) for part in parts])
+    value = solutions.price.value(totals.energy_pj, totals.cycles)[0]
     least = value if bound >= value * (1 - _ROUNDED) else bound
     solved, nodes = counts
     return ChainResult(
         chain=chain,
         tiling=each.tiling,
         parts=tuple(parts),
-        rooms=tuple(rooms(chain, each.tiling)),
-        shortcut=shortcut_room(chain, each.tiling),
         price=solutions.price,
-        energy_pj=energy_pj,
-        cycles=cycles,
-        outer_words=sum(p.count * p.result.outer_words for p in parts),
-        macs=sum(p.count * p.result.macs for p in parts),
         certificate=Certificate(value, least, nodes, solved, 0),
         stop=stop,
         tilings=many,
-        solved=solved,
     )

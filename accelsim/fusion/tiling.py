@@ -1,6 +1,6 @@
 """Fused tilings: the loops around a chain, what stays in the fusing level, and the parts that each step runs.
 
-The closed formulas of docs/fusion.md, sections 2 and 3; `accelsim.fusion.oracle` executes the same with sets of points.
+The closed formulas of docs/fusion.md, sections 2 and 3; `tests/fusion_oracle.py` executes the same with sets of points.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from accelsim.fusion.chain import Chain, Demand, FusedDim, demand, word_by_word
@@ -346,14 +346,14 @@ def runs(chain: Chain, tiling: FusedTiling, level: Level) -> list[Run]:
             read, again = _kept_names(chain, tiling, layer)
             present = (tiling.resident[layer] - arriving) | again
             counts[Part(layer, tuple(bounds.values()), arriving | read, present)] += count
-    taken = _taken(chain, tiling, counts, level)
+    held_words = _held_words(chain, tiling, counts, level)
     found = []
     for part, count in counts.items():
         names = [name for name in chain.intermediates(part.layer) if name is not None]
         held = sum(_own_words(chain, part, name, level) for name in (*names, *part.arriving, *part.present))
         others = [t for t in chain.layers[part.layer].tensors if t.role in level.keep and t.name not in names]
         least = sum(storage_words(t, level) for t in others if t.name not in part.arriving | part.present)
-        found.append(Run(part, count, _beside(part.layer, taken) - held, held + least))
+        found.append(Run(part, count, held_words[part.layer] - held, held + least))
     return found
 
 
@@ -368,46 +368,24 @@ def _kept_names(chain: Chain, tiling: FusedTiling, layer: int) -> tuple[frozense
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """Storage words in the fusing level of each intermediate, of a shortcut, and of the resident tensors of each layer.
-
-    `last` is the layer that reads what the shortcut keeps for the last time.
-    """
-
-    live: tuple[int, ...]
-    between: tuple[int, ...]
-    resident: tuple[Mapping[str, int], ...]
-    shortcut: Room
-    last: int
-
-
-def _taken(chain: Chain, tiling: FusedTiling, parts: Mapping[Part, int], level: Level) -> _Taken:
-    found = rooms(chain, tiling)
-    each = [storage_words(layer.output, level) for layer in chain.layers]
-    resident: list[dict[str, int]] = [dict.fromkeys(names, 0) for names in tiling.resident]
+def _held_words(chain: Chain, tiling: FusedTiling, parts: Iterable[Part], level: Level) -> list[int]:
+    """Storage words held while each layer runs: its intermediates, halos of the others, all resident tensors."""
+    widths = [storage_words(layer.output, level) for layer in chain.layers]
+    resident: dict[tuple[int, str], int] = {}
     for part in parts:
         for name in tiling.resident[part.layer]:
             words = _own_words(chain, part, name, level)
-            resident[part.layer][name] = max(resident[part.layer][name], words)
-    kept, shortcut = shortcut_room(chain, tiling), chain.shortcut
+            resident[part.layer, name] = max(resident.get((part.layer, name), 0), words)
+    several, kept, shortcut = rooms(chain, tiling), shortcut_room(chain, tiling), chain.shortcut
     wide = storage_words(_tensor(chain.layers[0], shortcut.tensor), level) if shortcut else 1
-    return _Taken(
-        tuple(room.live * each[at] for at, room in enumerate(found)),
-        tuple(room.between * each[at] for at, room in enumerate(found)),
-        tuple(resident),
-        Room(kept.live * wide, kept.between * wide),
-        shortcut.layer if shortcut else 0,
-    )
-
-
-def _beside(layer: int, taken: _Taken) -> int:
-    """Storage words that are held while a layer runs: its intermediates, halos of the others, all resident tensors."""
-    words = sum(sum(tensors.values()) for tensors in taken.resident)
-    words += taken.shortcut.live if layer <= taken.last else taken.shortcut.between
-    for at, (live, between) in enumerate(zip(taken.live, taken.between, strict=True)):
-        words += live if at in (layer - 1, layer) else between
-    return words
+    found = []
+    for layer in range(len(chain.layers)):
+        last = shortcut.layer if shortcut else 0
+        words = sum(resident.values()) + wide * (kept.live if layer <= last else kept.between)
+        for at, (room, width) in enumerate(zip(several, widths, strict=False)):
+            words += width * (room.live if at in (layer - 1, layer) else room.between)
+        found.append(words)
+    return found
 
 
 def _own_words(chain: Chain, part: Part, name: str, level: Level) -> int:

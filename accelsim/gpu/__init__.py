@@ -1,19 +1,18 @@
 """GPUs: their catalogue, the time of a kernel by its tiling, and what measurements say about it.
 
 A machine
-    `spec` reads `arch/gpu/*.yaml` into a `machine.Gpu`; `catalogue` finds those that ship.
+    `catalogue` reads `arch/gpu/*.yaml` into a `machine.Gpu` and finds those that ship.
 A matrix product
-    `layers` makes products of layers. `tiling` has the tiles of a GPU and `schedule` how SMs share their work, `gemm`
-    times all of them and takes the fastest, with the `constants` of a mode and the power of `energy`; `kernel`
-    describes what was taken.
+    `layers` makes products of layers, and has Winograd for convolutions. `tiling` has the tiles of a GPU and how SMs
+    share their work, `gemm` times all of them and takes the fastest, with the `constants` of a mode; `kernel` describes
+    what was taken.
 Beside products
-    `operators` (memory-bound operators, recurrent cells), `winograd`, `links` (several GPUs).
+    `operators` (memory-bound operators, all-reduce).
 Commands
-    `roofline`; `advice` and `compare` (which reads a `profile`) of `accelsim gpu`.
+    `advice` (rooflines too) and `compare` (which reads a `profile`).
 Measurements
-    `table` and `grids` help `measured` to read products, `formats` knows the names of number formats; `convolutions`
-    reads layers. `validation` predicts them and `errors` sums up; `fit` fits: one GPU in `calibration`, all of them in
-    `common_fit`.
+    `table` helps `measured` to read products; `convolutions` reads layers. `calibration` fits the constants of a GPU,
+    `validation` predicts what was measured, and `errors` sums up.
 """
 
 ROTATING = "rotating"

@@ -163,12 +163,12 @@ def advise(
             if size < rounded <= 1.25 * size:
                 changed = tuple(rounded if i == at else value for i, value in enumerate((m, n, k)))
                 sizes.setdefault((changed[0], changed[1], changed[2]), f"{name} = {rounded} (multiple of {multiple})")
-    times = _times(gpu, list(sizes), number_format, mode, l2, stream_k=stream_k)
-    roundings = [
-        Change(what, *size, number_format, time_us, _tflops(m, n, k, time_us), kernel.time_us / time_us)
-        for (size, what), time_us in zip(sizes.items(), times, strict=True)
-    ]
-    better = [change for change in roundings if change.time_us < kernel.time_us * _FASTER]
+    better = []
+    for shape, what in sizes.items():
+        time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, l2, stream_k=stream_k)[0])
+        if time_us < kernel.time_us * _FASTER:
+            tflops = _tflops(m, n, k, time_us)
+            better.append(Change(what, *shape, number_format, time_us, tflops, kernel.time_us / time_us))
     better.sort(key=lambda change: change.time_us)
     formats = _formats(gpu, kernel, calibration, l2, stream_k=stream_k)
     return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel, other)))
@@ -190,28 +190,14 @@ def sweep(
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
     sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
     gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
-    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=SCHEDULES if stream_k else SPLITS)
-    found: Floats = gemms.flops / times.time_us * 1e-6
-    return found
+    return gemms.flops / _times(gpu, gemms, number_format, mode, l2, stream_k=stream_k) * 1e-6
 
 
 def _times(
-    gpu: Gpu,
-    sizes: Sequence[tuple[int, int, int]],
-    number_format: str,
-    mode: Mode,
-    l2: str,
-    *,
-    stream_k: bool,
-    sparse: bool = False,
-) -> list[float]:
-    if not sizes:
-        return []
-    gemms = Gemms.of(*zip(*sizes, strict=True))
+    gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, l2: str, *, stream_k: bool, sparse: bool = False
+) -> Floats:
     splits = SCHEDULES if stream_k else SPLITS
-    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=splits, sparse=sparse)
-    found: list[float] = times.time_us.tolist()
-    return found
+    return time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=splits, sparse=sparse).time_us
 
 
 def _tflops(m: int, n: int, k: int, time_us: float) -> float:
@@ -234,7 +220,8 @@ def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str, *, stre
         for sparse in (False, True):
             if (name == kernel.number_format and not sparse) or (sparse and name not in gpu.peak_tflops_sparse):
                 continue
-            (time_us,) = _times(gpu, [size], name, mode, l2, stream_k=stream_k, sparse=sparse)
+            times = _times(gpu, Gemms.of(*size), name, mode, l2, stream_k=stream_k, sparse=sparse)
+            time_us = float(times[0])
             what = f"{name}, 2:4 sparse weights" if sparse else name
             found.append(Change(what, *size, name, time_us, _tflops(*size, time_us), kernel.time_us / time_us))
     return sorted(found, key=lambda change: change.time_us)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, ONE_ROUND, Constants, Floats
+from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, ONE_ROUND, Floats, KernelConstants
 from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu
@@ -162,7 +162,7 @@ class Calibration:
     source: dict[str, str]
 
     @property
-    def constants(self) -> Constants:
+    def constants(self) -> KernelConstants:
         """Constants of the model: the common ones, with these in their place."""
         return COMMON[self.kind].with_values(self.values, self.choice)
 
@@ -177,7 +177,7 @@ class Calibration:
 class Mode:
     """Constants of a prediction, and whether they were fitted to this GPU; never mixed."""
 
-    constants: Constants
+    constants: KernelConstants
     interval: tuple[float, float]
     calibration: Calibration | None = None
 
@@ -288,7 +288,7 @@ def _thinned(measured: Measured, split: Split) -> Measured:
 
 
 def errors_by_split(
-    gpu: Gpu, measured: Measured, split: Split, constants: Constants
+    gpu: Gpu, measured: Measured, split: Split, constants: KernelConstants
 ) -> tuple[dict[str, Errors], Floats]:
     """Errors of each part of a table; and measured / predicted of the rows that are held out."""
     times = time_gemms(gpu, measured.gemms, measured.number_format, constants, l2=measured.l2).time_us

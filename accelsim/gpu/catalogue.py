@@ -6,21 +6,22 @@ Read a GPU file: what stands under `gpu`, with every mistake and its place.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
 from accelsim.inputs import fields, forms, library
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import Rate, listed, near_miss, quoted
 
+T = TypeVar("T")
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
 _CAPABILITY = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})")
 _MEMORY_TYPE = re.compile(rf"({'|'.join(MEMORY_TYPES)})[A-Za-z0-9]{{0,8}}")
@@ -38,51 +39,52 @@ def _number(node: Node, problems: Problems) -> float | None:
     return None
 
 
-@formed(forms.pattern(_POWER))
-def _power_w(node: Node, problems: Problems) -> float | None:
-    """Read a power [W]."""
-    match = _POWER.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
-    if match is None or float(match[1]) == 0:
-        problems.add(node, f"expected a power, got {describe(node)}", "write it like '700 W'")
-        return None
-    return float(match[1])
+def _matched(
+    pattern: re.Pattern[str], what: str, hint: str, value_of: Callable[[re.Match[str]], T | None]
+) -> Formed[T]:
+    """Reader of a text of which a pattern matches the whole."""
+
+    def read(node: Node, problems: Problems) -> T | None:
+        match = pattern.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
+        value = value_of(match) if match else None
+        if value is None:
+            problems.add(node, f"expected {what}, got {describe(node)}", hint)
+        return value
+
+    return Formed(read, forms.pattern(pattern))
 
 
-@formed(forms.pattern(_MEMORY_TYPE))
-def _memory_type(node: Node, problems: Problems) -> str | None:
-    """Read a type of memory."""
-    if isinstance(node, ScalarNode) and _MEMORY_TYPE.fullmatch(node.text):
-        return node.text
-    problems.add(node, f"expected a type of memory, got {describe(node)}", f"it begins with {listed(MEMORY_TYPES)}")
-    return None
+def _shape(match: re.Match[str]) -> tuple[int, int, int] | None:
+    m, n, k = map(int, match.groups())
+    return (m, n, k) if min(m, n, k) else None
 
 
-@formed(forms.pattern(_CAPABILITY))
-def _capability(node: Node, problems: Problems) -> tuple[int, int] | None:
-    """Read a compute capability."""
-    match = _CAPABILITY.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
-    if match is None:
-        problems.add(node, f"expected a compute capability, got {describe(node)}", "write it like '9.0'")
-        return None
-    return int(match[1]), int(match[2])
-
-
-@formed(forms.pattern(_MMA))
-def _mma(node: Node, problems: Problems) -> tuple[int, int, int] | None:
-    """Read the shape of an MMA instruction."""
-    match = _MMA.fullmatch(node.text.strip()) if isinstance(node, ScalarNode) else None
-    if match is None or min(int(size) for size in match.groups()) == 0:
-        problems.add(
-            node, f"expected the shape of an MMA instruction, got {describe(node)}", "write it like 'm16n8k16'"
-        )
-        return None
-    return int(match[1]), int(match[2]), int(match[3])
-
-
+_power_w = _matched(_POWER, "a power", "write it like '700 W'", lambda match: float(match[1]) or None)
+_memory_type = _matched(
+    _MEMORY_TYPE, "a type of memory", f"it begins with {listed(MEMORY_TYPES)}", lambda match: match[0]
+)
+_capability = _matched(
+    _CAPABILITY, "a compute capability", "write it like '9.0'", lambda match: (int(match[1]), int(match[2]))
+)
+_mma = _matched(_MMA, "the shape of an MMA instruction", "write it like 'm16n8k16'", _shape)
 _FORMAT_NAMES: Form = {"enum": list(FORMATS)}
 _NUMBERS = fields.mapping_of(_number)
 _SHAPES = fields.mapping_of(_mma)
 _TEXTS = fields.mapping_of(fields.text)
+
+
+def _group(keys: Keys) -> Formed[dict[str, Any]]:
+    """Reader of a mapping with these keys, all of which it has."""
+
+    @formed(keys_form(keys))
+    def read(node: Node, problems: Problems) -> dict[str, Any] | None:
+        part = Fields(node, problems, keys)
+        found: dict[str, Any] = {name: part.value(name, None) for name in keys}
+        return None if None in found.values() else found
+
+    return read
+
+
 _CLOCK: Keys = {"boost": Key(fields.frequency_hz, required=True), "tensor": Key(fields.frequency_hz, required=True)}
 _MEMORY: Keys = {
     "size": Key(fields.positive_size_bits, required=True),
@@ -113,17 +115,17 @@ _GPU: Keys = {
     "aliases": Key(fields.list_of(fields.name)),
     "devices": Key(fields.list_of(fields.text)),
     "sms": Key(fields.positive_int, required=True),
-    "clock": Key(node_of(keys_form(_CLOCK)), required=True),
+    "clock": Key(_group(_CLOCK), required=True),
     "operations_per_sm_cycle": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
     "peak_tflops": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
     "peak_tflops_sparse": Key(Formed(_NUMBERS.read, _of_formats(_number.form))),
     "mma": Key(Formed(_SHAPES.read, _of_formats(_mma.form))),
-    "memory": Key(node_of(keys_form(_MEMORY)), required=True),
-    "l2": Key(node_of(keys_form(_L2)), required=True),
-    "sm": Key(node_of(keys_form(_SM)), required=True),
+    "memory": Key(_group(_MEMORY), required=True),
+    "l2": Key(_group(_L2), required=True),
+    "sm": Key(_group(_SM), required=True),
     "nvlink": Key(fields.rate),
     "tdp": Key(_power_w, required=True),
-    "mig": Key(node_of(forms.named(keys_form(_PROFILE)))),
+    "mig": Key(fields.mapping_of(_group(_PROFILE))),
     "sources": Key(_TEXTS, required=True),
     "unsure": Key(_TEXTS),
 }
@@ -156,20 +158,15 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     before = len(problems)
     top = Fields(body, problems, _GPU)
     values: dict[str, Any] = {key: top.value(key, None) for key in _GPU}
-    parts = {
-        key: _part(top, key, keys) for key, keys in (("clock", _CLOCK), ("memory", _MEMORY), ("l2", _L2), ("sm", _SM))
-    }
-    mig = _profiles(top)
     for key in ("operations_per_sm_cycle", "peak_tflops", "peak_tflops_sparse", "mma"):
         _check_formats(top, key)
-    there = [values[key] for key in _GPU if key not in (*parts, "mig") and _GPU[key].required]
-    there += [value for part in parts.values() for value in (part.values() or [None])]
-    if len(problems) > before or not top.readable or None in there:
+    if len(problems) > before or not top.readable or any(values[key] is None for key in _GPU if _GPU[key].required):
         return None
-    _check_whole(top, values, parts, mig)
+    _check_whole(top, values)
     if len(problems) > before:
         return None
-    clock, memory, l2, sm = (parts[key] for key in ("clock", "memory", "l2", "sm"))
+    clock, memory, l2, sm = (values[key] for key in ("clock", "memory", "l2", "sm"))
+    mig = {name: MigProfile(name, **profile) for name, profile in (values["mig"] or {}).items()}
     return Gpu(
         **{key: values[key] for key in ("name", "chip", "generation", "compute_capability", "sms")},
         boost_hz=float(clock["boost"]),
@@ -198,31 +195,6 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
     )
 
 
-def _part(top: Fields, key: str, keys: Keys) -> dict[str, Any]:
-    """Values of a group of keys."""
-    node = top.get(key)
-    if node is None or top.problems.unreadable(node):
-        return {}
-    part = Fields(node, top.problems, keys)
-    found: dict[str, Any] = {name: part.value(name, None) for name in keys}
-    return found
-
-
-def _profiles(top: Fields) -> dict[str, MigProfile]:
-    """Read the MIG profiles by name."""
-    node = top.get("mig")
-    if node is None or top.problems.unreadable(node):
-        return {}
-    if not isinstance(node, MapNode):
-        top.problems.add(node, f"expected a mapping of profiles, got {describe(node)}")
-        return {}
-    found = {}
-    for name, entry in node.entries.items():
-        profile = Fields(entry, top.problems, _PROFILE)
-        found[name] = MigProfile(name, profile.value("sms", 1), profile.value("memory_eighths", 1))
-    return found
-
-
 def _check_formats(top: Fields, key: str) -> None:
     """Report names that are no number format."""
     node = top.get(key)
@@ -232,12 +204,10 @@ def _check_formats(top: Fields, key: str) -> None:
             top.problems.add(BadNode(mark, node.path if node else ""), f"{quoted(name)} is no number format", hint)
 
 
-def _check_whole(
-    top: Fields, values: Mapping[str, Any], parts: Mapping[str, Any], mig: Mapping[str, MigProfile]
-) -> None:
+def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
     """Report figures that contradict each other."""
     for key in ("memory", "l2"):
-        _per_second(top, parts[key]["bandwidth"], f"{key}", "bandwidth")
+        _per_second(top, values[key]["bandwidth"], f"{key}", "bandwidth")
     if values["nvlink"]:
         _per_second(top, values["nvlink"], "nvlink", "")
     for name in values["peak_tflops"]:
@@ -246,13 +216,12 @@ def _check_whole(
     for name in values["peak_tflops_sparse"] or ():
         if name not in values["peak_tflops"]:
             top.problems.add(top.entries["peak_tflops_sparse"], f"'{name}' has no peak_tflops", "add it there")
-    if parts["sm"]["smem_per_block"] > parts["sm"]["smem"]:
+    if values["sm"]["smem_per_block"] > values["sm"]["smem"]:
         top.problems.add(top.entries["sm"], "smem_per_block is more than the smem of an SM")
-    for name, profile in mig.items():
-        if profile.sms > values["sms"] or profile.memory_eighths > 8:
-            what = (
-                f"profile {name} has more than the GPU: {profile.sms} SMs, {profile.memory_eighths} eighths of memory"
-            )
+    for name, profile in (values["mig"] or {}).items():
+        sms, eighths = profile["sms"], profile["memory_eighths"]
+        if sms > values["sms"] or eighths > 8:
+            what = f"profile {name} has more than the GPU: {sms} SMs, {eighths} eighths of memory"
             top.problems.add(top.entries["mig"], what)
 
 
@@ -315,6 +284,12 @@ def find_gpu(name: str) -> Gpu | None:
         if wanted in map(_plain, (gpu.name, *gpu.aliases, *gpu.devices)):
             return gpu
     return None
+
+
+def may_be(gpu: Gpu, device: str) -> bool:
+    """Whether a device is this GPU or the one that it is a slice of, or none that is known."""
+    known = find_gpu(device)
+    return known is None or known.name == gpu.name.partition(":")[0]
 
 
 def _by_name(name: str) -> Gpu:

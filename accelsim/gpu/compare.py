@@ -8,7 +8,7 @@ from os import PathLike
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import mode_of
-from accelsim.gpu.catalogue import find_gpu
+from accelsim.gpu.catalogue import may_be
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.layers import gemms_of, product_of
@@ -68,8 +68,7 @@ def kernels_of(
     for kernel in profile:
         known = kernel.number_format in FORMATS
         name = kernel.number_format if known else number_format or kernel.number_format or "fp16"
-        told = find_gpu(kernel.device)
-        if told is not None and told.name != gpu.name.partition(":")[0]:
+        if not may_be(gpu, kernel.device):
             reasons.setdefault(f"of {quoted(kernel.device)}, not of {gpu.name}", []).append(kernel.where)
         elif name not in gpu.operations_per_sm_cycle:
             reasons.setdefault(f"of {no_format(gpu, name)}", []).append(kernel.where)

@@ -61,7 +61,7 @@ _LARGEST = 1e12
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class KernelConstants:
     """Constants of the kernel model; times in us, efficiencies are shares of what the data sheet has.
 
     Attributes
@@ -146,15 +146,15 @@ class Constants:
             if not 0 <= value <= _LARGEST:
                 raise ValueError(f"{item.name} must be a number from 0 to {_LARGEST:g}, got {value:g}")
 
-    def with_values(self, values: Mapping[str, float], choice: str = FASTEST) -> Constants:
+    def with_values(self, values: Mapping[str, float], choice: str = FASTEST) -> KernelConstants:
         """Return these constants with some replaced."""
         return replace(self, **values, choice=choice)
 
 
 COMMON = {
-    "async": Constants(),
-    "mma": Constants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=1.09),
-    "vector": Constants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=13.0),
+    "async": KernelConstants(),
+    "mma": KernelConstants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=1.09),
+    "vector": KernelConstants(smem_cost=1.48, l2_loads=1.44, pj_per_flop=13.0),
 }
 """Uncalibrated constants by how a multiply-add gets its operands: `async` from shared memory (wgmma, tcgen05), `mma`
 from registers (mma.sync), `vector` without tensor cores."""
@@ -169,7 +169,7 @@ _DRAM_PJ_PER_BYTE = {"HBM": 46.0, "GDDR": 112.0, "LPDDR": 40.0}
 an H200 (51.6) and a B200 (46.0); GDDR5 14 pJ/bit and LPDDR4 5 pJ/bit (O'Connor, MICRO 2017; not verified)."""
 
 
-def pj_per_flop(number_format: str, constants: Constants) -> float:
+def pj_per_flop(number_format: str, constants: KernelConstants) -> float:
     """Energy [pJ] of an operation in a number format.
 
     The constants have that of FP16, or of FP32 without tensor cores. Narrower operands take less, by a power of their
@@ -180,7 +180,7 @@ def pj_per_flop(number_format: str, constants: Constants) -> float:
     return float(constants.pj_per_flop * width**_ENERGY_OF_WIDTH)
 
 
-def clock_under_power_limit(gpu: Gpu, number_format: str, constants: Constants) -> float:
+def clock_under_power_limit(gpu: Gpu, number_format: str, constants: KernelConstants) -> float:
     """Share of the boost clock that the board's power allows when every multiply-add unit is busy."""
     busy_w = gpu.sms * gpu.boost_hz * gpu.operations(number_format) * pj_per_flop(number_format, constants) * 1e-12
     return min(1.0, gpu.tdp_w * (1 - IDLE) / busy_w)
@@ -192,7 +192,7 @@ def _dram_pj_per_byte(gpu: Gpu) -> float:
 
 
 def board_power_w(
-    gpu: Gpu, number_format: str, constants: Constants, flops: Floats, dram_bytes: Floats, time_us: Floats
+    gpu: Gpu, number_format: str, constants: KernelConstants, flops: Floats, dram_bytes: Floats, time_us: Floats
 ) -> Floats:
     """Board power [W] while a kernel repeats without pause.
 
@@ -203,7 +203,7 @@ def board_power_w(
     ----------
     gpu : Gpu
     number_format : str
-    constants : Constants
+    constants : KernelConstants
         Energy of an operation.
     flops : float[P]
         Operations, of padding too.

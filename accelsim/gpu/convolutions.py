@@ -14,13 +14,12 @@ from accelsim.gpu.calibration import Mode, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.constants import Floats
 from accelsim.gpu.errors import Errors, errors_of
-from accelsim.gpu.gemm import LARGEST, Gemms, time_gemms
-from accelsim.gpu.layers import PASSES
+from accelsim.gpu.gemm import Gemms, time_gemms
+from accelsim.gpu.layers import PASSES, applies, winograd_us
 from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
-from accelsim.gpu.operators import layout_change_us
-from accelsim.gpu.table import A_TIME, find_table, finite, kernel_time_us
+from accelsim.gpu.operators import time_operators
+from accelsim.gpu.table import find_table
 from accelsim.gpu.tiling import compute_class
-from accelsim.gpu.winograd import WAYS, applies, winograd_us
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -32,7 +31,6 @@ TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), str
 """Column of the time of each pass."""
 _ALGORITHMS = {"gemm": "implicit GEMM", "winograd_nonfused": "Winograd", "winograd": "fused Winograd", "fft": "other"}
 """What a part of the name of an algorithm says, as cuDNN has them; the first that is there."""
-_WAYS = {"fused Winograd": WAYS[0], "Winograd": WAYS[1]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,8 @@ class ConvolutionErrors:
     nchw : Errors
         With input and output turned between NCHW and NHWC, a kernel each.
     winograd : Errors
-        Of that algorithm, in those of the rows that it can compute; where the table does not say which and tensor cores
-        are not used, of the faster of the implicit GEMM and Winograd; of no rows elsewhere.
+        Of that algorithm, unless fused, in those of the rows that it can compute; where the table does not say which
+        and tensor cores are not used, of the faster of the implicit GEMM and Winograd; of no rows elsewhere.
     """
 
     gpu: str
@@ -64,7 +62,7 @@ class ConvolutionErrors:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _MeasuredLayer:
     algorithm: str
     values: Mapping[str, float]
 
@@ -118,7 +116,7 @@ def validate_convolutions(
     SpecError
         With every mistake in a file and its place.
     """
-    groups: dict[tuple[str, str], list[_Row]] = {}
+    groups: dict[tuple[str, str], list[_MeasuredLayer]] = {}
     skipped = []
     for path in paths:
         problems = Problems()
@@ -136,7 +134,7 @@ def validate_convolutions(
             continue
         mode = mode_of(machine, number_format, calibration)
         for name, column in TIMES.items():
-            by_algorithm: dict[str, list[_Row]] = {}
+            by_algorithm: dict[str, list[_MeasuredLayer]] = {}
             for row in rows:
                 if column in row.values:
                     by_algorithm.setdefault(row.algorithm if name == PASSES[0] else "any", []).append(row)
@@ -148,7 +146,7 @@ def validate_convolutions(
 
 
 def _errors(
-    gpu: Gpu, number_format: str, algorithm: str, name: str, rows: Sequence[_Row], mode: Mode
+    gpu: Gpu, number_format: str, algorithm: str, name: str, rows: Sequence[_MeasuredLayer], mode: Mode
 ) -> ConvolutionErrors:
     sizes = {key: np.array([row.values[key] for row in rows]) for key in SIZES}
     measured = np.array([row.values[TIMES[name]] for row in rows])
@@ -157,10 +155,9 @@ def _errors(
     images = sizes["N"]
     inputs = images * sizes["C"] * sizes["H"] * sizes["W"]
     outputs = images * sizes["K"] * sizes["P"] * sizes["Q"]
-    turned = [
-        sum(layout_change_us(gpu, words, BYTES[number_format], mode.constants) for words in pair)
-        for pair in zip(inputs.tolist(), outputs.tolist(), strict=True)
-    ]
+    turned = sum(
+        time_operators(gpu, "relu", words, BYTES[number_format], mode.constants) for words in (inputs, outputs)
+    )
     flops = gemms.flops
     which, fast = _winograd(gpu, number_format, algorithm, name, sizes, mode, nhwc)
     return ConvolutionErrors(
@@ -169,7 +166,7 @@ def _errors(
         algorithm,
         name,
         errors_of(nhwc, measured, flops),
-        errors_of(nhwc + np.array(turned), measured, flops),
+        errors_of(nhwc + turned, measured, flops),
         errors_of(fast[which], measured[which], flops[which]),
     )
 
@@ -179,15 +176,15 @@ def _winograd(
 ) -> tuple[NDArray[np.bool_], Floats]:
     """Rows that Winograd is compared in, and times of the algorithm that is meant there."""
     can = applies(sizes)
-    if algorithm in _WAYS:
-        return can, winograd_us(gpu, sizes, name, number_format, mode.constants, _WAYS[algorithm])
+    fast = winograd_us(gpu, sizes, name, number_format, mode.constants)
+    if algorithm == "Winograd":
+        return can, fast
     if algorithm != "any" or compute_class(gpu, number_format) != "vector":
         return np.zeros_like(can), nhwc
-    fast = winograd_us(gpu, sizes, name, number_format, mode.constants, _WAYS["Winograd"])
     return np.ones_like(can), np.where(can, np.minimum(nhwc, fast), nhwc)
 
 
-def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], problems: Problems) -> int:
+def _read(text: str, file: str, groups: dict[tuple[str, str], list[_MeasuredLayer]], problems: Problems) -> int:
     """Read rows into groups by device and format; return how many lack a size."""
     table = find_table(text, file)
     head = table.head.cells if table else ()
@@ -204,16 +201,12 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_Row]], probl
         if not all(cells[name] for name in SIZES):
             partial += 1
             continue
-        values = {}
-        for name in (*SIZES, *(name for name in TIMES.values() if cells.get(name))):
-            value = finite(cells[name]) if name in SIZES else kernel_time_us(cells[name])
-            if value is None or (name in SIZES and not (value == int(value) and 1 <= value <= LARGEST)):
-                what = f"expected a whole number from 1 to {LARGEST}" if name in SIZES else A_TIME
-                problems.add(table.mark(row, at[name]), f"{name}: {what}, got {quoted(cells[name])}")
-            values[name] = value or 1.0
+        values = {name: table.size(row, at[name], name, problems) for name in SIZES}
+        timed = [name for name in TIMES.values() if cells.get(name)]
+        values |= {name: table.time_us(row, at[name], name, problems) for name in timed}
         number_format = format_of(cells["dtype"]) or cells["dtype"]
         name = cells.get("algo", "").casefold()
         known = (meant for part, meant in _ALGORITHMS.items() if part in name)
         algorithm = next(known, "other" if name else "any")
-        groups.setdefault((cells.get("device", ""), number_format), []).append(_Row(algorithm, values))
+        groups.setdefault((cells.get("device", ""), number_format), []).append(_MeasuredLayer(algorithm, values))
     return partial

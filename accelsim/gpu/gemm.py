@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import L2_STATES, ROTATING
-from accelsim.gpu.constants import ONE_ROUND, Constants, Floats, clock_under_power_limit
+from accelsim.gpu.constants import ONE_ROUND, Floats, KernelConstants, clock_under_power_limit
 from accelsim.gpu.machine import BYTES, Gpu
 from accelsim.gpu.tiling import SPLITS, STREAM_K, TileSet, Work, sparse_share, tile_set, work_of
 from accelsim.inputs.errors import AccelsimError
@@ -77,23 +77,20 @@ class Gemms:
         """Two operations for each multiply-add."""
         return 2 * self.m * self.n * self.k * self.batch
 
-    def part(self, start: int, stop: int) -> Gemms:
-        """Some of the products."""
-        return self.rows(slice(start, stop))
-
     def rows(self, which: slice | NDArray[np.bool_]) -> Gemms:
         """Some of the products."""
-        return Gemms(self.m[which], self.n[which], self.k[which], self.batch[which], self.unique[which])
+        return Gemms(*(values[which] for values in self.columns))
+
+    @property
+    def columns(self) -> tuple[Floats, ...]:
+        """M, N, K, batch and unique."""
+        return self.m, self.n, self.k, self.batch, self.unique
 
 
 def _check_sizes(name: str, values: Floats) -> None:
     bad = ~((values >= 1) & (values <= LARGEST) & (values == np.floor(values)))
     if bad.any():
         raise AccelsimError(f"{name} must be a whole number from 1 to {LARGEST}, got {values[bad][0]:g}")
-
-
-def _columns(gemms: Gemms) -> tuple[Floats, ...]:
-    return gemms.m, gemms.n, gemms.k, gemms.batch, gemms.unique
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,7 @@ class Times:
 
 
 def result_bytes(number_format: str) -> float:
-    """Width of a result [B]: that of an operand, at least 16 bits."""
+    """Width of a result [B]: that of an operand, at least 16 bits (16-bit results of 8-bit products)."""
     return max(BYTES[number_format], 2.0)
 
 
@@ -131,11 +128,10 @@ def time_gemms(
     gpu: Gpu,
     gemms: Gemms,
     number_format: str,
-    constants: Constants,
+    constants: KernelConstants,
     *,
     l2: str = ROTATING,
     splits: Sequence[int] = SPLITS,
-    output_bytes: float | None = None,
     sparse: bool = False,
 ) -> Times:
     """Time each product with every tile and split, and choose the fastest.
@@ -146,13 +142,11 @@ def time_gemms(
     gemms : Gemms
     number_format : str
         Of the operands.
-    constants : Constants
+    constants : KernelConstants
     l2 : str
         One of `L2_STATES`.
     splits : sequence of int
         Schedules, out of `SCHEDULES`: parts into which K may be split, and Stream-K as the last.
-    output_bytes : float, optional
-        Width of a result; by default that of an operand, at least 2 bytes (16-bit results of 8-bit products).
     sparse : bool
         Whether the weights are 2:4 sparse: half the multiply-adds, `sparse_share` of their bytes.
 
@@ -168,26 +162,19 @@ def time_gemms(
     if l2 not in L2_STATES:
         raise AccelsimError(f"l2 must be one of {', '.join(L2_STATES)}, got '{l2}'")
     tiles = tile_set(gpu, number_format, constants.in_flight_bytes, sparse)
-    model = _Model(
+    model = _TimeModel(
         gpu,
         tiles,
         number_format,
         constants,
         l2,
         np.array(splits, np.float64),
-        output_bytes or result_bytes(number_format),
         sparse_share(number_format) if sparse else 1.0,
     )
-    found = [model.best(gemms.part(at, at + _CHUNK)) for at in range(0, len(gemms), _CHUNK)]
-    return Times(
-        time_us=np.concatenate([times.time_us for times in found]),
-        tile=np.concatenate([times.tile for times in found]),
-        split=np.concatenate([times.split for times in found]),
-        parts={name: np.concatenate([times.parts[name] for times in found]) for name in found[0].parts},
-        dram_bytes=np.concatenate([times.dram_bytes for times in found]),
-        l2_bytes=np.concatenate([times.l2_bytes for times in found]),
-        by_tiling_us=np.concatenate([times.by_tiling_us for times in found]),
-    )
+    found = [model.best(gemms.rows(slice(at, at + _CHUNK))) for at in range(0, len(gemms), _CHUNK)]
+    parts = {name: np.concatenate([times.parts[name] for times in found]) for name in found[0].parts}
+    own = [name for name in Times.__slots__ if name != "parts"]
+    return Times(parts=parts, **{name: np.concatenate([getattr(times, name) for times in found]) for name in own})
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +193,13 @@ class _Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class _TimeModel:
     gpu: Gpu
     tiles: TileSet
     number_format: str
-    constants: Constants
+    constants: KernelConstants
     l2: str
     splits: Floats
-    output_bytes: float
     kept: float
 
     def best(self, gemms: Gemms) -> Times:
@@ -224,7 +210,7 @@ class _Model:
         for two tiles' sums, results leave while the next round is computed.
         """
         c, gpu, tiles = self.constants, self.gpu, self.tiles
-        m, n, k, batch, unique = (values[:, None, None] for values in _columns(gemms))
+        m, n, k, batch, unique = (values[:, None, None] for values in gemms.columns)
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
         across, down = np.ceil(m / rows), np.ceil(n / columns)
         steps = np.ceil(k / tiles.step)
@@ -245,7 +231,7 @@ class _Model:
         shared = np.maximum(l2_time, dram_time)
 
         reduction = self._reduction(m * n * batch, work)
-        narrow = np.minimum(_narrowness(n * self.output_bytes), _MERGED_STORES)
+        narrow = np.minimum(_narrowness(n * result_bytes(self.number_format)), _MERGED_STORES)
         store = traffic.results / (l2_rate * c.store_efficiency) * np.where(self.splits > 1, narrow - 1, narrow)
         ends = c.round_us * work.rounds + store
         behind = (store if tiles.tensor_memory else ends) * (1 - 1 / work.rounds)
@@ -275,13 +261,12 @@ class _Model:
         def chosen(values: Floats) -> Floats:
             return np.where(is_vector, 0.0, np.broadcast_to(values, shape)[at])
 
-        constant = np.full(len(gemms), c.launch_us)
         parts = {
             "tensor": chosen(tensor),
             "stream": chosen(stream),
             "l2": chosen(l2_time),
-            "dram": np.where(is_vector, traffic.compulsory[:, 0, 0] * 0, chosen(dram_time)),
-            "launch": constant,
+            "dram": chosen(dram_time),
+            "launch": np.full(len(gemms), c.launch_us),
             "latency": latency,
             "rounds": chosen(c.round_us * work.rounds),
             "reduction": chosen(reduction),
@@ -333,7 +318,7 @@ class _Model:
         width = BYTES[self.number_format]
         rows, columns = tiles.rows[None, :, None], tiles.columns[None, :, None]
         inputs, weights = m * k * batch * width * unique, k * n * batch * (width * self.kept)
-        results = m * n * batch * self.output_bytes
+        results = m * n * batch * result_bytes(self.number_format)
         operands = inputs + weights
         if self.l2 == "cold":
             cold_inputs = cold_weights = np.ones_like(m)

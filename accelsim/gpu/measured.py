@@ -6,7 +6,7 @@ What a kernel's launch grid says about a measured product: which of its sizes is
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import L2_STATES, ROTATING
-from accelsim.gpu.gemm import LARGEST, Gemms
+from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.machine import format_of
 from accelsim.gpu.machine import number_format as known_format
-from accelsim.gpu.table import A_TIME, NOWHERE, Row, Table, find_table, finite, kernel_time_us, plain_name
+from accelsim.gpu.table import NOWHERE, CsvRow, CsvTable, find_table, plain_name
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, near_miss, quoted
@@ -44,24 +44,6 @@ def covers(row: Mapping[str, str], width: str) -> bool:
     high, wide = int(row["M"]), int(row[width])
     sides = int(row["tile0"]), int(row["tile1"])
     return x * y in {-(-high // a) * -(-wide // b) for a, b in (sides, sides[::-1])}
-
-
-def swapped_grids(rows: Iterable[Mapping[str, str]]) -> int:
-    """Grids of a table that tell N from K, if all of these cover M x K; 0 if one does not, or they are too few.
-
-    Then the table calls the summed dimension N and the width of the result K, as NeuSight's does. Rows without a
-    readable grid tell nothing.
-    """
-    told = 0
-    for row in rows:
-        try:
-            by_n, by_k = covers(row, "N"), covers(row, "K")
-        except ValueError:
-            continue
-        if by_n and not by_k:
-            return 0
-        told += by_k and not by_n
-    return told if told >= _LEAST_GRIDS else 0
 
 
 COLUMNS = {
@@ -202,8 +184,8 @@ def _read(
     if columns is None or len(problems):
         return None
     rows = list(table.rows(problems))
-    told = _swapped_grids(table, columns, rows)
-    if told:
+    swapped = _swapped_grids(table, columns, rows)
+    if swapped:
         columns = replace(columns, sizes={**columns.sizes, "n": columns.sizes["k"], "k": columns.sizes["n"]})
     groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
     first: dict[tuple[str, str, str], Mark] = {}
@@ -219,8 +201,8 @@ def _read(
         problems.add(table.mark(table.head), "no row below the head line", "write a row for each measured product")
     if len(problems):
         return None
-    note = f"{file}: N and K are taken the other way round: all {told} grids that tell them apart cover M x K"
-    return [_measured(*key, rows, note if told else "", first[key]) for key, rows in groups.items()]
+    note = f"{file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
+    return [_measured(*key, rows, note if swapped else "", first[key]) for key, rows in groups.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +229,13 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MeasuredProduct:
     """One row: sizes are M, N, K and the batch; `number_format` is None where no name of one is known.
 
     `l2` is empty where the table does not say it.
     """
 
-    row: Row
+    row: CsvRow
     device: str
     dtype: str
     number_format: str | None
@@ -262,7 +244,7 @@ class Product:
     l2: str
 
 
-def product_columns(table: Table, problems: Problems) -> Columns | None:
+def product_columns(table: CsvTable, problems: Problems) -> Columns | None:
     """Columns of a table of products, or None with what is missing reported."""
     head, names = table.head, [plain_name(cell) for cell in table.head.cells]
     before, found = len(problems), {}
@@ -290,7 +272,7 @@ def product_columns(table: Table, problems: Problems) -> Columns | None:
     return Columns(found, format_columns(table), time[0], head.cells[time[0]], time[1])
 
 
-def format_columns(table: Table) -> tuple[int, ...]:
+def format_columns(table: CsvTable) -> tuple[int, ...]:
     """Columns that may name the number format."""
     names = [plain_name(cell) for cell in table.head.cells]
     return tuple(names.index(name) for name in FORMAT_COLUMNS if name in names)
@@ -317,55 +299,56 @@ def time_column(names: Sequence[str]) -> tuple[int, float] | None:
     return min(found)[1:] if found else None
 
 
-def products(table: Table, columns: Columns, rows: Sequence[Row], problems: Problems) -> Iterator[Product]:
+def products(
+    table: CsvTable, columns: Columns, rows: Sequence[CsvRow], problems: Problems
+) -> Iterator[MeasuredProduct]:
     """Products of the rows of a table; a row with a mistake is reported and left out."""
-    sizes, (time, to_us) = columns.sizes, (columns.time, columns.to_us)
+    sizes = columns.sizes
     at_first = len(problems)
     for row in rows:
-        before, found = len(problems), []
-        for key in ("m", "n", "k", "batch"):
-            at = sizes.get(key)
-            cell = "1" if at is None else row.cells[at] or ("1" if key == "batch" else "")
-            value = finite(cell)
-            if value is None or value != int(value) or not 1 <= value <= LARGEST:
-                what = f"{key.upper()}: expected a whole number from 1 to {LARGEST}, got {quoted(cell)}"
-                problems.add(table.mark(row, at), what, _decimal_point(cell))
-            found.append(value or 1.0)
-        cell = row.cells[time]
-        time_us = kernel_time_us(cell, to_us)
-        if time_us is None:
-            what = f"{columns.time_name}: {A_TIME}, got {quoted(cell)}"
-            problems.add(table.mark(row, time), what, _decimal_point(cell))
+        before = len(problems)
+        m, n, k = (table.size(row, sizes[key], key.upper(), problems) for key in ("m", "n", "k"))
+        batch = table.size(row, sizes.get("batch"), "BATCH", problems, "1")
+        time_us = table.time_us(row, columns.time, columns.time_name, problems, columns.to_us)
         l2 = row.cells[sizes["l2"]].lower() if "l2" in sizes else ""
         if l2 not in ("", *L2_STATES):
             what = f"l2: expected one of {listed(L2_STATES)}, got {quoted(row.cells[sizes['l2']])}"
             problems.add(table.mark(row, sizes["l2"]), what, "rename the column if it says something else")
         if table.ends(row, len(problems) - at_first, problems):
             return
-        if len(problems) > before or time_us is None:
+        if len(problems) > before:
             continue
-        m, n, k, batch = found
         device = row.cells[sizes["device"]] if "device" in sizes else ""
         written = [row.cells[at] for at in columns.formats]
         dtype = written[0] if written else ""
-        yield Product(row, device, dtype, _first_format(written), (m, n, k, batch), time_us, l2)
+        yield MeasuredProduct(row, device, dtype, _first_format(written), (m, n, k, batch), time_us, l2)
 
 
 def _first_format(written: Sequence[str]) -> str | None:
     return next((name for text in written if (name := format_of(text)) is not None), None)
 
 
-def _swapped_grids(table: Table, columns: Columns, rows: Sequence[Row]) -> int:
-    """Grids that say that N and K stand the other way round; 0 without any."""
+def _swapped_grids(table: CsvTable, columns: Columns, rows: Sequence[CsvRow]) -> int:
+    """Grids of a table that tell N from K, if all of these cover M x K; 0 if one does not, or they are too few.
+
+    Then the table calls the summed dimension N and the width of the result K, as NeuSight's does. Rows without a
+    readable grid tell nothing.
+    """
     names = [plain_name(cell) for cell in table.head.cells]
     if not all(name in names for name in LAUNCH):
         return 0
     at = {name: names.index(name) for name in LAUNCH} | {name.upper(): columns.sizes[name] for name in ("m", "n", "k")}
-    return swapped_grids({name: row.cells[column] for name, column in at.items()} for row in rows)
-
-
-def _decimal_point(cell: str) -> str:
-    return "write a point for decimals, and nothing between thousands" if "," in cell else ""
+    swapped = 0
+    for row in rows:
+        cells = {name: row.cells[column] for name, column in at.items()}
+        try:
+            by_n, by_k = covers(cells, "N"), covers(cells, "K")
+        except ValueError:
+            continue
+        if by_n and not by_k:
+            return 0
+        swapped += by_k and not by_n
+    return swapped if swapped >= _LEAST_GRIDS else 0
 
 
 def _measured(

@@ -9,24 +9,13 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from accelsim.gpu.measured import product_columns, products, time_column
-from accelsim.gpu.table import A_TIME, LEAST_US, MOST_US, NOWHERE, Row, Table, find_table, plain_name
+from accelsim.gpu.table import A_TIME, LEAST_US, MOST_US, NOWHERE, CsvRow, CsvTable, find_table, plain_name
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
 
 _UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
-_BYTES = {
-    "byte": 1.0,
-    "kbyte": 1e3,
-    "mbyte": 1e6,
-    "gbyte": 1e9,
-    "tbyte": 1e12,
-    "b": 1.0,
-    "kb": 1e3,
-    "mb": 1e6,
-    "gb": 1e9,
-    "tb": 1e12,
-}
+_BYTES = {f"{prefix}{word}": 1e3**power for word in ("byte", "b") for power, prefix in enumerate(("", *"kmgt"))}
 _TIME_METRICS = ("gpu_time_duration_sum", "gpu_time_duration_avg", "duration")
 _DRAM_METRICS = ("dram_bytes_sum", "dram_bytes_read_sum", "dram_bytes_write_sum")
 """Metrics by `plain_name`: `gpu__time_duration.sum` and so on."""
@@ -113,7 +102,8 @@ def _read(text: str, file: str, problems: Problems) -> list[ProfiledKernel] | No
         found = _plain(table, problems)
     else:
         rows = (
-            _Row(table, row, dict(zip(names, row.cells, strict=False))) for row in table.rows(problems, strict=False)
+            _ProfileRow(table, row, dict(zip(names, row.cells, strict=False)))
+            for row in table.rows(problems, strict=False)
         )
         found = read(names, rows, problems)
     if not found and not len(problems):
@@ -122,11 +112,11 @@ def _read(text: str, file: str, problems: Problems) -> list[ProfiledKernel] | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _ProfileRow:
     """A row of an export, its cells by `plain_name`."""
 
-    table: Table
-    row: Row
+    table: CsvTable
+    row: CsvRow
     cells: Mapping[str, str]
 
     @property
@@ -149,7 +139,9 @@ class _Row:
         return self.table.mark(self.row, list(self.cells).index(name))
 
 
-def _reader(head: Sequence[str]) -> Callable[[Sequence[str], Iterable[_Row], Problems], list[ProfiledKernel]] | None:
+def _reader(
+    head: Sequence[str],
+) -> Callable[[Sequence[str], Iterable[_ProfileRow], Problems], list[ProfiledKernel]] | None:
     """Reader for a head line of Nsight by `plain_name`, or None."""
     if "kernel_name" in head and {"metric_name", "metric_value"} <= set(head):
         return _compute_long
@@ -175,7 +167,7 @@ def _time_of_systems(head: Sequence[str]) -> str:
     return next(found, "")
 
 
-def _systems(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> list[ProfiledKernel]:
+def _systems(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Sums of Nsight Systems, by kernel or by NVTX range and kernel."""
     time = _time_of_systems(head)
     count = next((cell for cell in ("kern_inst", "instances", "num_calls") if cell in head), "")
@@ -194,7 +186,7 @@ def _systems(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> l
     return found
 
 
-def _compute_long(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> list[ProfiledKernel]:
+def _compute_long(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Nsight Compute with a row for each metric of each run."""
     found: dict[str, ProfiledKernel] = {}
     for row in rows:
@@ -209,7 +201,7 @@ def _compute_long(head: Sequence[str], rows: Iterable[_Row], problems: Problems)
     return _timed(found.values(), problems)
 
 
-def _compute_wide(head: Sequence[str], rows: Iterable[_Row], problems: Problems) -> list[ProfiledKernel]:
+def _compute_wide(head: Sequence[str], rows: Iterable[_ProfileRow], problems: Problems) -> list[ProfiledKernel]:
     """Nsight Compute with a column for each metric; the first row below the head may hold the units."""
     factors = {name: _factor(name, "", NOWHERE, problems) for name in (*_TIME_METRICS, *_DRAM_METRICS) if name in head}
     found = []
@@ -244,7 +236,7 @@ def _timed(kernels: Collection[ProfiledKernel], problems: Problems) -> list[Prof
     return found
 
 
-def _untimed(row: _Row) -> ProfiledKernel:
+def _untimed(row: _ProfileRow) -> ProfiledKernel:
     within = _nvtx(row.cells)
     return replace(ProfiledKernel(row.cells["kernel_name"], within, 0.0, 1, shape_in(within)), where=row.where)
 
@@ -264,7 +256,7 @@ def _nvtx(row: Mapping[str, str]) -> str:
     return next((cell for cell in reversed(cells) if cell), "").split("/")[-1].strip('":')
 
 
-def _plain(table: Table, problems: Problems) -> list[ProfiledKernel]:
+def _plain(table: CsvTable, problems: Problems) -> list[ProfiledKernel]:
     """Read a table of matrix products."""
     columns = product_columns(table, problems)
     if columns is None:

@@ -9,8 +9,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from accelsim.gpu.gemm import LARGEST
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems
+from accelsim.inputs.units import quoted
 
 NOWHERE = Mark("", 1, 1)
 """Place of what was read from no file."""
@@ -23,7 +25,7 @@ _MOST_MISTAKES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CsvRow:
     """Cells of a row without spaces around them, and the line where it begins."""
 
     line: int
@@ -31,7 +33,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CsvTable:
     """A head line and the lines below it.
 
     Attributes
@@ -39,7 +41,7 @@ class Table:
     file : str
     separator : str
         What stands between cells.
-    head : Row
+    head : CsvRow
         Names of the columns as written.
     lines : sequence of (int, str)
         The lines of the file with their numbers, without blank ones; the head is among them.
@@ -47,21 +49,39 @@ class Table:
 
     file: str
     separator: str
-    head: Row
+    head: CsvRow
     lines: Sequence[tuple[int, str]]
 
-    def mark(self, row: Row, column: int | None = None) -> Mark:
+    def mark(self, row: CsvRow, column: int | None = None) -> Mark:
         """Place of a cell, or of the row."""
         _, line = self.lines[bisect_left(self.lines, (row.line, ""))]
         return Mark(self.file, row.line, _start(line, self.separator, column or 0))
 
-    def ends(self, row: Row, mistakes: int, problems: Problems) -> bool:
+    def ends(self, row: CsvRow, mistakes: int, problems: Problems) -> bool:
         """Whether there were so many mistakes that the rows below this one are not read; reported."""
         if mistakes >= _MOST_MISTAKES:
             problems.add(self.mark(row), "the rows below were not read", "mend those above first")
         return mistakes >= _MOST_MISTAKES
 
-    def rows(self, problems: Problems, *, strict: bool = True) -> Iterator[Row]:
+    def size(self, row: CsvRow, column: int | None, name: str, problems: Problems, default: str = "") -> float:
+        """Size in a cell, or the default where it is empty or there is no such column; 1 after a mistake."""
+        cell = (row.cells[column] if column is not None else "") or default
+        value = finite(cell)
+        if value is not None and value == int(value) and 1 <= value <= LARGEST:
+            return value
+        what = f"{name}: expected a whole number from 1 to {LARGEST}, got {quoted(cell)}"
+        problems.add(self.mark(row, column), what, _decimal_point(cell))
+        return 1.0
+
+    def time_us(self, row: CsvRow, column: int, name: str, problems: Problems, to_us: float = 1.0) -> float:
+        """Time of a kernel in a cell [us]; 1 after a mistake."""
+        value = kernel_time_us(row.cells[column], to_us)
+        if value is None:
+            what = f"{name}: {A_TIME}, got {quoted(row.cells[column])}"
+            problems.add(self.mark(row, column), what, _decimal_point(row.cells[column]))
+        return value or 1.0
+
+    def rows(self, problems: Problems, *, strict: bool = True) -> Iterator[CsvRow]:
         """Rows below the head with a cell for each column, or more; mistakes are reported, many of them end it.
 
         Shorter rows are mistakes, or, if not strict, what another program printed between.
@@ -71,7 +91,7 @@ class Table:
         before, used = len(problems), 0
         try:
             for cells in reader:
-                row = Row(below[used][0], tuple(cell.strip() for cell in cells))
+                row = CsvRow(below[used][0], tuple(cell.strip() for cell in cells))
                 several, used = reader.line_num > used + 1, reader.line_num
                 if len(cells) >= len(self.head.cells):
                     yield row
@@ -81,10 +101,10 @@ class Table:
                 if self.ends(row, len(problems) - before, problems):
                     return
         except csv.Error:
-            problems.add(self.mark(Row(below[used][0], ())), "a quote begins here that does not end", "close it")
+            problems.add(self.mark(CsvRow(below[used][0], ())), "a quote begins here that does not end", "close it")
 
 
-def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | None = None) -> Table | None:
+def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | None = None) -> CsvTable | None:
     r"""Table whose head is the first line that is no comment (`#`), or the first with names that are asked for.
 
     Parameters
@@ -99,14 +119,14 @@ def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | 
     --------
     >>> table = find_table("# a note\nM;N;time [ms]\n1; 2;0,5", "x.csv")
     >>> table.head, [row.cells for row in table.rows(Problems())]
-    (Row(line=2, cells=('M', 'N', 'time [ms]')), [('1', '2', '0,5')])
+    (CsvRow(line=2, cells=('M', 'N', 'time [ms]')), [('1', '2', '0,5')])
     """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"]
     for number, line in lines:
         separator = max(_SEPARATORS, key=lambda each: len(_cells(line, each)))
         cells = _cells(line, separator)
         if is_head is None or is_head([plain_name(cell) for cell in cells]):
-            return Table(file, separator, Row(number, cells), lines)
+            return CsvTable(file, separator, CsvRow(number, cells), lines)
     return None
 
 
@@ -165,3 +185,7 @@ def kernel_time_us(text: str, to_us: float = 1.0) -> float | None:
     """
     value = (finite(text) or 0.0) * to_us
     return value if LEAST_US <= value <= MOST_US else None
+
+
+def _decimal_point(cell: str) -> str:
+    return "write a point for decimals, and nothing between thousands" if "," in cell else ""

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.onnx_shapes import Shapes, parameters, read_model
+from accelsim.importers.onnx_shapes import OnnxShapes, parameters, read_model
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.library import Imported, Note
 from accelsim.inputs.units import printable
@@ -67,7 +67,7 @@ _ONE_PASS_WHY = "counted as one pass over its input: each word is read once and 
 class _Import:
     """A model on its way to a workload: layers so far, and which of them compute each tensor of the model."""
 
-    shapes: Shapes
+    shapes: OnnxShapes
     layers: list[tuple[str, str, dict[str, Any], dict[str, list[str]]]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     made: dict[str, list[str]] = field(default_factory=dict)
@@ -271,7 +271,7 @@ def _product(work: _Import, node: Any, names: Sequence[str], dims: dict[str, int
     work.add(node, "gemm", dims, {tensor: name for tensor, name in inputs.items() if name in work.active})
 
 
-def _shared_heads(shapes: Shapes, name: str, batch: Sequence[int]) -> tuple[int, str]:
+def _shared_heads(shapes: OnnxShapes, name: str, batch: Sequence[int]) -> tuple[int, str]:
     """How many heads share each head of an operand that was repeated for them, and the operand before that.
 
     The pattern is [b, h, s, d] to [b, h, 1, s, d], expanded to [b, h, r, s, d], reshaped to [b, h*r, s, d].

@@ -29,7 +29,7 @@ _MOST_NUMBERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class OnnxShapes:
     """A model's nodes in the order in which they run, and the shape of each tensor that is known."""
 
     nodes: tuple[Any, ...]
@@ -61,7 +61,7 @@ class Shapes:
         return {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
-def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
+def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> OnnxShapes:
     """Read a model and infer its shapes.
 
     Raises
@@ -96,7 +96,7 @@ def read_model(path: str | PathLike[str], sizes: Mapping[str, str]) -> Shapes:
                 f"{path}: the tensor {printable(name)} has the shape {shape}; {_LARGEST} is the largest size"
             )
     makers = {output: node for node in graph.node for output in node.output if output}
-    return Shapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found))
+    return OnnxShapes(tuple(graph.node), tuple(v.name for v in inputs), found, makers, _yields(inputs, found))
 
 
 def _refuse_odd_nodes(path: str | PathLike[str], model: Any, onnx: Any) -> None:

@@ -100,7 +100,7 @@ def _read_lines(file: Path) -> Iterator[TimeloopCase | UnreadCase]:
             shape = _named(record, "shape", "shapes.json", file.parent, known)
             yield _case(name, machine, shape, record["instance"], record["mapping"], record)
         except MALFORMED as error:
-            yield UnreadCase(name, f"cannot be read: {told(error)}")
+            yield UnreadCase(name, f"cannot be read: {reason_of(error)}")
 
 
 def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str, dict[str, Json]]) -> Json:
@@ -137,10 +137,10 @@ def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
         shape = text["problem"]["shape"]
         return _case(name, _machine(text), shape, text["problem"]["instance"], _directives(text), record)
     except (*MALFORMED, yaml.YAMLError) as error:
-        return UnreadCase(name, f"cannot be read: {told(error)}")
+        return UnreadCase(name, f"cannot be read: {reason_of(error)}")
 
 
-def told(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """What is wrong with a record, in words."""
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, told
+from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, reason_of
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Tensor
 from accelsim.model.evaluate import evaluate
@@ -119,7 +119,7 @@ def _compare(case: TimeloopCase | UnreadCase) -> CaseComparison:
     try:
         return _compare_read(case)
     except MALFORMED as error:
-        return CaseComparison(case.name, False, f"cannot be read: {told(error)}", 0, 0, "", 0.0, False)
+        return CaseComparison(case.name, False, f"cannot be read: {reason_of(error)}", 0, 0, "", 0.0, False)
 
 
 def _compare_read(case: TimeloopCase) -> CaseComparison:

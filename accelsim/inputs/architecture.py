@@ -16,11 +16,11 @@ from accelsim.inputs.energy.table import (
     ATTRIBUTES,
     TECHNOLOGY,
     AreaEntry,
+    Component,
+    ComponentFigures,
     EnergyEntry,
     EnergyTable,
     Estimator,
-    Found,
-    Part,
     own_energy_keys,
     read_component,
 )
@@ -214,10 +214,10 @@ class _Machine:
     energies: _Energies
     areas: dict[str, AreaEntry]
 
-    def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Part:
-        """Part of this machine; the class and the rest of it stand in the file."""
+    def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Component:
+        """Component of this machine; the class and the rest of it stand in the file."""
         clock_hz = None if self.clock_hz is None else float(self.clock_hz)
-        return Part(name, "", self.technology, {}, actions, bits, {}, clock_hz)
+        return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
 
 
 def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Architecture:
@@ -357,7 +357,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     network = f"{name} network"
     part = machine.part(network, _NETWORK_ACTIONS, {"transfer": word_bits})
     fanout = level.get("fanout")
-    across = Found()
+    across = ComponentFigures()
     if isinstance(fanout, MapNode):
         between = Fields(fanout, Problems(), _FANOUT)  # its keys are reported with the axes
         between.problems = level.problems

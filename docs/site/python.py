@@ -48,12 +48,7 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.gemm": ("Gemms", "time_gemms", "Times"),
         "accelsim.gpu.kernel": ("best_kernels", "Kernel", "wave_efficiency", "tile_efficiency"),
         "accelsim.gpu.advice": ("advise", "sweep"),
-        "accelsim.gpu.operators": (
-            *("time_operators", "operator_intensity", "product_intensity", "convolution_bounds", "recurrent_gemms"),
-            "layout_change_us",
-            "all_reduce_us",
-            "tensor_parallel_us",
-        ),
+        "accelsim.gpu.operators": ("time_operators", "all_reduce_us"),
         "accelsim.gpu.measured": ("read_measured", "split_rows"),
         "accelsim.gpu.validation": ("validate_gemm",),
     },

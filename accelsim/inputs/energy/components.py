@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from accelsim.inputs.energy.estimate import Estimate, NoEstimateError, Value
 from accelsim.inputs.energy.primitives import FLOATS, WIDTHS, adder, dram, mac, network, register, register_file, wire
 from accelsim.inputs.energy.sram import sram
-from accelsim.inputs.energy.table import AreaEntry, EnergyEntry, Found, Part
+from accelsim.inputs.energy.table import AreaEntry, Component, ComponentFigures, EnergyEntry
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_size_bits
 
 CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -36,16 +36,16 @@ class ComponentModels:
     name: str = "components"
     complete: bool = True
 
-    def find(self, part: Part) -> Found:
+    def find(self, part: Component) -> ComponentFigures:
         """Energies and area of a part by the model of its class; one for each role whose size is its own."""
         try:
             _check(part)
             if part.partitions:
                 return _partitioned(part)
             estimate = _estimate(part)
-            return Found(_entries(part, estimate, "*"), _area([estimate]))
+            return ComponentFigures(_entries(part, estimate, "*"), _area([estimate]))
         except NoEstimateError as error:
-            return Found(problems=((error.what, error.hint),))
+            return ComponentFigures(problems=((error.what, error.hint),))
 
     def notes(self) -> tuple[str, ...]:
         """What the models leave out."""
@@ -55,7 +55,7 @@ class ComponentModels:
         )
 
 
-def _check(part: Part) -> None:
+def _check(part: Component) -> None:
     """Refuse a class without a model, in the wrong place, or an attribute that its model does not know."""
     known = CLASSES.get(part.component)
     if known is None:
@@ -73,7 +73,7 @@ def _check(part: Part) -> None:
             raise NoEstimateError(f"attribute '{name}': the model of {part.component} knows none such", hint)
 
 
-def _partitioned(part: Part) -> Found:
+def _partitioned(part: Component) -> ComponentFigures:
     """Each role has a memory of its own."""
     energies: dict[tuple[str, str], EnergyEntry] = {}
     estimates = []
@@ -87,10 +87,10 @@ def _partitioned(part: Part) -> Found:
             formula = entry.formula if before is None else f"{before.formula} + {entry.formula}"
             pj = entry.energy_pj + (before.energy_pj if before else 0.0)
             energies["*", action] = EnergyEntry(pj, entry.source, formula)
-    return Found(energies, _area(estimates))
+    return ComponentFigures(energies, _area(estimates))
 
 
-def _entries(part: Part, estimate: Estimate, role: str) -> dict[tuple[str, str], EnergyEntry]:
+def _entries(part: Component, estimate: Estimate, role: str) -> dict[tuple[str, str], EnergyEntry]:
     """Energies of the actions that were asked for; an update is a write."""
     found = {}
     for action in part.actions:
@@ -120,9 +120,9 @@ def _area(estimates: list[Estimate]) -> AreaEntry | None:
     return AreaEntry(sum(area.value for area in known), "; ".join(dict.fromkeys(a.source for a in known)), formula)
 
 
-def _estimate(part: Part) -> Estimate:
+def _estimate(part: Component) -> Estimate:
     """Ask the model of the part's class."""
-    models: Mapping[str, Callable[[Part], Estimate]] = {
+    models: Mapping[str, Callable[[Component], Estimate]] = {
         "DRAM": lambda part: dram(part.attributes.get("type", ""), _access(part)),
         "SRAM": _sram,
         "regfile": lambda part: register_file(_node(part), _size(part), _access(part)),
@@ -136,7 +136,7 @@ def _estimate(part: Part) -> Estimate:
     return models[part.component](part)
 
 
-def _sram(part: Part) -> Estimate:
+def _sram(part: Component) -> Estimate:
     """Buffer of which an access takes all or some of a row, which is charged by its share."""
     access = _access(part)
     width = _bits(part, "width") if "width" in part.attributes else access
@@ -154,7 +154,7 @@ def _sram(part: Part) -> Estimate:
     return replace(estimate, pj=pj)
 
 
-def _mac(part: Part) -> Estimate:
+def _mac(part: Component) -> Estimate:
     """MAC by format, or by width: integers sum in 32 bits and floating point in fp32 unless `psums` says otherwise."""
     kind, wide = ("int", "int32") if part.component == "intmac" else ("fp", "fp32")
     operand = part.attributes.get("format") or f"{kind}{_word(part, 'bits', '16')}"
@@ -165,26 +165,26 @@ def _mac(part: Part) -> Estimate:
     return mac(_node(part), operand, f"{kind}{psum}" if psum.isdigit() else psum)
 
 
-def _word(part: Part, name: str, default: str) -> str:
+def _word(part: Component, name: str, default: str) -> str:
     return part.attributes.get(name, default).removesuffix(" bit")
 
 
-def _node(part: Part) -> float:
+def _node(part: Component) -> float:
     if not part.technology:
         raise NoEstimateError("'technology' is missing: the models need the node", "write `technology: 28 nm`")
     return float(part.technology.removesuffix(" nm"))
 
 
-def _access(part: Part) -> int:
+def _access(part: Component) -> int:
     """Bits of one access; without an action that moves any, those of one word."""
     return next((bits for bits in part.bits.values() if bits), 1)
 
 
-def _size(part: Part) -> int:
+def _size(part: Component) -> int:
     return _bits(part, "size")
 
 
-def _bits(part: Part, name: str) -> int:
+def _bits(part: Component, name: str) -> int:
     text = part.attributes.get(name, "")
     try:
         return parse_size_bits(text)
@@ -192,7 +192,7 @@ def _bits(part: Part, name: str) -> int:
         raise NoEstimateError(f"{name}: {error.what}" if text else f"'{name}' is missing", error.hint) from None
 
 
-def _length(part: Part) -> float:
+def _length(part: Component) -> float:
     text = part.attributes.get("length", "")
     try:
         return parse_length_mm(text)
@@ -201,7 +201,7 @@ def _length(part: Part) -> float:
         raise NoEstimateError(what, error.hint or "write `attributes: {length: 0.5 mm}`") from None
 
 
-def _number(part: Part, name: str) -> float:
+def _number(part: Component, name: str) -> float:
     text = part.attributes.get(name, "")
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
         what = f"{name}: expected a number from 0 on, got '{text}'" if text else f"'{name}' is missing"

@@ -6,8 +6,7 @@ Energy and area of logic at another technology node.
 
 The rule is that of Stillmaker and Baas, "Scaling equations for the accurate prediction of CMOS device performance from
 180 nm to 7 nm", Integration 58, 2017: energy goes as a polynomial in the supply, `a V^2 + b V + c`, with coefficients
-for each node, and area by a table. Both were read in two copies that agree: wromaszkan/nodeScale@a912c60 and
-hwcomponents 1.0.114, `scaling/techscaling.py`. Between nodes of the table, both are interpolated in the logarithms.
+for each node, and area by a table (`data/scaling.csv`). Between its nodes, both are interpolated in the logarithms.
 """
 
 from __future__ import annotations
@@ -77,8 +76,12 @@ class Published:
 
 
 def data_rows(name: str) -> list[dict[str, str]]:
-    """Rows of a data file of this package; lines that begin with # are comments."""
-    text = files("accelsim.inputs.energy").joinpath("data", name).read_text(encoding="utf-8")
+    """Rows of a data file of this package."""
+    return table_rows(files("accelsim.inputs.energy").joinpath("data", name).read_text(encoding="utf-8"))
+
+
+def table_rows(text: str) -> list[dict[str, str]]:
+    """Rows of a table; lines that begin with # are comments."""
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
@@ -105,31 +108,18 @@ def published(what: str, unit: str) -> tuple[Published, ...]:
 
 SOURCE = "scaled after Stillmaker and Baas, Integration 58, 2017"
 
-SUPPLY_V: Mapping[float, float] = {
-    180: 1.8, 130: 1.3, 90: 1.2, 65: 1.1, 45: 0.9, 40: 0.9, 32: 0.9, 20: 0.9, 16: 0.85, 14: 0.8, 10: 0.75, 7: 0.7,
-}  # fmt: skip
-"""Supply [V] by node [nm]: nominal ones of the Predictive Technology Model (not verified), but at 45 and
-40 nm the 0.9 V for which the published energies hold."""
 
-_ENERGY: Mapping[float, tuple[float, float, float]] = {
-    180: (0.0, 24.64, -17.98),
-    130: (7.171, -6.709, 2.904),
-    90: (4.762, -4.781, 2.092),
-    65: (3.755, -4.398, 1.975),
-    45: (1.018, -0.3107, 0.1539),
-    32: (0.8367, -0.4341, 0.1701),
-    20: (0.373, -0.1582, 0.04104),
-    16: (0.2958, -0.1241, 0.03024),
-    14: (0.2363, -0.09675, 0.02239),
-    10: (0.2068, -0.09311, 0.02375),
-    7: (0.1776, -0.09097, 0.02447),
-}
-"""Coefficients by node, high-performance devices below 65 nm."""
-
-_AREA: Mapping[float, float] = {
-    180: 320, 130: 110, 90: 48, 65: 25, 45: 17, 32: 7.8, 20: 3.6, 16: 3.2, 14: 2.9, 10: 1.7, 7: 1,
-}  # fmt: skip
-"""Area relative to 7 nm; two digits, as the paper has it."""
+@cache
+def _scaling() -> dict[str, dict[float, float]]:
+    """Supply [V], energy at that supply and area of logic by node [nm]; energy and area are relative."""
+    supplies, energies, areas = dict[float, float](), dict[float, float](), dict[float, float]()
+    for row in data_rows("scaling.csv"):
+        node, volt = float(row["node_nm"]), float(row["supply_V"])
+        supplies[node] = volt
+        if row["area"]:
+            a, b, c = (float(row[name]) for name in "abc")
+            energies[node], areas[node] = a * volt**2 + b * volt + c, float(row["area"])
+    return {"supply": supplies, "energy": energies, "area": areas}
 
 
 def log_log(x0: float, y0: float, x1: float, y1: float, x: float) -> float:
@@ -160,7 +150,7 @@ def through(points: Mapping[float, float], x: float) -> float:
 def supply_v(node_nm: float) -> float:
     """Supply [V] at a node."""
     _check(node_nm)
-    return through(SUPPLY_V, node_nm)
+    return through(_scaling()["supply"], node_nm)
 
 
 def energy_factor(from_nm: float, to_nm: float) -> float:
@@ -171,7 +161,7 @@ def energy_factor(from_nm: float, to_nm: float) -> float:
     >>> round(energy_factor(45, 32), 3)
     0.654
     """
-    return _energy(to_nm) / _energy(from_nm)
+    return _relative("energy", from_nm, to_nm)
 
 
 def area_factor(from_nm: float, to_nm: float) -> float:
@@ -182,15 +172,14 @@ def area_factor(from_nm: float, to_nm: float) -> float:
     >>> round(area_factor(45, 32), 2)
     0.46
     """
+    return _relative("area", from_nm, to_nm)
+
+
+def _relative(what: str, from_nm: float, to_nm: float) -> float:
     _check(from_nm)
     _check(to_nm)
-    return through(_AREA, to_nm) / through(_AREA, from_nm)
-
-
-def _energy(node_nm: float) -> float:
-    _check(node_nm)
-    at = {node: a * SUPPLY_V[node] ** 2 + b * SUPPLY_V[node] + c for node, (a, b, c) in _ENERGY.items()}
-    return through(at, node_nm)
+    known = _scaling()[what]
+    return through(known, to_nm) / through(known, from_nm)
 
 
 def _check(node_nm: float) -> None:

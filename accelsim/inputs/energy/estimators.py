@@ -1,15 +1,42 @@
-"""Where an architecture's energies and areas come from: an energy table, component models, or other tools."""
+"""Where an architecture's energies and areas come from: an energy table, component models, or other tools.
+
+Energies from an Accelergy energy reference table (ERT.yaml) and areas from an area reference table (ART.yaml).
+
+The tables name components by their place, such as `system.chip.PE[1..16].buffer` or `system.GLB[1..1]`. The last part,
+without its range, is matched with the names of levels and of the compute units; `rename` says of those that are called
+otherwise what they are called in the tables. A network is matched by the `class` of its fanout.
+
+Energies and areas by the models of the package `hwcomponents` (CACTI, converters, a library of published designs).
+
+The class of a part is the name of one of its components. The models get the node as `tech_node` [m], the size [bit] and
+the width of an access [bit] of a level, and every attribute; from these they take what they know.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 from accelsim.inputs import fields, forms, library
-from accelsim.inputs.energy.table import ComponentTable, Estimator, read_energy_table
+from accelsim.inputs.energy.table import (
+    AreaEntry,
+    Component,
+    ComponentFigures,
+    ComponentTable,
+    EnergyEntry,
+    Estimator,
+    read_energy_table,
+)
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form
 from accelsim.inputs.forms import Form
-from accelsim.inputs.source import MapNode, Node, Problems
+from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, compose_file, describe
+from accelsim.inputs.units import QuantityError, listed, near_miss, parse_size_bits
 
 COMPONENTS = "components"
 HWCOMPONENTS = "hwcomponents"
@@ -31,24 +58,22 @@ def read_estimator(node: Node | None, beside: Path, problems: Problems) -> Estim
     if node is None or problems.unreadable(node):
         return None
     if isinstance(node, MapNode):
-        return _accelergy(Fields(node, problems, _ACCELERGY), beside)
+        return _read_tables(Fields(node, problems, _ACCELERGY), beside)
     name = fields.text(node, problems)
     if name == COMPONENTS:
         from accelsim.inputs.energy.components import ComponentModels
 
         return ComponentModels()
     if name == HWCOMPONENTS:
-        from accelsim.inputs.energy.other_tools import open_hwcomponents
-
         try:
             return open_hwcomponents()
         except AccelsimError as error:
             problems.add(node, str(error))
             return None
-    return None if name is None else _table(name, node, beside, problems)
+    return None if name is None else _energy_table(name, node, beside, problems)
 
 
-def _table(name: str, node: Node, beside: Path, problems: Problems) -> ComponentTable | None:
+def _energy_table(name: str, node: Node, beside: Path, problems: Problems) -> ComponentTable | None:
     """Read an energy table: a path relative to the architecture's file, or a shipped name."""
     try:
         path = beside.parent / name
@@ -63,10 +88,8 @@ def _table(name: str, node: Node, beside: Path, problems: Problems) -> Component
     return read_energy_table(document.body, problems) if document else None
 
 
-def _accelergy(written: Fields, beside: Path) -> Estimator | None:
+def _read_tables(written: Fields, beside: Path) -> Estimator | None:
     """Read an ERT and, where one is named, an ART."""
-    from accelsim.inputs.energy.other_tools import read_accelergy
-
     ert, art = written.value("ert", ""), written.value("art", "")
     rename: dict[str, str] = written.value("rename", {})
     if not ert:
@@ -77,3 +100,299 @@ def _accelergy(written: Fields, beside: Path) -> Estimator | None:
     if absent:
         return None
     return read_accelergy(beside.parent / ert, beside.parent / art if art else None, rename, written.problems)
+
+
+_ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "read": ("read",),
+    "write": ("write",),
+    "update": ("update",),
+    "leak": ("leak", "idle"),
+    "compute": ("compute", "mac", "mac_random", "multiply", "mult_random"),
+    "transfer": ("transfer", "transfer_random"),
+}
+"""Names in the tables of each of our actions, the first one found."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ErtRow:
+    """One action of a component, with its arguments, if any: energy [pJ]."""
+
+    energy_pj: float
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ReferenceTable:
+    """Rows of a component by action, or its area [um2]."""
+
+    place: str
+    line: int
+    actions: Mapping[str, list[_ErtRow]] = field(default_factory=dict)
+    area_um2: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Last part of its place, without a range."""
+        return _bare(self.place).split(".")[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Accelergy:
+    """An ERT, and an ART where there is one."""
+
+    ert: str
+    tables: tuple[_ReferenceTable, ...]
+    art: str
+    areas: tuple[_ReferenceTable, ...]
+    rename: Mapping[str, str]
+    matched: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    complete: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """File of the ERT."""
+        return self.ert
+
+    def find(self, part: Component) -> ComponentFigures:
+        """Energies and area of the component of that name."""
+        self.asked.add(part.name)
+        network = "transfer" in part.actions
+        called = self.rename.get(part.name, part.component if network else part.name)
+        try:
+            table, area = _one(self.tables, called, self.ert), _one(self.areas, called, self.art)
+        except AccelsimError as error:
+            return ComponentFigures(
+                problems=((str(error), f"write `rename: {{{part.name}: …}}` with the whole place"),)
+            )
+        if table is None:
+            return self._unknown(part, called)
+        self.matched.add(table.place)
+        energies = {}
+        for action in part.actions:
+            entry = _entry(table, action, self.ert)
+            if entry is not None:
+                energies["*", action] = entry
+        source = f"{self.art}: {called}"
+        return ComponentFigures(
+            energies, None if area is None or area.area_um2 is None else AreaEntry(area.area_um2, source)
+        )
+
+    def _unknown(self, part: Component, called: str) -> ComponentFigures:
+        if not part.actions:
+            return ComponentFigures()
+        names = [table.name for table in self.tables]
+        hint = near_miss(called, names) or f"components there: {listed(dict.fromkeys(names))}."
+        return ComponentFigures(problems=((f"{self.ert} has no component '{called}'", f"{hint} Or write `rename`"),))
+
+    def notes(self) -> tuple[str, ...]:
+        """Components of the ERT that no part of the machine is called like, and what `rename` says of no part."""
+        rest = [table.place for table in self.tables if table.place not in self.matched]
+        idle = [name for name in self.rename if name not in self.asked]
+        return (
+            *([f"{self.ert}: not matched with any part of the machine: {listed(rest)}"] if rest else ()),
+            *([f"`rename`: no part of the machine is called {listed(idle)}"] if idle else ()),
+        )
+
+
+def _bare(place: str) -> str:
+    return re.sub(r"\[[^\]]*\]", "", place)
+
+
+def _one(tables: tuple[_ReferenceTable, ...], called: str, file: str) -> _ReferenceTable | None:
+    """Table of a component by its whole place, or by the last part of it."""
+    whole = [table for table in tables if called in (table.place, _bare(table.place))]
+    found = whole or [table for table in tables if table.name == called]
+    if len(found) > 1:
+        raise AccelsimError(f"{file} has several components '{called}': {listed(table.place for table in found)}")
+    return found[0] if found else None
+
+
+def _entry(table: _ReferenceTable, action: str, file: str) -> EnergyEntry | None:
+    """Energy of an action: of several rows with arguments, the largest, which is that of random data."""
+    called = next((name for name in _ACTIONS[action] if name in table.actions), None)
+    if called is None:
+        return None
+    rows = table.actions[called]
+    largest = max(rows, key=lambda row: row.energy_pj)
+    formula = f"{called}{largest.arguments}, the largest of {len(rows)}" if len(rows) > 1 else called
+    return EnergyEntry(largest.energy_pj, f"{file}:{table.line}", formula)
+
+
+def read_accelergy(ert: Path, art: Path | None, rename: Mapping[str, str], problems: Problems) -> Accelergy | None:
+    """Read an ERT and, if there is one, an ART; None with every mistake reported."""
+    before = len(problems)
+    tables = _tables(ert, "ERT", problems)
+    areas = _tables(art, "ART", problems) if art else []
+    if len(problems) > before:
+        return None
+    return Accelergy(ert.name, tuple(tables), art.name if art else "", tuple(areas), rename)
+
+
+def _tables(path: Path, kind: str, problems: Problems) -> list[_ReferenceTable]:
+    """Read `KIND: {version, tables: [...]}`."""
+    root = compose_file(path, problems)
+    if root is None:
+        return []
+    body = root.entries.get(kind) if isinstance(root, MapNode) else None
+    if not isinstance(body, MapNode):
+        summary = isinstance(root, MapNode) and f"{kind}_summary" in root.entries
+        hint = f"this is a summary; give {kind}.yaml" if summary else f"expected `{kind}: {{version: …, tables: […]}}`"
+        problems.add(root, f"not an Accelergy {kind}", hint)
+        return []
+    tables = body.entries.get("tables")
+    if not isinstance(tables, ListNode):
+        problems.add(body, f"expected a list of tables, got {describe(tables) if tables else 'nothing'}")
+        return []
+    found = [_table(node, kind, problems) for node in tables.items]
+    return [table for table in found if table is not None]
+
+
+def _table(node: Node, kind: str, problems: Problems) -> _ReferenceTable | None:
+    """Read one table: a name, and actions or an area."""
+    name = node.entries.get("name") if isinstance(node, MapNode) else None
+    if not isinstance(node, MapNode) or not isinstance(name, ScalarNode):
+        problems.add(node, "expected a table with a `name`")
+        return None
+    if kind == "ART":
+        return _ReferenceTable(name.text, node.mark.line, {}, _number(node.entries.get("area"), node, "area", problems))
+    actions = node.entries.get("actions")
+    if not isinstance(actions, ListNode):
+        problems.add(node, "expected a list of `actions`")
+        return None
+    rows: dict[str, list[_ErtRow]] = {}
+    for action in actions.items:
+        called = action.entries.get("name") if isinstance(action, MapNode) else None
+        if not isinstance(action, MapNode) or not isinstance(called, ScalarNode):
+            problems.add(action, "expected an action with a `name` and an `energy`")
+            continue
+        energy_pj = _number(action.entries.get("energy"), action, "energy", problems)
+        if energy_pj is not None:
+            rows.setdefault(called.text, []).append(_ErtRow(energy_pj, _arguments(action.entries.get("arguments"))))
+    return _ReferenceTable(name.text, node.mark.line, rows)
+
+
+def _arguments(node: Node | None) -> str:
+    """Arguments of an action, for people."""
+    if not isinstance(node, MapNode) or not node.entries:
+        return ""
+    return f" ({listed(f'{k}={v.text}' for k, v in node.entries.items() if isinstance(v, ScalarNode))})"
+
+
+def _number(node: Node | None, around: Node, key: str, problems: Problems) -> float | None:
+    """Read a number from 0 on."""
+    try:
+        value = float(node.text) if isinstance(node, ScalarNode) else math.nan
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        got = describe(node) if node is not None else "nothing"
+        problems.add(node or around, f"'{key}': expected a number from 0 on, got {got}")
+        return None
+    return value
+
+
+COMPUTES = ("compute", "mac", "multiply", "add", "read", "convert")
+"""Actions of a compute unit in the order in which they are looked for; `attributes: {action: …}` names another."""
+_LONGEST = 400
+"""Letters of what the package says that are passed on, at most; paths in it are long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hwcomponents:
+    """The installed models; `get_model` is that of the package."""
+
+    get_model: Callable[..., Any]
+    release: str
+    name: str = "hwcomponents"
+    complete: ClassVar[bool] = False
+
+    def find(self, part: Component) -> ComponentFigures:
+        """Energies and area of a part by the model that the package chooses for it."""
+        attributes = _attributes(part)
+        wanted = attributes.pop("action", None)
+        try:
+            model = self.get_model(part.component, attributes)
+            return self._ask(part, model, wanted)
+        except Exception as error:  # the models raise errors of many kinds
+            hint = "`hwc --list` shows what the components take"
+            what = f"hwcomponents has no figure for the class '{part.component}': {_reason(error)}"
+            return ComponentFigures(problems=((what, hint),))
+
+    def _ask(self, part: Component, model: Any, wanted: Any) -> ComponentFigures:
+        source = f"hwcomponents {self.release}, model {type(model).__name__}"
+        known = model.get_action_names()
+        energies = {}
+        for action in part.actions:
+            if action == "leak":
+                if part.clock_hz is not None:
+                    watt = float(model.leak_power)
+                    formula = f"{watt * 1e3:.4g} mW / {part.clock_hz / 1e6:g} MHz"
+                    energies["*", action] = EnergyEntry(watt * 1e12 / part.clock_hz, source, formula)
+                continue
+            called = {"update": "write"}.get(action, action)
+            if action == "compute":
+                called = str(wanted) if wanted else next((name for name in COMPUTES if name in known), called)
+            if called not in known:
+                raise AccelsimError(f"its model has no action '{called}', only {listed(known)}")
+            pj = float(getattr(model, called)().energy) * 1e12
+            energies["*", action] = EnergyEntry(pj, source, f"action {called}")
+        return ComponentFigures(energies, AreaEntry(float(model.area) * 1e12, source))
+
+    def notes(self) -> tuple[str, ...]:
+        """Nothing: the models name themselves."""
+        return ()
+
+
+def open_hwcomponents() -> Hwcomponents:
+    """Find the package.
+
+    Raises
+    ------
+    AccelsimError
+        If it is not installed, with what to do.
+    """
+    try:
+        from importlib.metadata import version
+
+        from hwcomponents import get_model
+    except (ImportError, SyntaxError):
+        needs = "" if sys.version_info >= (3, 12) else "; it needs Python 3.12 or newer"
+        raise AccelsimError(
+            f"hwcomponents is not installed{needs}: `pip install 'accelsim[hwcomponents]'`, or use `components`"
+        ) from None
+    return Hwcomponents(get_model, version("hwcomponents"))
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong in a model: the package tells it inside the log of all that it tried, or first of all."""
+    lines = [line.strip("| \t") for line in str(error).splitlines()]
+    reason = next((line for line in lines if re.match(r"\w*(Error|Exception): |Argument for ", line)), "")
+    reason = reason or next(filter(None, lines), type(error).__name__)
+    return reason.partition(" Supported components:")[0][:_LONGEST].rstrip(".:")
+
+
+def _attributes(part: Component) -> dict[str, Any]:
+    """Attributes as the models take them: sizes in bits, numbers as numbers, the node in metres."""
+    found: dict[str, Any] = {
+        key: _plain(text) for key, text in part.attributes.items() if key not in ("word", "block_size")
+    }
+    if part.technology and "tech_node" not in found:
+        found["tech_node"] = float(part.technology.removesuffix(" nm")) / 1e9
+    access = next((bits for bits in part.bits.values() if bits), None)
+    if access is not None:
+        found.setdefault("width", access)
+    return found
+
+
+def _plain(text: str) -> Any:
+    try:
+        return parse_size_bits(text)
+    except QuantityError:
+        pass
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -8,6 +8,7 @@ Wires by length and networks by hops.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from accelsim.inputs.energy.estimate import (
@@ -172,13 +173,21 @@ def dram(kind: str, bits: int) -> Estimate:
     return Estimate({"read": value, "write": value}, none, off)
 
 
+def _scaled(
+    entry: Published, node_nm: float, factor_of: Callable[[float, float], float] = energy_factor
+) -> tuple[float, str, str]:
+    """Factor of a published value at a node, how it came about, and its source."""
+    assert entry.node_nm is not None
+    factor = factor_of(entry.node_nm, node_nm)
+    if factor == 1:
+        return factor, "", entry.cited
+    return factor, f" x {factor:.4g} from {entry.node_nm:g} to {node_nm:g} nm", f"{entry.cited}; {SOURCE}"
+
+
 def register(node_nm: float, size_bit: float, bits: int) -> Estimate:
     """Estimate registers of `size_bit`, of which an access takes so many."""
     (energy,) = published("register", "pJ/bit")
-    assert energy.node_nm is not None
-    factor = energy_factor(energy.node_nm, node_nm)
-    scaled = "" if factor == 1 else f" x {factor:.4g} from {energy.node_nm:g} to {node_nm:g} nm"
-    source = energy.cited if factor == 1 else f"{energy.cited}; {SOURCE}"
+    factor, scaled, source = _scaled(energy, node_nm)
     value = Value(bits * energy.value * factor, f"{bits} bit x {energy.value:g} pJ/bit{scaled}", source)
     return Estimate({"read": value, "write": value}, _no_leak(), _cells(node_nm, size_bit))
 
@@ -195,17 +204,14 @@ def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
         If it is larger.
     """
     (entry,) = published("register file", "pJ/bit/B")
-    assert entry.node_nm is not None
     size_b = size_bit / 8
     if size_b > FILE_B[1]:
         what = f"a register file of {size_b:g} B is larger than {FILE_B[1]:g} B, the largest one published"
         raise NoEstimateError(what, "use the class SRAM")
     charged = max(size_b, FILE_B[0])
-    factor = energy_factor(entry.node_nm, node_nm)
-    scaled = "" if factor == 1 else f" x {factor:.4g} from {entry.node_nm:g} to {node_nm:g} nm"
+    factor, scaled, source = _scaled(entry, node_nm)
     least = f" (as {charged:g} B, the smallest one published)" if charged > size_b else ""
     each = entry.value * charged
-    source = entry.cited if factor == 1 else f"{entry.cited}; {SOURCE}"
     value = Value(bits * each * factor, f"{bits} bit x {each:.4g} pJ/bit for {size_b:g} B{least}{scaled}", source)
     plain = register(node_nm, size_bit, bits)
     if plain.pj["read"].value > value.value:
@@ -223,10 +229,7 @@ def _no_leak() -> Value:
 def _cells(node_nm: float, size_bit: float) -> Value:
     """Area of registers for so many bits."""
     (area,) = published("register", "um2/bit")
-    assert area.node_nm is not None
-    factor = area_factor(area.node_nm, node_nm)
-    scaled = "" if factor == 1 else f" x {factor:.4g} from {area.node_nm:g} to {node_nm:g} nm"
-    source = area.cited if factor == 1 else f"{area.cited}; {SOURCE}"
+    factor, scaled, source = _scaled(area, node_nm, area_factor)
     return Value(size_bit * area.value * factor, f"{size_bit:g} bit x {area.value:g} um2{scaled}", source)
 
 

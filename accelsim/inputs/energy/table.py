@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -69,7 +68,7 @@ class EnergyTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Component:
     """One component of a machine, as an estimator of its energy sees it.
 
     Attributes
@@ -99,7 +98,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ComponentFigures:
     """What an estimator knows of a part: energies [pJ] by (role, action), area, and what is wrong with the part."""
 
     energies: Mapping[tuple[str, str], EnergyEntry] = field(default_factory=dict)
@@ -119,7 +118,7 @@ class Estimator(Protocol):
     def complete(self) -> bool:
         """Whether leakage and networks that it knows nothing of are an error, and not left out."""
 
-    def find(self, part: Part) -> Found:
+    def find(self, part: Component) -> ComponentFigures:
         """Energies and area of one part."""
 
     def notes(self) -> tuple[str, ...]:
@@ -163,47 +162,22 @@ class ComponentTable:
         most = max((entry.specificity for entry in matching), default=0)
         return tuple(entry for entry in matching if entry.specificity == most)
 
-    def find(self, part: Part) -> Found:
+    def find(self, part: Component) -> ComponentFigures:
         """Energies and area of the best entry for a part; a problem if several match equally well."""
         best = self.best(part.component, part.technology or None, part.attributes)
         if len(best) > 1:
             what = f"{len(best)} entries of the energy table '{self.name}' match equally well"
-            return Found(problems=((what, "give `attributes` that only one of them has"),))
+            return ComponentFigures(problems=((what, "give `attributes` that only one of them has"),))
         if not best:
-            return Found()
+            return ComponentFigures()
         entry = best[0]
         area = None if entry.area_um2 is None else AreaEntry(entry.area_um2, entry.source)
         known = {key: value for key, value in entry.energies.items() if key[1] in part.actions}
-        return Found(_in_pj(known, part.bits, entry.source), area)
+        return ComponentFigures(_in_pj(known, part.bits, entry.source), area)
 
     def notes(self) -> tuple[str, ...]:
         """Nothing: entries speak for themselves."""
         return ()
-
-
-def load_energy_table(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> ComponentTable:
-    """Read an energy table file.
-
-    Parameters
-    ----------
-    path : str or path
-        YAML file with a top-level key `energy_table`.
-    overrides : mapping of str to str, optional
-        Values of parameters that replace those in the file.
-
-    Returns
-    -------
-    ComponentTable
-        Its entries in the order of the file.
-
-    Raises
-    ------
-    SpecError
-        With every mistake in the file and its place.
-    """
-    problems = Problems()
-    document = fields.open_document(path, "energy_table", overrides, problems)
-    return problems.result(read_energy_table(document.body, problems) if document else None)
 
 
 def read_energy_table(body: Node, problems: Problems) -> ComponentTable | None:
@@ -321,7 +295,7 @@ def _energy(node: Node | None, action: str, problems: Problems) -> Energy | None
     return value
 
 
-def read_component(part: Fields, estimator: Estimator | None, as_part: Part) -> Found:
+def read_component(part: Fields, estimator: Estimator | None, as_part: Component) -> ComponentFigures:
     """Energies [pJ] of a level, a network or the compute units by (role, action), and area: own, else found.
 
     Parameters
@@ -330,19 +304,19 @@ def read_component(part: Fields, estimator: Estimator | None, as_part: Part) -> 
         The level or the compute units as written: class, technology, attributes, energy, area.
     estimator : Estimator or None
         That of the architecture.
-    as_part : Part
+    as_part : Component
         The same as the estimator sees it, but for what stands in `part`.
     """
     own = read_own_energies(part.get("energy"), as_part.actions, as_part.bits, part.problems)
     area = _own_area(part)
     component = part.get("class")
     if estimator is None or not isinstance(component, ScalarNode):
-        return Found(own, area)
+        return ComponentFigures(own, area)
     before = len(part.problems)
     attributes: dict[str, str] = part.value("attributes", {})
     technology = part.value("technology", as_part.technology)
     if len(part.problems) > before:
-        return Found(own, area)
+        return ComponentFigures(own, area)
     asked = replace(
         as_part, component=component.text, technology=technology, attributes={**_own_attributes(part), **attributes}
     )
@@ -353,7 +327,7 @@ def read_component(part: Fields, estimator: Estimator | None, as_part: Part) -> 
     for what, hint in found.problems:
         part.problems.add(component, what, hint)
     inherited = {key: entry for key, entry in found.energies.items() if key[1] not in given}
-    return Found(own | inherited, area or found.area)
+    return ComponentFigures(own | inherited, area or found.area)
 
 
 def _own_area(part: Fields) -> AreaEntry | None:

@@ -13,8 +13,7 @@ from accelsim.show.plots.style import put_title, styled, tick
 from accelsim.show.report.text import energy_scale, times
 
 if TYPE_CHECKING:
-    from accelsim.fusion.network import FusionResult
-    from accelsim.fusion.walk import Segment
+    from accelsim.fusion.result import FusionResult, Segment
     from accelsim.model.result import Result
 
 _MOST = 8

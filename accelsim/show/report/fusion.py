@@ -8,10 +8,8 @@ from dataclasses import asdict
 from rich.text import Text
 
 from accelsim.fusion.chain import Shortcut
-from accelsim.fusion.network import FusionResult
-from accelsim.fusion.search import ChainResult, FusedPart
+from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment
 from accelsim.fusion.tiling import Room
-from accelsim.fusion.walk import Segment
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, listed
 from accelsim.show.report.certificate import gap_text, objective_value
@@ -135,7 +133,8 @@ def _chain(segment: Segment) -> Iterator[Part]:
 
 
 def _headline(segment: Segment, found: ChainResult) -> str:
-    gain = segment.unfused.energy_pj / found.energy_pj, segment.unfused.cycles / found.cycles
+    before, after = segment.unfused, found.totals
+    gain = before.energy_pj / after.energy_pj, before.cycles / after.cycles
     steps = f"{found.tiling.steps} step{'' if found.tiling.steps == 1 else 's'}"
     return f"{steps} at {found.tiling.level}; gain {times(gain[0])} in energy, {times(gain[1])} in cycles"
 

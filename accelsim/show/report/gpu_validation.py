@@ -59,13 +59,6 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
         yield errors_table(case.errors, gpu=case.gpu.name, number_format=case.measured.number_format)
         if not math.isnan(case.inside):
             yield f"{case.inside:.0%} of the held-out rows lie in the predicted interval"
-        if not math.isnan(case.step_correlation):
-            what = "pairs of rows that differ by one in M (from 64 on)"
-            large = f"{case.large_step_rows} from {_LARGE} FLOP on, with {case.large_step_correlation:.2f}"
-            yield (
-                f"{case.step_rows} {what}: the ratios of their times correlate with {case.step_correlation:.2f}"
-                + ("" if math.isnan(case.large_step_correlation) else f"; those of {large}")
-            )
     if skipped:
         yield "\nNot compared"
         yield from (f"  {line}" for line in skipped)

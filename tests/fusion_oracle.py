@@ -1,4 +1,4 @@
-"""Oracle: executes a fused tiling step by step with sets of points, slowly on purpose.
+"""Oracle of fused tilings: executes one step by step with sets of points, slowly on purpose.
 
 Nothing here is a formula, and nothing of `accelsim.fusion.tiling` but the description of the tiling is used. Words of
 an intermediate are points in the coordinates of its consumer, padding included.
