@@ -36,7 +36,7 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
     kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, l2=arguments.l2)
     levels, found = ridges(gpu, dtype), points(gpu, kernels)
     if arguments.output:
-        from accelsim.show.plots.gpu import plot_roofline
+        from accelsim.show.plots.throughput import plot_roofline
 
         write_figure(arguments.output, plot_roofline(gpu, dtype, levels, found))
     document = {"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]}
@@ -58,7 +58,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
     advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
     if arguments.output:
-        from accelsim.show.plots.gpu import plot_sweep
+        from accelsim.show.plots.throughput import plot_sweep
 
         name = arguments.sweep or "n"
         size = sizes["mnk".index(name)]

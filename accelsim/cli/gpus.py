@@ -117,7 +117,7 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
     from accelsim.results.output import to_json
     from accelsim.show.plots import figure_bytes
-    from accelsim.show.plots.gpu import plot_measured
+    from accelsim.show.plots.throughput import plot_measured
     from accelsim.show.report.gpu_validation import gemm_report
     from accelsim.show.table import page_text
 

@@ -32,7 +32,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
     objective = arguments.objective or "energy"
     machine, stands = _stands(arguments, objective)
     if arguments.output:
-        from accelsim.show.plots.roofline import plot_machine_roofline
+        from accelsim.show.plots.throughput import plot_machine_roofline
 
         write_figure(arguments.output, plot_machine_roofline(machine, stands))
     peak = peak_macs_per_cycle(machine)

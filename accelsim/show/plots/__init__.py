@@ -18,10 +18,8 @@ from accelsim.show.plots.census import (
 from accelsim.show.plots.density import density_table, front_over_table, plot_density
 from accelsim.show.plots.diagram import architecture_table, mapping_table, plot_architecture, plot_mapping
 from accelsim.show.plots.front import front_table, plot_front
-from accelsim.show.plots.fusion import fusion_table, plot_fusion
-from accelsim.show.plots.network import network_table, plot_network
-from accelsim.show.plots.result import energy_table, plot_energy, plot_stacks, stacks_table
-from accelsim.show.plots.reuse import plot_reuse, reuse_table
+from accelsim.show.plots.network import fusion_table, network_table, plot_fusion, plot_network
+from accelsim.show.plots.result import energy_table, plot_energy, plot_reuse, plot_stacks, reuse_table, stacks_table
 from accelsim.show.plots.search import curve_table, plot_curve, plot_spread, spread_table
 from accelsim.show.plots.style import at_width, figure_bytes, new_axes
 

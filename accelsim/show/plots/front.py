@@ -7,13 +7,25 @@ import textwrap
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from accelsim.search.result import FrontResult
-from accelsim.show.plots.style import BEST_COLOUR, letters_beside, plain_log_ticks, points, put_title, styled, tick
+from accelsim.show.plots.style import (
+    BEST_COLOUR,
+    PALE,
+    drawing,
+    fit_scale,
+    letters_beside,
+    lower_steps,
+    plain_log_ticks,
+    points,
+    put_title,
+    set_limits,
+    short_ticks,
+    wide_range,
+)
 from accelsim.show.report.text import OTHER_COLOUR
 
 
@@ -27,7 +39,43 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
 
     No mapping lies below the line. Where the search was stopped early there is none: the points are the best known.
     """
-    return styled(lambda axes: _draw_front(front, axes), ax)
+    with drawing(ax) as ax:
+        first = front.points[0]
+        y, x, *third = _front_axes(front)
+        across = [values[x] / _each(front, x) for values in front.values]
+        up = [values[y] / _each(front, y) for values in front.values]
+        for axis, values in ((ax.xaxis, across), (ax.yaxis, up)):
+            low, high = min(values), max(values)
+            if fit_scale(axis, values, 0.2, 0.22):
+                set_limits(axis, low / (high / low) ** 0.2, high * (high / low) ** 0.22)
+            else:
+                axis.set_major_locator(MaxNLocator(5))
+            short_ticks(axis)
+        size = 34 if len(up) <= 40 else 16
+        if third:
+            shade = [values[third[0]] for values in front.values]
+            low, high = min(shade), max(shade)
+            log = wide_range(low, high)
+            norm = LogNorm(low, high) if log else Normalize(low, high if high > low else low + 1)
+            marks = ax.scatter(
+                across, up, size, c=shade, norm=norm, cmap="viridis_r", edgecolors="black", linewidths=0.5, zorder=3
+            )
+            bar = ax.figure.colorbar(marks, ax=ax, label=_front_label(front, third[0]))
+            if log:
+                plain_log_ticks(bar.ax.yaxis, low, high)
+            short_ticks(bar.ax.yaxis)
+        else:
+            ax.scatter(across, up, size, color="black", zorder=3)
+        if front.stop == "exhausted":
+            _draw_line(ax, across, up, corner=bool(third))
+            _mark_ends(ax, front, across, up)
+        ax.set(xlabel=_front_label(front, x), ylabel=_front_label(front, y))
+        points = f"{len(up):,} point{'s' if len(up) > 1 else ''}"
+        what = [f"Pareto front: {points}"]
+        if front.stop != "exhausted":
+            what = [f"best known: {points}", "the Pareto front is not complete"]
+        put_title(ax, f"{first.workload} on {first.architecture}", *what)
+    return ax
 
 
 def _front_axes(front: FrontResult) -> list[int]:
@@ -42,49 +90,13 @@ def _front_axes(front: FrontResult) -> list[int]:
     return [y, x, *rest]
 
 
-def _draw_front(front: FrontResult, ax: Axes) -> None:
-    first = front.points[0]
-    y, x, *third = _front_axes(front)
-    across = [values[x] / _each(front, x) for values in front.values]
-    up = [values[y] / _each(front, y) for values in front.values]
-    for axis, values in ((ax.xaxis, across), (ax.yaxis, up)):
-        _front_scale(ax, axis, values)
-    size = 34 if len(up) <= 40 else 16
-    if third:
-        shade = [values[third[0]] for values in front.values]
-        low, high = min(shade), max(shade)
-        norm = LogNorm(low, high) if low > 0 and high > 3 * low else Normalize(low, high if high > low else low + 1)
-        marks = ax.scatter(
-            across, up, size, c=shade, norm=norm, cmap="viridis_r", edgecolors="black", linewidths=0.5, zorder=3
-        )
-        bar = ax.figure.colorbar(marks, ax=ax, label=_front_label(front, third[0]))
-        if isinstance(norm, LogNorm):
-            plain_log_ticks(bar.ax.yaxis, low, high)
-        bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-    else:
-        ax.scatter(across, up, size, color="black", zorder=3)
-    if front.stop == "exhausted":
-        _draw_line(ax, across, up, corner=bool(third))
-        _mark_ends(ax, front, across, up)
-    ax.set_xlabel(_front_label(front, x))
-    ax.set_ylabel(_front_label(front, y))
-    points = f"{len(up):,} point{'s' if len(up) > 1 else ''}"
-    what = [f"Pareto front: {points}"]
-    if front.stop != "exhausted":
-        what = [f"best known: {points}", "the Pareto front is not complete"]
-    put_title(ax, f"{first.workload} on {first.architecture}", *what)
-
-
 def _draw_line(ax: Axes, across: list[float], up: list[float], *, corner: bool) -> None:
     """Draw the line of a complete front, and say that no mapping is below it; `corner`: on the right."""
-    steps: list[tuple[float, float]] = []
-    for point in sorted(zip(across, up, strict=True)):
-        if not steps or point[1] < steps[-1][1]:
-            steps.append(point)
+    steps = lower_steps(zip(across, up, strict=True))
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     line = [(steps[0][0], top), *steps, (right, steps[-1][1])]
     xs, ys = [at for at, _ in line], [at for _, at in line]
-    ax.fill_between([left, *xs], [top, *ys], bottom, step="post", color="#EEEEEE", linewidth=0, zorder=0.5)
+    ax.fill_between([left, *xs], [top, *ys], bottom, step="post", color=PALE, linewidth=0, zorder=0.5)
     ax.step(xs, ys, where="post", color=OTHER_COLOUR, linewidth=1.2, zorder=2)
     empty = "\n".join(textwrap.wrap("no mapping is here (proved)", letters_beside(ax, "font.size") // 2))
     place = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if corner else {"xy": (0, 0), "xytext": (6, 6)}
@@ -137,18 +149,3 @@ def _front_label(front: FrontResult, column: int) -> str:
     return {"energy": "energy [pJ/MAC]", "cycles": "cycles"}.get(
         name, f"words moved at {front.points[0].levels[0].level}"
     )
-
-
-def _front_scale(ax: Axes, axis: Axis, values: list[float]) -> None:
-    """Logarithmic where values differ by more than a factor of 3, with room around them."""
-    low, high = min(values), max(values)
-    if low > 0 and high > 3 * low:
-        (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
-        limits = low / (high / low) ** 0.2, high * (high / low) ** 0.22
-        plain_log_ticks(axis, low, high)
-    else:
-        room = (high - low) or abs(high) or 1.0
-        limits = low - 0.2 * room, high + 0.22 * room
-        axis.set_major_locator(MaxNLocator(5))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-    (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(*limits)

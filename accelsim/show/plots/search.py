@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.search.result import Sample, SearchResult
-from accelsim.show.plots.style import BEST_COLOUR, DARK, plain_log_ticks, put_title, styled
+from accelsim.show.plots.style import BEST_COLOUR, DARK, drawing, edges_of, plain_log_ticks, put_title
 from accelsim.show.report.text import OTHER_COLOUR, times
 
 _MOST_BARS = 60
@@ -48,30 +48,27 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
     best : SearchResult, optional
         Of an exact search of the same map space: its mapping is marked besides the best one seen.
     """
-    return styled(lambda axes: _draw_spread(search, best, axes), ax)
-
-
-def _draw_spread(search: SearchResult, best: SearchResult | None, ax: Axes) -> None:
-    rows, spread = spread_table(search), _sample(search).spread
-    edges = [row["from_pj_per_mac"] for row in rows] + [rows[-1]["to_pj_per_mac"]]
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
-    ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
-    marks = [(_best_seen(search), search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
-    if best is not None:
-        proved = best.certificate is not None and best.certificate.proved
-        marks.insert(0, (_exact_name(proved), best.best.pj_per_mac, BEST_COLOUR, "-"))
-    for name, at, colour, line in marks:
-        factor = "" if at == marks[0][1] else f" ({times(at / marks[0][1])})"
-        ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
-    plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
-    plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
-    ax.set_xlabel("energy [pJ/MAC]")
-    ax.set_ylabel("valid mappings")
-    which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
-    names = f"{search.best.workload} on {search.best.architecture}"
-    put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
+    with drawing(ax) as ax:
+        rows, spread = spread_table(search), _sample(search).spread
+        edges = edges_of(rows)
+        ax.set(xscale="log", yscale="log")
+        ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
+        ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
+        marks = [(_best_seen(search), search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
+        if best is not None:
+            proved = best.certificate is not None and best.certificate.proved
+            marks.insert(0, (_exact_name(proved), best.best.pj_per_mac, BEST_COLOUR, "-"))
+        for name, at, colour, line in marks:
+            factor = "" if at == marks[0][1] else f" ({times(at / marks[0][1])})"
+            ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
+        plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
+        plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
+        ax.set_xlabel("energy [pJ/MAC]")
+        ax.set_ylabel("valid mappings")
+        which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
+        names = f"{search.best.workload} on {search.best.architecture}"
+        put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
+    return ax
 
 
 def _best_seen(search: SearchResult) -> str:
@@ -128,30 +125,27 @@ def plot_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes | None 
     searches : SearchResult or sequence of SearchResult
         For one objective. An exact one among them is drawn as the line that no curve falls below.
     """
-    return styled(lambda axes: _draw_curve(searches, axes), ax)
-
-
-def _draw_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes) -> None:
-    named, rows = _named(searches), curve_table(searches)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    curves = [(name, search) for name, search in named if search.sample is not None]
-    for number, (name, search) in enumerate(curves):
-        own, line, grey = curve_table(search), _LINES.get(search.method, "-"), _GREYS[number % len(_GREYS)]
-        seen, best = [row["mappings"] for row in own], [row["best"] for row in own]
-        ax.step(seen, best, line, where="post", color=grey, label=name)
-    for row in (row for row in rows if row["bound"] is not None):
-        proved = row["best"] <= row["bound"] * (1 + 1e-10)
-        label = f"{_exact_name(proved)}: {row['best']:.4g}"
-        ax.axhline(row["best"], color=BEST_COLOUR, linewidth=1.5, label=label)
-        if not proved and row["bound"] > 0:
-            ax.axhline(row["bound"], color=BEST_COLOUR, linestyle=":", label=f"lower bound: {row['bound']:.4g}")
-    values = [value for row in rows for value in (row["best"], row["bound"]) if value]
-    seen = [row["mappings"] for row in rows if row["mappings"]]
-    plain_log_ticks(ax.xaxis, min(seen), max(seen))
-    plain_log_ticks(ax.yaxis, min(values), max(values))
-    first = named[0][1]
-    unit = _UNITS.get(first.objective)
-    ax.set_xlabel("mappings seen")
-    ax.set_ylabel(f"best {first.objective}" + (f" [{unit}]" if unit else ""))
-    put_title(ax, f"{first.best.workload} on {first.best.architecture}: best so far", legend=True)
+    with drawing(ax) as ax:
+        named, rows = _named(searches), curve_table(searches)
+        ax.set(xscale="log", yscale="log")
+        curves = [(name, search) for name, search in named if search.sample is not None]
+        for number, (name, search) in enumerate(curves):
+            own, line, grey = curve_table(search), _LINES.get(search.method, "-"), _GREYS[number % len(_GREYS)]
+            seen, best = [row["mappings"] for row in own], [row["best"] for row in own]
+            ax.step(seen, best, line, where="post", color=grey, label=name)
+        for row in (row for row in rows if row["bound"] is not None):
+            proved = row["best"] <= row["bound"] * (1 + 1e-10)
+            label = f"{_exact_name(proved)}: {row['best']:.4g}"
+            ax.axhline(row["best"], color=BEST_COLOUR, linewidth=1.5, label=label)
+            if not proved and row["bound"] > 0:
+                ax.axhline(row["bound"], color=BEST_COLOUR, linestyle=":", label=f"lower bound: {row['bound']:.4g}")
+        values = [value for row in rows for value in (row["best"], row["bound"]) if value]
+        seen = [row["mappings"] for row in rows if row["mappings"]]
+        plain_log_ticks(ax.xaxis, min(seen), max(seen))
+        plain_log_ticks(ax.yaxis, min(values), max(values))
+        first = named[0][1]
+        unit = _UNITS.get(first.objective)
+        ax.set_xlabel("mappings seen")
+        ax.set_ylabel(f"best {first.objective}" + (f" [{unit}]" if unit else ""))
+        put_title(ax, f"{first.best.workload} on {first.best.architecture}: best so far", legend=True)
+    return ax
