@@ -116,7 +116,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
 def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
     from accelsim.results.output import to_json
-    from accelsim.show.plots import figure_bytes
+    from accelsim.show.plots.style import figure_bytes
     from accelsim.show.plots.throughput import plot_measured
     from accelsim.show.report.gpu_validation import gemm_report
     from accelsim.show.table import page_text

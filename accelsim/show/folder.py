@@ -34,7 +34,9 @@ def layer_files(
 
     Where a search lists several mappings, `mappings/` holds each, by rank.
     """
-    from accelsim.show.plots import figure_bytes, plot_energy, plot_spread
+    from accelsim.show.plots.result import plot_energy
+    from accelsim.show.plots.search import plot_spread
+    from accelsim.show.plots.style import figure_bytes
 
     files = {"mapping.yaml": mapping_text(result, provenance).encode(), "result.json": to_json(document).encode()}
     files |= {f"energy.{kind}": content for kind, content in figure_bytes(plot_energy(result)).items()}
@@ -47,7 +49,8 @@ def layer_files(
 
 def front_files(front: FrontResult, provenance: Provenance, document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder of a Pareto front by name: table, JSON document, figure, and the mapping of each point."""
-    from accelsim.show.plots import figure_bytes, plot_front
+    from accelsim.show.plots.front import plot_front
+    from accelsim.show.plots.style import figure_bytes
 
     mappings = _mapping_files(front.points, provenance)
     rows = [{**row, "mapping": name} for row, name in zip(front.rows(), mappings, strict=True)]

@@ -114,9 +114,10 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
                 fit_scale(axis, [row[direction] for row in table])
             axis.set_label_text(label)
         looks = {
-            "pruned": ("bound of a pruned design", _LEFT_OUT, "v", 12), "dominated": ("dominated", OTHER_COLOUR, "o", 12),
+            "pruned": ("bound of a pruned design", _LEFT_OUT, "v", 12),
+            "dominated": ("dominated", OTHER_COLOUR, "o", 12),
             "front": (f"front in {', '.join(about['objectives'])}", BEST_COLOUR, "o", 26),
-        }  # fmt: skip
+        }
         for order, (kind, (label, colour, marker, size)) in enumerate(looks.items()):
             chosen = [row for row in table if row["kind"] == kind]
             if chosen:
