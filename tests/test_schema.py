@@ -23,7 +23,8 @@ from accelsim.inputs.schema_keys import ABOUT
 from accelsim.model.limits import Limits
 from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 from accelsim.results.output import Provenance, network_json, to_json
-from accelsim.show.schema import KINDS, json_schema, schema_keys
+from accelsim.show.schema import KINDS, json_schema
+from docs.site.yaml_keys import schema_keys
 
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}
