@@ -79,9 +79,9 @@ def map_command(arguments: argparse.Namespace) -> int:
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
     if arguments.html:
         from accelsim.results.folder import write_page
-        from accelsim.show import html
+        from accelsim.show.html.reports import search_report
 
-        write_page(arguments.html, html.search_report(search, inputs.architecture, layer))
+        write_page(arguments.html, search_report(search, inputs.architecture, layer))
     from accelsim.show.report.mapping import headline, result_report
 
     def report() -> Iterator[Part]:

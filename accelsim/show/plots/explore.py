@@ -22,13 +22,10 @@ from accelsim.show.plots.style import (
     tick,
     wide_range,
 )
+from accelsim.show.report.explore import NAMES
 from accelsim.show.report.text import OTHER_COLOUR, energy_scale
 
 Rows = Sequence[Mapping[str, Any]]
-_NAMES = {
-    "energy_pj": "energy", "cycles": "cycles", "time_s": "time", "edp_pj_cycles": "EDP", "power_w": "power",
-    "area_um2": "area",
-}  # fmt: skip
 _LEFT_OUT = "#56B4E9"
 _MOST_LINES = 500
 
@@ -43,7 +40,7 @@ def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
     >>> axis_of("edp_pj_cycles", [4.6e17]), axis_of("cycles", [88e6])
     (('EDP [1e15 pJ x cycle]', 1000000000000000.0), ('cycles', 1.0))
     """
-    name, largest = name_of(column), max(values, default=1.0) or 1.0
+    name, largest = NAMES[column], max(values, default=1.0) or 1.0
     if column == "cycles":
         return name, 1.0
     if column == "energy_pj":
@@ -56,11 +53,6 @@ def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
     else:
         scale, unit = si_scale(largest, {"time_s": "s", "power_w": "W"}[column])
     return f"{name} [{unit}]", scale
-
-
-def name_of(column: str) -> str:
-    """What a column is called."""
-    return _NAMES.get(column, column)
 
 
 def cells(rows: Rows, column: str) -> list[float]:
@@ -290,7 +282,7 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
         crowded = max(map(len, texts), default=0) + 1 > letters_beside(ax, "xtick.labelsize") / max(1.0, x)
         ax.set_xticks(places, texts, rotation=90 if crowded else 0)
         ax.set_ylabel(label)
-        put_title(ax, about["name"], f"{name_of(column)} over each parameter", legend=bool(table), above=12)
+        put_title(ax, about["name"], f"{NAMES[column]} over each parameter", legend=bool(table), above=12)
     return ax
 
 
