@@ -66,10 +66,10 @@ def test_verify__what_a_search_found_holds(options):
 def test_mapping_json__reads_back():
     machine, einsum = gemm((2, 3), (4, 1), M=12, N=4)
     mapping = map_einsum(machine, einsum).best.mapping
-    again = read_mapping_json(mapping_json(mapping))
+    again = read_mapping_json({"mapping": mapping_json(mapping), "imperfect": [], "padded": {}})
     assert evaluate(machine, einsum, again) == evaluate(machine, einsum, mapping)
     with pytest.raises(AccelsimError, match="cannot be read"):
-        read_mapping_json([{"level": "DRAM"}])
+        read_mapping_json({"mapping": [{"level": "DRAM"}], "imperfect": [], "padded": {}})
 
 
 @settings(max_examples=30)
@@ -77,7 +77,7 @@ def test_mapping_json__reads_back():
 def test_mapping_json__of_any_mapping_is_that_mapping(case):
     mapping = replace(case[2], imperfect=frozenset("A"), padded=(Loop("B", 7), Loop("A", 3)))
     document = json.loads(json.dumps(mapping_json(mapping)))
-    assert read_mapping_json(document, ["A"], {"B": 7, "A": 3}) == mapping
+    assert read_mapping_json({"mapping": document, "imperfect": ["A"], "padded": {"B": 7, "A": 3}}) == mapping
     assert read_mapping_text(mapping_text(mapping)) == mapping
 
 

@@ -21,8 +21,7 @@ from accelsim.fusion.tiling import (
     shortcut_room,
 )
 from accelsim.inputs.architecture import Architecture
-from accelsim.results.output import read_mapping_json
-from accelsim.search.result import Certificate
+from accelsim.results.output import read_certificate, read_mapping_json
 
 SAME = 1e-12
 """Relative difference that a value read back may have from one that is evaluated anew."""
@@ -85,10 +84,9 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
         if run is None:
             raise ValueError(f"{each['layer']} with the bounds {dict(body['bounds'])} is no part of the tiling")
         held, einsum, room = held_by(chain, run.part, at), run.part.einsum(chain), capacity - run.reserved
-        mapping = read_mapping_json(body["mapping"], body["imperfect"], body["padded"])
+        mapping = read_mapping_json(body)
         result = without_held(evaluate_part(architecture, einsum, held, room, mapping), held, names, room)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
-    proof = recorded["certificate"]
     return ChainResult(
         chain=chain,
         tiling=tiling,
@@ -100,15 +98,11 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
         cycles=sum(part.count * part.result.cycles for part in parts),
         outer_words=sum(part.count * part.result.outer_words for part in parts),
         macs=sum(part.count * part.result.macs for part in parts),
-        certificate=Certificate(**{name: proof[name] for name in CERTIFICATE}),
+        certificate=read_certificate(recorded["certificate"]),
         stop=str(recorded["stop"]),
         tilings=int(recorded["tilings"]),
         solved=int(recorded["certificate"]["evaluated"]),
     )
-
-
-CERTIFICATE = ("value", "bound", "nodes", "evaluated", "table_bytes")
-"""What a certificate is made of."""
 
 
 def _run_key(chain: Chain, run: Run) -> tuple[str, tuple[int, ...], tuple[str, ...], tuple[str, ...]]:

@@ -107,7 +107,7 @@ def _check_segment(architecture: Architecture, workload: Workload, recorded: Map
     own = [layers[name] for name in recorded["layers"]]
     if recorded["fused"] is None:
         body = recorded["mapping"]
-        mapping = read_mapping_json(body["mapping"], body["imperfect"], body["padded"])
+        mapping = read_mapping_json(body)
         result = evaluate(architecture, own[0], mapping)
         broken = "; ".join(map(str, result.violations))
         yield Check("mapping", "valid", broken or "valid", not broken, "evaluated by the cost model")

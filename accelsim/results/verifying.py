@@ -185,7 +185,7 @@ class _Task:
 
 def _mapping(recorded: Mapping[str, Any]) -> LoopNest:
     """The mapping of a result or a point."""
-    return read_mapping_json(recorded["mapping"], recorded["imperfect"], recorded["padded"])
+    return read_mapping_json(recorded)
 
 
 def _check_result(task: _Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:
