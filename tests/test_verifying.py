@@ -21,7 +21,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import Provenance, evaluation_json, map_json, mapping_json, read_mapping_json
-from accelsim.results.verifying import verify, verify_layer
+from accelsim.results.verifying import Task, verify, verify_layer
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
 from tests.strategies import cases
@@ -214,7 +214,7 @@ def test_verify__that_no_mapping_is_valid_is_searched_anew():
         map_einsum(machine, layer)
     for where, einsum, agrees in ((machine, layer, True), (MACHINE, LAYER, False)):
         said = {"layer": einsum.name, "repeat": 1, "no_valid_mapping": str(error.value)}
-        (check,), _ = verify_layer(said, where, einsum, None, None, 1, None, same=True)
+        (check,), _ = verify_layer(said, Task(where, einsum, None, Budget(), 1, None, same_version=True))
         assert check.agrees is agrees
     assert check.found == "one of 4322.46 pJ"
 

@@ -15,8 +15,8 @@ from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
 
 if TYPE_CHECKING:
+    from accelsim.results.checks import Check
     from accelsim.results.output import Provenance
-    from accelsim.results.verifying import Check
 
 
 _WRITTEN = ("result.json", "fusion.json")
@@ -61,8 +61,8 @@ def _verify_fusion(
 ) -> list[tuple[str, list[Check]]]:
     from accelsim.cli.fusing import fusing_progress
     from accelsim.fusion.verifying import verify_fusion
+    from accelsim.results.checks import compare
     from accelsim.results.output import provenance_json
-    from accelsim.results.verifying import compare
     from accelsim.search.strategy import Objective
 
     try:
@@ -87,8 +87,9 @@ def _verify_layers(
     inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
 ) -> list[tuple[str, list[Check]]]:
     """Check each layer of a result.json, and then what is around them."""
-    from accelsim.results.remade import same_version
-    from accelsim.results.verifying import verify_layer, verify_rest
+    from accelsim.results.checks import same_version
+    from accelsim.results.verifying import Task, verify_layer, verify_rest
+    from accelsim.search.strategy import Budget
     from accelsim.show.report.progress import search_progress
 
     machine, layers = inputs.architecture, inputs.workload.layers
@@ -99,20 +100,13 @@ def _verify_layers(
     if len(entries) > len(layers):
         raise AccelsimError(f"it has {len(entries)} layers, and {inputs.paths['workload']} has {len(layers)}")
     found, searches = [], []
+    budget, same = Budget(seconds=arguments.seconds), same_version(document)
     for entry, layer in zip(entries, layers, strict=False):
         constraints = read_layer_constraints(inputs, layer)
         objective = entry["search"]["objective"] if "search" in entry else ""
         with search_progress(make_console(stderr=True), layer.name, objective) as on_progress:
-            checks, search = verify_layer(
-                entry,
-                machine,
-                layer,
-                constraints,
-                arguments.seconds,
-                arguments.workers,
-                on_progress,
-                same_version(document),
-            )
+            task = Task(machine, layer, constraints, budget, arguments.workers, on_progress, same)
+            checks, search = verify_layer(entry, task)
         found.append((f"{layer.name} on {machine.name}", checks))
         searches.append(search)
     if any(search is None and "search" in entry for entry, search in zip(entries, searches, strict=True)):

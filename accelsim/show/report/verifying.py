@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from accelsim.results.verifying import Check
+from accelsim.results.checks import Check
 from accelsim.show.table import Column, Part, Table, bold, dim
 
 
