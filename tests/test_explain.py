@@ -20,7 +20,8 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results.explain import LARGEST_WALK, explain, explanation_json, rank_names, refuse_large
 from accelsim.results.output import to_json
-from accelsim.show.report.explain import print_explanation
+from accelsim.show.report.explain import explanation_report
+from accelsim.show.table import print_parts
 from tests.strategies import cases, energy_table
 
 GOLDEN = Path(__file__).parent / "golden" / "explain.txt"
@@ -45,7 +46,7 @@ def reasons(case, tensor: str) -> list[str]:
 
 def printed(explanation, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False)
-    print_explanation(console, explanation, "a file")
+    print_parts(console, explanation_report(explanation, "a file"))
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 

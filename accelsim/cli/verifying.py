@@ -26,7 +26,6 @@ _WRITTEN = ("result.json", "fusion.json")
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer, or a fusion.json."""
     from accelsim.show.report.verifying import checks_report, verdict_line
-    from accelsim.show.table import print_parts
 
     path = Path(arguments.result)
     if not path.exists():
@@ -52,7 +51,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"{arguments.result}: {error}") from None
     checks = [check for _, several in found for check in several]
     parts = [part for name, several in found for part in checks_report(name, several)]
-    print_report(lambda console: print_parts(console, [*parts, verdict_line(checks)]))
+    print_report([*parts, verdict_line(checks)])
     return DIFFERS if any(check.agrees is False for check in checks) else DONE
 
 
@@ -203,9 +202,8 @@ def _validate_timeloop(paths: Sequence[str]) -> int:
     from accelsim.importers.timeloop_comparison import USUAL, validate_timeloop
     from accelsim.results.study import reference_paths
     from accelsim.show.report.validation import comparisons_report
-    from accelsim.show.table import print_parts
 
     cases = validate_timeloop(reference_paths(paths, USUAL))
-    print_report(lambda console: print_parts(console, comparisons_report(cases)))
+    print_report(comparisons_report(cases))
     compared = any(case.compared for case in cases)
     return DONE if compared and all(case.equal for case in cases) else DIFFERS
