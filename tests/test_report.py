@@ -22,16 +22,13 @@ from accelsim.model.limits import Limits
 from accelsim.results.checks import Check
 from accelsim.results.network import LayerOutcome, layer_rows, network_totals
 from accelsim.search import stopping
-from accelsim.show.report.certificate import gap_text
-from accelsim.show.report.front import front_report
+from accelsim.show.report.certificate import done, gap_text, search_progress
 from accelsim.show.report.mapping import headline, result_report
 from accelsim.show.report.network import network_report
-from accelsim.show.report.progress import done, search_progress
-from accelsim.show.report.search import ranked_report, search_report
+from accelsim.show.report.search import front_report, ranked_report, search_report
 from accelsim.show.report.tables import energies_report
 from accelsim.show.report.text import count, letters, percent, share, split_bar, tensor_colours
-from accelsim.show.report.validation import comparisons_report
-from accelsim.show.report.verifying import checks_report, verdict_line
+from accelsim.show.report.validation import checks_report, comparisons_report, verdict_line
 from accelsim.show.table import Column, print_parts, print_table, rich_table
 
 GOLDEN = Path(__file__).parent / "golden"

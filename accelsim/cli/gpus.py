@@ -40,7 +40,7 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
     from accelsim.gpu.catalogue import find_gpu, load_gpu
     from accelsim.gpu.measured import read_measured
     from accelsim.results.folder import write_page
-    from accelsim.show.report.gpu_validation import calibration_report
+    from accelsim.show.report.validation import calibration_report
 
     if arguments.output and not Path(arguments.output).resolve().parent.is_dir():
         raise AccelsimError(f"-o {arguments.output}: no such folder; make it first")
@@ -73,7 +73,7 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
     """Hold predicted times of matrix products against measured ones."""
     from accelsim.gpu.validation import validate_gemm
     from accelsim.results.folder import write_directory
-    from accelsim.show.report.gpu_validation import gemm_report
+    from accelsim.show.report.validation import gemm_report
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate gemm MEASURED.csv")
@@ -118,7 +118,7 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     from accelsim.results.output import to_json
     from accelsim.show.plots.style import figure_bytes
     from accelsim.show.plots.throughput import plot_measured
-    from accelsim.show.report.gpu_validation import gemm_report
+    from accelsim.show.report.validation import gemm_report
     from accelsim.show.table import page_text
 
     files, plots = {"validation.json": to_json(document).encode()}, []
@@ -138,7 +138,7 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
 def validate_conv_command(arguments: argparse.Namespace) -> int:
     """Hold implicit GEMMs against measured convolutions."""
     from accelsim.gpu.convolutions import validate_convolutions
-    from accelsim.show.report.gpu_validation import convolution_row, convolutions_report
+    from accelsim.show.report.validation import convolution_row, convolutions_report
 
     if not arguments.paths:
         raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")

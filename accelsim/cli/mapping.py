@@ -113,7 +113,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.results.folder import write_directory
     from accelsim.results.output import front_json
     from accelsim.show.folder import front_files
-    from accelsim.show.report.front import front_report
+    from accelsim.show.report.search import front_report
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
@@ -211,7 +211,7 @@ def search_layer(
 ) -> SearchResult:
     """Search the map space of one layer or take the answer kept, with progress where a terminal shows it."""
     from accelsim.results.cache import map_with_cache
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     constraints = read_layer_constraints(inputs, einsum)
     console = make_console(stderr=True)
@@ -248,7 +248,7 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
 def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> FrontResult:
     """Search the Pareto front of one layer, with progress where a terminal shows it."""
     from accelsim.search.exact import front
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     constraints = read_layer_constraints(inputs, einsum)
     console = make_console(stderr=True)

@@ -167,7 +167,7 @@ def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: in
     """The random search of one layer for the lowest energy, with progress where a terminal shows it."""
     from accelsim.search.mapper import map_einsum
     from accelsim.search.strategy import Budget
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     with search_progress(make_console(stderr=True), layer.name, "energy") as on_progress:
         return map_einsum(
@@ -204,7 +204,7 @@ def _plot_curve(arguments: argparse.Namespace) -> Picture:
 def _plot_front(arguments: argparse.Namespace) -> Picture:
     from accelsim.search.exact.front import map_front
     from accelsim.show.plots.front import front_table, plot_front
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     inputs, layer, name = _read_layer(arguments)
     with search_progress(make_console(stderr=True), layer.name) as on_progress:

@@ -19,7 +19,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
     from accelsim.cli.inputs import is_gpu
     from accelsim.model.limits import peak_macs_per_cycle
-    from accelsim.show.report.roofline import machine_roofline_report, port_rows, stand_row
+    from accelsim.show.report.tables import machine_roofline_report, port_rows, stand_row
 
     if is_gpu(arguments.arch):
         if arguments.objective or arguments.constraints:

@@ -25,7 +25,7 @@ _WRITTEN = ("result.json", "fusion.json")
 
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer, or a fusion.json."""
-    from accelsim.show.report.verifying import checks_report, verdict_line
+    from accelsim.show.report.validation import checks_report, verdict_line
 
     path = Path(arguments.result)
     if not path.exists():
@@ -89,7 +89,7 @@ def _verify_layers(
     from accelsim.results.checks import same_version
     from accelsim.results.verifying import Task, verify_layer, verify_rest
     from accelsim.search.strategy import Budget
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     machine, layers = inputs.architecture, inputs.workload.layers
     entries = document.get("layers", [document])
