@@ -130,8 +130,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.results.folder import write_directory
-    from accelsim.results.network import layer_rows, network_totals
-    from accelsim.results.output import map_json, network_json, to_json
+    from accelsim.results.network import network_json
+    from accelsim.results.output import map_json, to_json
     from accelsim.show.folder import layer_files
     from accelsim.show.report.network import network_report
 
@@ -150,10 +150,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     answering()
     interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
-    layers_found = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
-    totals = network_totals(outcomes, yields)
     asked = arguments.output or arguments.json
-    document = network_json(names, layers_found, totals, layer_rows(outcomes), provenance, machine) if asked else {}
+    document = network_json(names, outcomes, yields, provenance, machine) if asked else {}
     if arguments.output:
         write_directory(arguments.output, {"result.json": to_json(document).encode()})
 

@@ -299,54 +299,10 @@ def evaluation_json(result: Result, provenance: Provenance, machine: Mapping[str
 
 
 def map_json(search: SearchResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Document of one mapped layer: its best mapping, how it was found and what is proved about it."""
-    return {
-        **provenance_json(provenance),
-        "result": result_json(search.best),
-        "search": search_json(search, provenance),
-        **machine,
-    }
+    """Document of one mapped layer."""
+    return {**provenance_json(provenance), **searched_json(search, provenance), **machine}
 
 
-def network_json(
-    names: tuple[str, str],
-    layers: Sequence[tuple[str, int, SearchResult | None, str]],
-    totals: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    provenance: Provenance,
-    machine: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Document of a mapped network.
-
-    Parameters
-    ----------
-    names : (str, str)
-        Of the workload and the architecture.
-    layers : sequence of (name, repeat, search, why)
-        Each layer with what was found, or None and why nothing was.
-    totals : mapping
-        Of `accelsim.results.network_totals`.
-    rows : sequence of mapping
-        Of `accelsim.results.network.layer_rows`: one for each mapped layer.
-    provenance : Provenance
-    machine : mapping
-        The `machine_json` of the machine.
-    """
-    found: list[dict[str, Any]] = []
-    shares = iter(rows)
-    for name, repeat, search, why in layers:
-        layer: dict[str, Any] = {"layer": name, "repeat": repeat}
-        if search is None:
-            found.append({**layer, "no_valid_mapping": why})
-        else:
-            row = {key: value for key, value in next(shares).items() if key != "layer"}
-            mapped = {"result": result_json(search.best), "search": search_json(search, provenance)}
-            found.append({**layer, "in_network": row, **mapped})
-    return {
-        **provenance_json(provenance),
-        "workload": names[0],
-        "architecture": names[1],
-        "total": dict(totals),
-        "layers": found,
-        **machine,
-    }
+def searched_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
+    """The best mapping of a layer, how it was found and what is proved about it."""
+    return {"result": result_json(search.best), "search": search_json(search, provenance)}

@@ -207,19 +207,13 @@ def _network_anew(
 ) -> dict[str, Any]:
     """What a network has beside the results and searches of its layers: names, sums and shares."""
     from accelsim.model.limits import layer_limits
-    from accelsim.results.network import LayerOutcome, layer_rows, network_totals
+    from accelsim.results.network import LayerOutcome, network_rows, network_totals
 
     outcomes = [
-        LayerOutcome(layer, search, limits=layer_limits(architecture, layer))
-        for layer, search in zip(workload.layers, found, strict=False)
+        LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
+        for layer, search, entry in zip(workload.layers, found, entries, strict=False)
     ]
-    rows = iter(layer_rows(outcomes))
-    layers = []
-    for entry, outcome in zip(entries, outcomes, strict=True):
-        made = {**entry, "layer": outcome.einsum.name, "repeat": outcome.einsum.repeat}
-        if outcome.search is not None:
-            made["in_network"] = {key: value for key, value in next(rows).items() if key != "layer"}
-        layers.append(made)
+    layers = [{**entry, **row} for entry, row in zip(entries, network_rows(outcomes), strict=True)]
     totals = network_totals(outcomes, workload.yields)
     return {"workload": workload.name, "architecture": architecture.name, "total": totals, "layers": layers}
 

@@ -109,16 +109,6 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
 
     Shares are exact where all mappings were evaluated. Else they are estimated from a uniform sample; the band holds
     each with 95 % confidence (Wilson's interval), also where no mapping was drawn.
-
-    Parameters
-    ----------
-    census : Census
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     with drawing(ax) as ax:
         rows = histogram_table(census)
@@ -200,16 +190,6 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
     """Draw which share of all valid mappings comes within a factor of the lowest energy.
 
     Both axes are logarithmic; that of the factor in what it is above 1, so that a percent can be seen.
-
-    Parameters
-    ----------
-    census : Census
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     with drawing(ax) as ax:
         rows = within_table(census)
@@ -285,12 +265,6 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
     ----------
     censuses : sequence of Census
         Of layers, machines, or both.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     with drawing(ax, 1.3 + 0.6 * len(censuses)) as ax:
         rows = compare_table(censuses)

@@ -83,12 +83,6 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
         Over cycles and utilization the Pareto front is drawn as a line that no mapping lies below, or, where it is not
         complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost
         level.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
     with drawing(ax) as ax:
         rows, marked = density_table(census, over), front_over_table(census, over)

@@ -16,7 +16,7 @@ from accelsim.inputs.units import format_bits
 from accelsim.model.result import Result
 from accelsim.show.plots.result import result_colours
 from accelsim.show.plots.style import AXES_SHARE, DARK, PALE, drawing, letters_over, points, put_title
-from accelsim.show.report.nest import loop_range
+from accelsim.show.report.nest import loop_lines
 from accelsim.show.report.text import count, letters
 
 _LINE_IN = 0.19
@@ -141,8 +141,9 @@ def _nest(result: Result) -> list[tuple[list[_Line], list[_Line]]]:
         below: list[_Line] = []
         for node in nodes:
             inside.append(_Line(depth, tiles=_tiles(result, level, node, short)))
-            for loop, axis in _loops(node, next(last)):
-                (below if axis else inside).append(_Line(depth, loop + axis, bool(axis)))
+            for text in loop_lines(node, next(last)):
+                spatial = text.startswith("par_for ")
+                (below if spatial else inside).append(_Line(depth, text, spatial))
                 depth += 1
         found.append((inside, below))
     return found
@@ -151,17 +152,6 @@ def _nest(result: Result) -> list[tuple[list[_Line], list[_Line]]]:
 def _tiles(result: Result, level: str, node: LevelMapping, short: dict[str, str]) -> tuple[tuple[str, str], ...]:
     kept = [t for t in result.tensors if t.level == level and t.tensor in node.keep]
     return tuple((t.tensor, f"{short[t.tensor]} {count(t.tile_words)}") for t in kept)
-
-
-def _loops(node: LevelMapping, passes: tuple[tuple[int, ...], ...]) -> list[tuple[str, str]]:
-    """Loops of one storage node above bound 1, outermost first, each with the axis that it is spread over."""
-    blocks = (("for", "", node.temporal), ("par_for", " on x", node.x), ("par_for", " on y", node.y))
-    return [
-        (f"{word} {loop.dim} in {loop_range(loop.bound, last)}", axis)
-        for (word, axis, loops), finals in zip(blocks, passes, strict=True)
-        for loop, last in zip(loops, finals, strict=True)
-        if loop.bound > 1
-    ]
 
 
 def _heights(nest: Sequence[tuple[list[_Line], list[_Line]]]) -> list[tuple[float, float]]:

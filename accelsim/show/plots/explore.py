@@ -95,7 +95,6 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
         Of the table of designs.
     about : mapping
         What sweep.json holds.
-    ax : matplotlib Axes, optional
     """
     with drawing(ax) as ax:
         table = designs_front_table(rows, about)
