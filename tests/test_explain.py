@@ -65,7 +65,7 @@ def test_steps__a_window_keeps_its_halo():
     assert [step.why for step in walk.steps] == ["whole box: the first one", by, same, same, "end: the tile is emptied"]
     assert [step.entering for step in walk.steps] == [4, 2, 2, 2, 0]
     assert (walk.fills, walk.parent_reads) == (10, 10)
-    assert (walk.steps[1].before, walk.steps[1].after) == (((0, 3),), ((2, 5),))
+    assert (walk.steps[1].before, walk.steps[1].after) == ({"h": (0, 4)}, {"h": (2, 6)})
 
 
 def test_steps__another_step_drops_the_halo_and_outputs_come_back():

@@ -61,8 +61,8 @@ def to_json(document: Any) -> str:
 
 
 def _json(value: Any, newline: str) -> str:
-    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-    if not any(isinstance(entry, dict | list) for entry in entries):
+    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
+    if not any(isinstance(entry, dict | list | tuple) for entry in entries):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     deeper = newline + "  "
     inner = [_json(entry, deeper) for entry in entries]

@@ -136,8 +136,7 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
         ax.set_ylim(bottom, 1.3 * top)
         plain_log_ticks(ax.xaxis, edges[0], edges[-1])
         plain_log_ticks(ax.yaxis, bottom, top)
-        ax.set_xlabel("energy [pJ/MAC]")
-        ax.set_ylabel("share of the mappings, per bin")
+        ax.set(xlabel="energy [pJ/MAC]", ylabel="share of the mappings, per bin")
         put_title(ax, *heads(census), legend=True)
     return ax
 
@@ -214,8 +213,8 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
         ax.set_ylim(bottom, 2)
         plain_log_ticks(ax.yaxis, bottom, 1)
         _factor_ticks(ax, left, right)
-        ax.set_xlabel("energy / lowest energy" + ("" if census.range_of("energy").lowest_proved else " known"))
-        ax.set_ylabel("share of the mappings")
+        known = "" if census.range_of("energy").lowest_proved else " known"
+        ax.set(xlabel=f"energy / lowest energy{known}", ylabel="share of the mappings")
         strata = () if census.tail is None or complete else (f"{len(census.tail):,} drawn from strata",)
         put_title(ax, *heads(census), *strata, legend=True)
     return ax
@@ -297,15 +296,8 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
         ax.scatter(
             [row["p50"] for row in rows], places, 22, color="white", edgecolors="black", label="median", zorder=3
         )
-        ax.scatter(
-            [row["lowest"] for row in rows],
-            places,
-            30,
-            color=BEST_COLOUR,
-            marker="D",
-            label=lowest,
-            zorder=3,
-        )
+        ends = [row["lowest"] for row in rows]
+        ax.scatter(ends, places, 30, color=BEST_COLOUR, marker="D", label=lowest, zorder=3)
         ax.plot([], [], color=DARK, linewidth=4, label="25 to 75 %")
         ax.set_yticks([])
         ax.set_ylim(len(rows) - 0.5, -0.5)

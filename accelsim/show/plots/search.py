@@ -63,8 +63,7 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
             ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
         plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
         plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
-        ax.set_xlabel("energy [pJ/MAC]")
-        ax.set_ylabel("valid mappings")
+        ax.set(xlabel="energy [pJ/MAC]", ylabel="valid mappings")
         which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
         names = f"{search.best.workload} on {search.best.architecture}"
         put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from accelsim.model.oracle import Box
 from accelsim.results.explain import ComputeWalk, Explanation, TileWalk
 from accelsim.show.report.nest import loop_range, nest_parts
 from accelsim.show.report.text import count, energy
@@ -41,7 +40,7 @@ def explanation_report(explanation: Explanation, origin: str) -> Iterator[Part]:
         yield heading("How to read the steps")
         yield from (f"{words:<13} {meaning}" for words, meaning in _KEY)
     for walk in explanation.walks:
-        yield from _walk(walk, dict(explanation.ranks[walk.tensor]))
+        yield from _walk(walk, explanation.ranks[walk.tensor])
     if explanation.compute:
         yield heading(result.compute, "takes a word of every tensor in each step, and keeps none")
         yield from (_asked(walk, result.compute) for walk in explanation.compute)
@@ -51,16 +50,16 @@ def explanation_report(explanation: Explanation, origin: str) -> Iterator[Part]:
 def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Part]:
     """The steps of one tile."""
     yield heading(f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks))
-    outside = ", ".join(f"for {dim} in {loop_range(bound, last)}" for dim, bound, last, _ in walk.loops) or "none"
-    yield f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {outside}."
+    loops = [f"for {loop['dim']} in {loop_range(loop['bound'], loop['last_pass'])}" for loop in walk.loops]
+    yield f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {', '.join(loops) or 'none'}."
     if walk.instances > 1:
         yield f"{walk.instances:,} {walk.level} are in use; these are the steps of the first one."
     yield ""
     counted = ("first", "fills", "updates") if walk.output else ("fills",)
     columns = (
         Column("step", "number", lambda number: str(number or "end"), left=False),
-        *(_index(place, dim) for place, (dim, *_) in enumerate(walk.loops)),
-        Column("box", lambda row: _box(walk.ranks, row["before"], row["after"]), left=True),
+        *(_index(place, loop["dim"]) for place, loop in enumerate(walk.loops)),
+        Column("box", _box, left=True),
         Column("in", "entering", count),
         Column("out", "leaving", count),
         *(Column(name, name, count) for name in counted),
@@ -86,21 +85,22 @@ def _words(number: int) -> str:
     return f"{number:,} word{'' if number == 1 else 's'}"
 
 
-def _box(ranks: Sequence[str], before: Box | None, after: Box | None) -> str:
+def _box(row: Row) -> str:
     """Write the box before and after a step: a rank along which it stays has one range."""
+    before, after = row["before"], row["after"]
     if before is None or after is None:
-        only = [_range(rank, *along) for rank, along in zip(ranks, before or after or (), strict=True)]
+        only = [f"{rank} {_range(along)}" for rank, along in (before or after or {}).items()]
         *others, last = only or ["one word"]
         return _lines([*others, last + (" -> empty" if after is None else "")], _WIDEST_BOX)
     moves = [
-        _range(rank, *was) + (f" -> {now[0]}:{now[1] + 1}" if was != now else "")
-        for rank, was, now in zip(ranks, before, after, strict=True)
+        f"{rank} {_range(was)}" + (f" -> {_range(after[rank])}" if was != after[rank] else "")
+        for rank, was in before.items()
     ]
     return _lines(moves or ["one word"], _WIDEST_BOX)
 
 
-def _range(rank: str, low: int, high: int) -> str:
-    return f"{rank} {low}:{high + 1}"
+def _range(along: Sequence[int]) -> str:
+    return f"{along[0]}:{along[1]}"
 
 
 def _lines(parts: Sequence[str], width: int) -> str:
