@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from accelsim.show.plots.density import plot_density as plot_density
     from accelsim.show.plots.diagram import plot_architecture as plot_architecture
     from accelsim.show.plots.diagram import plot_mapping as plot_mapping
-    from accelsim.show.plots.front import plot_front as plot_front
     from accelsim.show.plots.network import plot_fusion as plot_fusion
     from accelsim.show.plots.result import plot_energy as plot_energy
     from accelsim.show.plots.result import plot_reuse as plot_reuse
     from accelsim.show.plots.result import plot_stacks as plot_stacks
     from accelsim.show.plots.search import plot_curve as plot_curve
+    from accelsim.show.plots.search import plot_front as plot_front
     from accelsim.show.plots.search import plot_spread as plot_spread
 
 __version__ = "0.1.0"
@@ -71,10 +71,9 @@ _NAMES = {
     "show.plots.census": ("plot_compare", "plot_histogram", "plot_within"),
     "show.plots.density": ("plot_density",),
     "show.plots.diagram": ("plot_architecture", "plot_mapping"),
-    "show.plots.front": ("plot_front",),
     "show.plots.network": ("plot_fusion",),
     "show.plots.result": ("plot_energy", "plot_reuse", "plot_stacks"),
-    "show.plots.search": ("plot_curve", "plot_spread"),
+    "show.plots.search": ("plot_curve", "plot_front", "plot_spread"),
 }
 _HOME = {name: f"accelsim.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = sorted([*_HOME, "__version__"])

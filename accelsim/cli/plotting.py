@@ -203,7 +203,7 @@ def _plot_curve(arguments: argparse.Namespace) -> Picture:
 
 def _plot_front(arguments: argparse.Namespace) -> Picture:
     from accelsim.search.exact.front import map_front
-    from accelsim.show.plots.front import front_table, plot_front
+    from accelsim.show.plots.search import front_table, plot_front
     from accelsim.show.report.certificate import search_progress
 
     inputs, layer, name = _read_layer(arguments)

@@ -48,7 +48,7 @@ def layer_files(
 
 def front_files(front: FrontResult, provenance: Provenance, document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder of a Pareto front by name: table, JSON document, figure, and the mapping of each point."""
-    from accelsim.show.plots.front import plot_front
+    from accelsim.show.plots.search import plot_front
     from accelsim.show.plots.style import figure_bytes
 
     mappings = _mapping_files(front.points, provenance)
