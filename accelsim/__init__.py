@@ -17,111 +17,67 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from accelsim.fusion import FusionResult, fuse
-    from accelsim.inputs.architecture import load_architecture
-    from accelsim.inputs.constraints import Constraints, load_constraints
-    from accelsim.inputs.mapping import load_mapping
-    from accelsim.inputs.workload_reader import load_workload
-    from accelsim.model.evaluate import evaluate
-    from accelsim.model.result import Result, to_pandas
-    from accelsim.population.census import census
-    from accelsim.population.result import Census
-    from accelsim.population.sampling import UniformSample
-    from accelsim.results.verifying import verify
-    from accelsim.search.exact.front import map_front
-    from accelsim.search.mapper import map_einsum
-    from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
-    from accelsim.search.strategy import Budget
-    from accelsim.show.plots import (
-        plot_architecture,
-        plot_compare,
-        plot_curve,
-        plot_density,
-        plot_energy,
-        plot_front,
-        plot_fusion,
-        plot_histogram,
-        plot_mapping,
-        plot_reuse,
-        plot_spread,
-        plot_stacks,
-        plot_within,
-    )
+    from accelsim.fusion import FusionResult as FusionResult
+    from accelsim.fusion import fuse as fuse
+    from accelsim.inputs.architecture import load_architecture as load_architecture
+    from accelsim.inputs.constraints import Constraints as Constraints
+    from accelsim.inputs.constraints import load_constraints as load_constraints
+    from accelsim.inputs.mapping import load_mapping as load_mapping
+    from accelsim.inputs.workload_reader import load_workload as load_workload
+    from accelsim.model.evaluate import evaluate as evaluate
+    from accelsim.model.result import Result as Result
+    from accelsim.model.result import to_pandas as to_pandas
+    from accelsim.population.census import census as census
+    from accelsim.population.result import Census as Census
+    from accelsim.population.sampling import UniformSample as UniformSample
+    from accelsim.results.verifying import verify as verify
+    from accelsim.search.exact.front import map_front as map_front
+    from accelsim.search.mapper import map_einsum as map_einsum
+    from accelsim.search.result import Certificate as Certificate
+    from accelsim.search.result import FrontResult as FrontResult
+    from accelsim.search.result import Sample as Sample
+    from accelsim.search.result import SearchResult as SearchResult
+    from accelsim.search.strategy import Budget as Budget
+    from accelsim.show.plots.census import plot_compare as plot_compare
+    from accelsim.show.plots.census import plot_histogram as plot_histogram
+    from accelsim.show.plots.census import plot_within as plot_within
+    from accelsim.show.plots.density import plot_density as plot_density
+    from accelsim.show.plots.diagram import plot_architecture as plot_architecture
+    from accelsim.show.plots.diagram import plot_mapping as plot_mapping
+    from accelsim.show.plots.network import plot_fusion as plot_fusion
+    from accelsim.show.plots.result import plot_energy as plot_energy
+    from accelsim.show.plots.result import plot_reuse as plot_reuse
+    from accelsim.show.plots.result import plot_stacks as plot_stacks
+    from accelsim.show.plots.search import plot_curve as plot_curve
+    from accelsim.show.plots.search import plot_front as plot_front
+    from accelsim.show.plots.search import plot_spread as plot_spread
 
 __version__ = "0.1.0"
-__all__ = [
-    "Budget",
-    "Census",
-    "Certificate",
-    "Constraints",
-    "FrontResult",
-    "FusionResult",
-    "Result",
-    "Sample",
-    "SearchResult",
-    "UniformSample",
-    "__version__",
-    "census",
-    "evaluate",
-    "fuse",
-    "load_architecture",
-    "load_constraints",
-    "load_mapping",
-    "load_workload",
-    "map_einsum",
-    "map_front",
-    "plot_architecture",
-    "plot_compare",
-    "plot_curve",
-    "plot_density",
-    "plot_energy",
-    "plot_front",
-    "plot_fusion",
-    "plot_histogram",
-    "plot_mapping",
-    "plot_reuse",
-    "plot_spread",
-    "plot_stacks",
-    "plot_within",
-    "to_pandas",
-    "verify",
-]
-_HOME = {
-    "Budget": "accelsim.search.strategy",
-    "Census": "accelsim.population.result",
-    "Certificate": "accelsim.search.result",
-    "Constraints": "accelsim.inputs.constraints",
-    "FrontResult": "accelsim.search.result",
-    "FusionResult": "accelsim.fusion",
-    "Result": "accelsim.model.result",
-    "Sample": "accelsim.search.result",
-    "SearchResult": "accelsim.search.result",
-    "UniformSample": "accelsim.population.sampling",
-    "census": "accelsim.population.census",
-    "evaluate": "accelsim.model.evaluate",
-    "fuse": "accelsim.fusion",
-    "load_architecture": "accelsim.inputs.architecture",
-    "load_constraints": "accelsim.inputs.constraints",
-    "load_mapping": "accelsim.inputs.mapping",
-    "load_workload": "accelsim.inputs.workload_reader",
-    "map_einsum": "accelsim.search.mapper",
-    "map_front": "accelsim.search.exact.front",
-    "plot_architecture": "accelsim.show.plots",
-    "plot_compare": "accelsim.show.plots",
-    "plot_curve": "accelsim.show.plots",
-    "plot_density": "accelsim.show.plots",
-    "plot_energy": "accelsim.show.plots",
-    "plot_front": "accelsim.show.plots",
-    "plot_fusion": "accelsim.show.plots",
-    "plot_histogram": "accelsim.show.plots",
-    "plot_mapping": "accelsim.show.plots",
-    "plot_reuse": "accelsim.show.plots",
-    "plot_spread": "accelsim.show.plots",
-    "plot_stacks": "accelsim.show.plots",
-    "plot_within": "accelsim.show.plots",
-    "to_pandas": "accelsim.model.result",
-    "verify": "accelsim.results.verifying",
+_NAMES = {
+    "fusion": ("FusionResult", "fuse"),
+    "inputs.architecture": ("load_architecture",),
+    "inputs.constraints": ("Constraints", "load_constraints"),
+    "inputs.mapping": ("load_mapping",),
+    "inputs.workload_reader": ("load_workload",),
+    "model.evaluate": ("evaluate",),
+    "model.result": ("Result", "to_pandas"),
+    "population.census": ("census",),
+    "population.result": ("Census",),
+    "population.sampling": ("UniformSample",),
+    "results.verifying": ("verify",),
+    "search.exact.front": ("map_front",),
+    "search.mapper": ("map_einsum",),
+    "search.result": ("Certificate", "FrontResult", "Sample", "SearchResult"),
+    "search.strategy": ("Budget",),
+    "show.plots.census": ("plot_compare", "plot_histogram", "plot_within"),
+    "show.plots.density": ("plot_density",),
+    "show.plots.diagram": ("plot_architecture", "plot_mapping"),
+    "show.plots.network": ("plot_fusion",),
+    "show.plots.result": ("plot_energy", "plot_reuse", "plot_stacks"),
+    "show.plots.search": ("plot_curve", "plot_front", "plot_spread"),
 }
+_HOME = {name: f"accelsim.{module}" for module, names in _NAMES.items() for name in names}
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ from accelsim.inputs.workload_reader import load_workload  # noqa: E402
 from accelsim.search.mapper import map_einsum  # noqa: E402
 from accelsim.search.result import Sample, SearchResult  # noqa: E402
 from accelsim.search.strategy import Budget  # noqa: E402
-from accelsim.show.plots import plot_curve  # noqa: E402
+from accelsim.show.plots.search import plot_curve  # noqa: E402
 
 BOUNDS = {"N": 1, "K": 8, "C": 4, "P": 4, "Q": 4, "R": 3, "S": 1}
 SEEDS = range(5)

@@ -77,7 +77,7 @@ _ = accelsim.plot_histogram(found, ax)
 # far away.
 
 # %%
-from accelsim.show.plots import best_median_worst
+from accelsim.show.plots.census import best_median_worst
 
 shown = best_median_worst(found)
 for name, result in shown.items():

@@ -86,7 +86,7 @@ def an_exact_search(
     within: tuple[float, int] | None = None,
 ) -> SearchResult:
     """An exact search, stopped early where it leaves a gap; each listed mapping costs 0.2 % more than the last."""
-    value = Objective.parse(objective).value(best.energy_pj, best.cycles)
+    value = Objective.parse(objective).of(best)
     listed = tuple(replace(best, energy_pj=best.energy_pj * (1 + 0.002 * rank)) for rank in range(ranked))
     return SearchResult(
         best=best,

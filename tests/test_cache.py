@@ -237,7 +237,7 @@ def _cheaper(document):
         (lambda document: document["body"]["certificate"].update(bound=0.0), "it proves nothing about what is asked"),
         (lambda document: document["body"]["mappings"].clear(), "IndexError"),
         (lambda document: document["body"].pop("mappings"), "KeyError"),
-        (lambda document: document["body"]["mappings"][0].update(levels=[]), "ValueError"),
+        (lambda document: document["body"]["mappings"][0].update(mapping=[]), "ValueError"),
         (lambda document: document["body"].update(space_size="many"), "not of the right kind"),
         (lambda document: document["body"]["certificate"].update(value=1.0, bound=1.0), "its proof is of 1"),
     ],

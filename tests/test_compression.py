@@ -26,9 +26,10 @@ from accelsim.model.oracle import execute
 from accelsim.model.ragged import evaluate_ragged, ragged_parts
 from accelsim.population.census import census
 from accelsim.results.output import Provenance, front_json
-from accelsim.results.verifying import verify_layer
+from accelsim.results.verifying import Task, verify_layer
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
+from accelsim.search.strategy import Budget
 from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases
@@ -240,10 +241,11 @@ def test_front__has_the_whole_words_of_its_mappings():
     assert list(words) == sorted(set(words))
     assert list(held) == sorted(set(held), reverse=True)
     document = json.loads(json.dumps(front_json(found, Provenance("map", (), {}), {})))
-    checks, _ = verify_layer(document, machine, GEMM, None, None, 1, None, same=True)
+    task = Task(machine, GEMM, None, Budget(), 1, None, same_version=True)
+    checks, _ = verify_layer(document, task)
     assert not any(check.agrees is False for check in checks)
     document["front"]["points"][0]["values"][0] -= 0.4
-    checks, _ = verify_layer(document, machine, GEMM, None, None, 1, None, same=True)
+    checks, _ = verify_layer(document, task)
     assert any(check.agrees is False for check in checks)
 
 

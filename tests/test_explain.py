@@ -20,7 +20,8 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results.explain import LARGEST_WALK, explain, explanation_json, rank_names, refuse_large
 from accelsim.results.output import to_json
-from accelsim.show.report.explain import print_explanation
+from accelsim.show.report.explain import explanation_report
+from accelsim.show.table import print_parts
 from tests.strategies import cases, energy_table
 
 GOLDEN = Path(__file__).parent / "golden" / "explain.txt"
@@ -45,7 +46,7 @@ def reasons(case, tensor: str) -> list[str]:
 
 def printed(explanation, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False, emoji=False)
-    print_explanation(console, explanation, "a file")
+    print_parts(console, explanation_report(explanation, "a file"))
     return "".join(line.rstrip() + "\n" for line in console.file.getvalue().splitlines())
 
 
@@ -64,7 +65,7 @@ def test_steps__a_window_keeps_its_halo():
     assert [step.why for step in walk.steps] == ["whole box: the first one", by, same, same, "end: the tile is emptied"]
     assert [step.entering for step in walk.steps] == [4, 2, 2, 2, 0]
     assert (walk.fills, walk.parent_reads) == (10, 10)
-    assert (walk.steps[1].before, walk.steps[1].after) == (((0, 3),), ((2, 5),))
+    assert (walk.steps[1].before, walk.steps[1].after) == ({"h": (0, 4)}, {"h": (2, 6)})
 
 
 def test_steps__another_step_drops_the_halo_and_outputs_come_back():

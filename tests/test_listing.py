@@ -16,7 +16,7 @@ from accelsim.model.encode import encode
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Nest
 from accelsim.show.html.summary import estimated_figures, quantile_table
-from accelsim.show.plots import histogram_table, marks_table, plot_histogram, plot_within, within_table
+from accelsim.show.plots.census import histogram_table, marks_table, plot_histogram, plot_within, within_table
 from accelsim.show.report.census import census_report
 from accelsim.show.table import print_parts
 from tests.brute import identity, truth

@@ -13,12 +13,12 @@ from reports import a_search, an_exact_search, row_stationary
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.machine_tables import energy_rows, machine_json
+from accelsim.results.network import LayerOutcome, network_json
 from accelsim.results.output import (
     Provenance,
     evaluation_json,
     input_file,
     map_json,
-    network_json,
     result_json,
     search_json,
     to_json,
@@ -111,12 +111,13 @@ def test_evaluation_json__has_the_same_result_as_map():
 
 
 def test_network_json__keeps_layers_without_a_mapping():
-    found = [("a", 2, a_search(row_stationary()[2]), ""), ("b", 1, None, "0 of 3 valid")]
-    document = network_json(
-        ("net", "eyeriss"), found, {"macs": 1}, [{"layer": "a", "energy_share": 1.0}], PROVENANCE, {}
-    )
+    _, einsum, result = row_stationary()
+    found = LayerOutcome(replace(einsum, name="a", repeat=2), a_search(result))
+    none = LayerOutcome(replace(einsum, name="b"), None, "0 of 3 valid")
+    document = network_json(("net", "eyeriss"), [found, none], {}, PROVENANCE, {})
     assert [layer["layer"] for layer in document["layers"]] == ["a", "b"]
-    assert document["layers"][0]["in_network"] == {"energy_share": 1.0}
+    assert document["layers"][0]["repeat"] == 2
+    assert document["layers"][0]["in_network"]["energy_share"] == 1.0
     assert document["layers"][1]["no_valid_mapping"] == "0 of 3 valid"
     assert list(document["overrides"]) == ["a", "b"]
 

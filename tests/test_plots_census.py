@@ -15,23 +15,19 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.population.census import census
 from accelsim.population.result import Near
 from accelsim.search.mapper import map_einsum
-from accelsim.show.plots import (
-    at_width,
+from accelsim.show.plots.census import (
     best_median_worst,
     compare_table,
-    density_table,
-    figure_bytes,
-    front_over_table,
     histogram_table,
     marks_table,
     plot_compare,
-    plot_density,
     plot_histogram,
-    plot_stacks,
     plot_within,
-    stacks_table,
     within_table,
 )
+from accelsim.show.plots.density import density_table, front_over_table, plot_density
+from accelsim.show.plots.result import plot_stacks, stacks_table
+from accelsim.show.plots.style import at_width, figure_bytes
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from reports import row_stationary
 
 from accelsim.cli import arguments, plotting
 from accelsim.cli import main as cli
-from accelsim.show.plots import mapping_table
+from accelsim.show.plots.diagram import mapping_table
 
 FEW = ("--samples", "300")
 NAMES = {"architecture": "architecture_eyeriss", "density": "density_cycles_eyeriss_conv1d"}

@@ -19,20 +19,17 @@ from accelsim.inputs.library import shipped
 from accelsim.inputs.machine_tables import energy_rows, peak_rows
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.limits import Limits
+from accelsim.results.checks import Check
 from accelsim.results.network import LayerOutcome, layer_rows, network_totals
-from accelsim.results.verifying import Check
 from accelsim.search import stopping
-from accelsim.show.report.certificate import gap_text
-from accelsim.show.report.front import front_report
+from accelsim.show.report.certificate import done, gap_text, search_progress
 from accelsim.show.report.mapping import headline, result_report
 from accelsim.show.report.network import network_report
-from accelsim.show.report.progress import done, search_progress
-from accelsim.show.report.search import ranked_report, search_report
+from accelsim.show.report.search import front_report, ranked_report, search_report
 from accelsim.show.report.tables import energies_report
-from accelsim.show.report.text import count, letters, percent, print_table, share, split_bar, table, tensor_colours
-from accelsim.show.report.validation import comparisons_report
-from accelsim.show.report.verifying import checks_report, verdict_line
-from accelsim.show.table import print_parts
+from accelsim.show.report.text import count, letters, percent, share, split_bar, tensor_colours
+from accelsim.show.report.validation import checks_report, comparisons_report, verdict_line
+from accelsim.show.table import Column, print_parts, print_table, rich_table
 
 GOLDEN = Path(__file__).parent / "golden"
 ARCHITECTURES = [path.stem for path in shipped("arch")]
@@ -196,7 +193,9 @@ def words(text: str) -> list[str]:
 
 
 def test_table__has_every_number_whole_where_it_is_wider_than_the_screen():
-    made = table("layer", "energy", "cycles", "bar", left=(0, 3))
+    made = rich_table(
+        [*(Column(head, head) for head in ("layer", "energy", "cycles")), Column("bar", "bar", left=True)]
+    )
     made.add_row("a_layer_with_a_long_name", "8.046 mJ", "21,473,280", "")
     text = printed(lambda console: print_table(console, made), 20)
     assert all(word in text for word in ("8.046 mJ", "21,473,280", "energy", "cycles", "a_layer_with"))

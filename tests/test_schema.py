@@ -21,9 +21,10 @@ from accelsim.inputs import library
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.schema_keys import ABOUT
 from accelsim.model.limits import Limits
-from accelsim.results.network import LayerOutcome, layer_rows, network_totals
-from accelsim.results.output import Provenance, network_json, to_json
-from accelsim.show.schema import KINDS, json_schema, schema_keys
+from accelsim.results.network import LayerOutcome, network_json
+from accelsim.results.output import Provenance, to_json
+from accelsim.show.schema import KINDS, json_schema
+from docs.site.yaml_keys import schema_keys
 
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}
@@ -289,10 +290,8 @@ def test_results__a_layer_without_a_mapping_fits_too():
         LayerOutcome(replace(einsum, name="c"), an_exact_search(result), limits=Limits(1.0, 1)),
     ]
     for outcomes, yields in ((found, {}), (found[2:], {"frames": 1}), (found[1:2], {"frames": 1})):
-        layers = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
         provenance = Provenance("map", (), {"a": "1"}, 5000, None)
-        totals, rows = network_totals(outcomes, yields), layer_rows(outcomes)
-        assert wrong("result", network_json(("net", "eyeriss"), layers, totals, rows, provenance, machine)) == []
+        assert wrong("result", network_json(("net", "eyeriss"), outcomes, yields, provenance, machine)) == []
 
 
 def test_command__prints_one_schema_and_writes_all(tmp_path, capsys):

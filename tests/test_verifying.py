@@ -21,7 +21,7 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.results.output import Provenance, evaluation_json, map_json, mapping_json, read_mapping_json
-from accelsim.results.verifying import verify, verify_layer
+from accelsim.results.verifying import Task, verify, verify_layer
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
 from tests.strategies import cases
@@ -66,10 +66,10 @@ def test_verify__what_a_search_found_holds(options):
 def test_mapping_json__reads_back():
     machine, einsum = gemm((2, 3), (4, 1), M=12, N=4)
     mapping = map_einsum(machine, einsum).best.mapping
-    again = read_mapping_json(mapping_json(mapping))
+    again = read_mapping_json({"mapping": mapping_json(mapping), "imperfect": [], "padded": {}})
     assert evaluate(machine, einsum, again) == evaluate(machine, einsum, mapping)
     with pytest.raises(AccelsimError, match="cannot be read"):
-        read_mapping_json([{"level": "DRAM"}])
+        read_mapping_json({"mapping": [{"level": "DRAM"}], "imperfect": [], "padded": {}})
 
 
 @settings(max_examples=30)
@@ -77,7 +77,7 @@ def test_mapping_json__reads_back():
 def test_mapping_json__of_any_mapping_is_that_mapping(case):
     mapping = replace(case[2], imperfect=frozenset("A"), padded=(Loop("B", 7), Loop("A", 3)))
     document = json.loads(json.dumps(mapping_json(mapping)))
-    assert read_mapping_json(document, ["A"], {"B": 7, "A": 3}) == mapping
+    assert read_mapping_json({"mapping": document, "imperfect": ["A"], "padded": {"B": 7, "A": 3}}) == mapping
     assert read_mapping_text(mapping_text(mapping)) == mapping
 
 
@@ -214,7 +214,7 @@ def test_verify__that_no_mapping_is_valid_is_searched_anew():
         map_einsum(machine, layer)
     for where, einsum, agrees in ((machine, layer, True), (MACHINE, LAYER, False)):
         said = {"layer": einsum.name, "repeat": 1, "no_valid_mapping": str(error.value)}
-        (check,), _ = verify_layer(said, where, einsum, None, None, 1, None, same=True)
+        (check,), _ = verify_layer(said, Task(where, einsum, None, Budget(), 1, None, same_version=True))
         assert check.agrees is agrees
     assert check.found == "one of 4322.46 pJ"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from accelsim.show.plots.style import put_title, styled
+from accelsim.show.plots.style import drawing, put_title
 from validation.eyeriss import FREE, ROWS
 from validation.eyeriss_isca import COMPONENTS, Breakdown
 
@@ -29,41 +29,39 @@ def plot_breakdowns(breakdowns: Sequence[Breakdown], ax: Axes | None = None) -> 
     Axes
         Energy in 10^9 MACs. Of buffer and array nothing was published.
     """
-    return styled(lambda axes: _draw(breakdowns, axes), ax)
-
-
-def _draw(breakdowns: Sequence[Breakdown], ax: Axes) -> None:
-    shown: set[str] = set()
-    for at, found in enumerate(breakdowns):
-        bars = [
-            ("published", found.published),
-            *((name, found.ours[name]) for name in (ROWS, FREE) if name in found.ours),
-        ]
-        for number, (name, energies) in enumerate(bars):
-            x, below = at + (number - (len(bars) - 1) / 2) * _WIDTH, 0.0
-            for component in COMPONENTS:
-                energy = energies.get(component, 0.0)
-                label = _NAMES[component] if name != "published" and component not in shown else None
-                shown |= {component} if label else set()
-                ax.bar(
-                    x,
-                    energy,
-                    0.92 * _WIDTH,
-                    bottom=below,
-                    color=_COLOURS[component],
-                    alpha=0.55 if name == "published" else 1.0,
-                    hatch="////" if name == "published" else None,
-                    edgecolor="white",
-                    linewidth=0.3,
-                    label=label,
-                )
-                below += energy
-            ax.text(x, below, {"published": "P", ROWS: "R", FREE: "A"}[name], ha="center", va="bottom", fontsize=6)
-    ax.set_xticks(range(len(breakdowns)), [found.layer for found in breakdowns])
-    ax.set_ylabel("energy [$10^9$ MACs]")
-    put_title(
-        ax,
-        "AlexNet, batch 16, on the machine of the Eyeriss study",
-        "P published, without buffer and array; R best row-stationary; A best of all mappings",
-        legend=True,
-    )
+    with drawing(ax) as ax:
+        shown: set[str] = set()
+        for at, found in enumerate(breakdowns):
+            bars = [
+                ("published", found.published),
+                *((name, found.ours[name]) for name in (ROWS, FREE) if name in found.ours),
+            ]
+            for number, (name, energies) in enumerate(bars):
+                x, below = at + (number - (len(bars) - 1) / 2) * _WIDTH, 0.0
+                for component in COMPONENTS:
+                    energy = energies.get(component, 0.0)
+                    label = _NAMES[component] if name != "published" and component not in shown else None
+                    shown |= {component} if label else set()
+                    ax.bar(
+                        x,
+                        energy,
+                        0.92 * _WIDTH,
+                        bottom=below,
+                        color=_COLOURS[component],
+                        alpha=0.55 if name == "published" else 1.0,
+                        hatch="////" if name == "published" else None,
+                        edgecolor="white",
+                        linewidth=0.3,
+                        label=label,
+                    )
+                    below += energy
+                ax.text(x, below, {"published": "P", ROWS: "R", FREE: "A"}[name], ha="center", va="bottom", fontsize=6)
+        ax.set_xticks(range(len(breakdowns)), [found.layer for found in breakdowns])
+        ax.set_ylabel("energy [$10^9$ MACs]")
+        put_title(
+            ax,
+            "AlexNet, batch 16, on the machine of the Eyeriss study",
+            "P published, without buffer and array; R best row-stationary; A best of all mappings",
+            legend=True,
+        )
+    return ax

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.show.plots.style import DARK, plain_log_ticks, put_title, styled
+from accelsim.show.plots.style import DARK, drawing, plain_log_ticks, put_title
 
 if TYPE_CHECKING:
     from accelsim.results.study import Study
@@ -62,7 +62,39 @@ def plot_study(study: Study, ax: Axes | None = None) -> Axes:
     if not rows:
         raise AccelsimError(f"{study.name}: no figure above 0 to draw")
     height = _AROUND_IN + _ROW_IN * len(_names(rows))
-    return styled(lambda axes: _draw_study(study, axes), ax, height)
+    with drawing(ax, height) as ax:
+        rows = study_table(study)
+        names, variants = _names(rows), list(dict.fromkeys(row["variant"] for row in rows))
+        ax.axvline(1.0, color=DARK, linewidth=1.0)
+        beside = {
+            name: [v for v in variants if any((_name(r), r["variant"]) == (name, v) for r in rows)] for name in names
+        }
+        for number, variant in enumerate(variants):
+            members = [row for row in rows if row["variant"] == variant]
+            ax.plot(
+                [row["ratio"] for row in members],
+                [names.index(_name(row)) + _shift(beside[_name(row)], variant) for row in members],
+                linestyle="none",
+                marker=_MARKERS[number % len(_MARKERS)],
+                color=_COLOURS[number % len(_COLOURS)],
+                markersize=3.5,
+                alpha=0.7,
+                label=variant or "ours",
+            )
+        ratios = [row["ratio"] for row in rows]
+        low, high = min(*ratios, 1 - _NARROW), max(*ratios, 1 + _NARROW)
+        if high > 2 or low < 0.5:
+            ax.set_xscale("log")
+            plain_log_ticks(ax.xaxis, low, high)
+            ax.set_xlim(low / 1.1, high * 1.1)
+        else:
+            ax.set_xlim(low - 0.1 * (high - low), high + 0.1 * (high - low))
+            ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.set_xlabel("ours / published")
+        put_title(ax, f"{study.name}: ours over the published figure", legend=variants != [""])
+    return ax
 
 
 def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -72,38 +104,6 @@ def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def _name(row: dict[str, Any]) -> str:
     return f"{row['quantity']} [{row['unit']}]" if row["unit"] else str(row["quantity"])
-
-
-def _draw_study(study: Study, ax: Axes) -> None:
-    rows = study_table(study)
-    names, variants = _names(rows), list(dict.fromkeys(row["variant"] for row in rows))
-    ax.axvline(1.0, color=DARK, linewidth=1.0)
-    beside = {name: [v for v in variants if any((_name(r), r["variant"]) == (name, v) for r in rows)] for name in names}
-    for number, variant in enumerate(variants):
-        members = [row for row in rows if row["variant"] == variant]
-        ax.plot(
-            [row["ratio"] for row in members],
-            [names.index(_name(row)) + _shift(beside[_name(row)], variant) for row in members],
-            linestyle="none",
-            marker=_MARKERS[number % len(_MARKERS)],
-            color=_COLOURS[number % len(_COLOURS)],
-            markersize=3.5,
-            alpha=0.7,
-            label=variant or "ours",
-        )
-    ratios = [row["ratio"] for row in rows]
-    low, high = min(*ratios, 1 - _NARROW), max(*ratios, 1 + _NARROW)
-    if high > 2 or low < 0.5:
-        ax.set_xscale("log")
-        plain_log_ticks(ax.xaxis, low, high)
-        ax.set_xlim(low / 1.1, high * 1.1)
-    else:
-        ax.set_xlim(low - 0.1 * (high - low), high + 0.1 * (high - low))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    ax.set_xlabel("ours / published")
-    put_title(ax, f"{study.name}: ours over the published figure", legend=variants != [""])
 
 
 def _shift(variants: Sequence[str], variant: str) -> float:

@@ -39,7 +39,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
     from accelsim.inputs.mapping import load_mapping
     from accelsim.results.explain import explain, explanation_json
     from accelsim.results.output import provenance_json
-    from accelsim.show.report.explain import print_explanation
+    from accelsim.show.report.explain import explanation_report
 
     inputs = read_inputs(arguments)
     layer = one_layer(inputs, arguments)
@@ -55,7 +55,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
         provenance = provenance_json(make_provenance("explain", inputs, arguments))
         print_json({**provenance, "mapping_from": origin, **explanation_json(explanation)})
     else:
-        print_report(lambda console: print_explanation(console, explanation, origin))
+        print_report(explanation_report(explanation, origin))
     return DONE if explanation.same and explanation.result.valid else NO_VALID_MAPPING
 
 

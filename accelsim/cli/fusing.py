@@ -52,7 +52,8 @@ def fuse_command(arguments: argparse.Namespace) -> int:
     provenance = replace(make_provenance("fuse", inputs, arguments), seconds=arguments.seconds)
     document = fusion_json(found, provenance, energy_rows(inputs.architecture))
     if arguments.output:
-        from accelsim.show.plots import figure_bytes, plot_fusion
+        from accelsim.show.plots.network import plot_fusion
+        from accelsim.show.plots.style import figure_bytes
 
         pictures = {f"fusion.{kind}": content for kind, content in figure_bytes(plot_fusion(found)).items()}
         write_directory(arguments.output, {"fusion.json": to_json(document).encode(), **pictures})

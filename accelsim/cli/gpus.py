@@ -46,8 +46,8 @@ from accelsim.show.report.gpu import (
     roofline_report,
     totals,
 )
-from accelsim.show.report.gpu_validation import calibration_report, convolution_row, convolutions_report, gemm_report
-from accelsim.show.table import Part, page_text
+from accelsim.show.report.validation import calibration_report, convolution_row, convolutions_report, gemm_report
+from accelsim.show.table import Part
 
 _SWEPT = 1200
 _ALIGNED = 8
@@ -156,7 +156,7 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
     kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, l2=arguments.l2)
     levels, found = ridges(gpu, dtype), points(gpu, kernels)
     if arguments.output:
-        from accelsim.show.plots.gpu import plot_roofline
+        from accelsim.show.plots.throughput import plot_roofline
 
         write_figure(arguments.output, plot_roofline(gpu, dtype, levels, found))
     document = {"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]}
@@ -172,7 +172,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
     advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
     if arguments.output:
-        from accelsim.show.plots.gpu import plot_sweep
+        from accelsim.show.plots.throughput import plot_sweep
 
         name = arguments.sweep or "n"
         size = sizes["mnk".index(name)]
@@ -274,8 +274,11 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
 
 def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
-    from accelsim.show.plots import figure_bytes
-    from accelsim.show.plots.gpu import plot_measured
+    from accelsim.results.output import to_json
+    from accelsim.show.plots.style import figure_bytes
+    from accelsim.show.plots.throughput import plot_measured
+    from accelsim.show.report.validation import gemm_report
+    from accelsim.show.table import page_text
 
     files, plots = {"validation.json": to_json(document).encode()}, []
     for at, case in enumerate(found, 1):

@@ -79,9 +79,9 @@ def map_command(arguments: argparse.Namespace) -> int:
         write_directory(arguments.output, layer_files(search.best, search, provenance, document))
     if arguments.html:
         from accelsim.results.folder import write_page
-        from accelsim.show import html
+        from accelsim.show.html.reports import search_report
 
-        write_page(arguments.html, html.search_report(search, inputs.architecture, layer))
+        write_page(arguments.html, search_report(search, inputs.architecture, layer))
     from accelsim.show.report.mapping import headline, result_report
 
     def report() -> Iterator[Part]:
@@ -113,7 +113,7 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     from accelsim.results.folder import write_directory
     from accelsim.results.output import front_json
     from accelsim.show.folder import front_files
-    from accelsim.show.report.front import front_report
+    from accelsim.show.report.search import front_report
 
     layer = one_layer(inputs, arguments)
     front = _search_front(inputs, layer, arguments)
@@ -130,8 +130,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.results.folder import write_directory
-    from accelsim.results.network import layer_rows, network_totals
-    from accelsim.results.output import map_json, network_json, to_json
+    from accelsim.results.network import network_json
+    from accelsim.results.output import map_json, to_json
     from accelsim.show.folder import layer_files
     from accelsim.show.report.network import network_report
 
@@ -150,10 +150,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     answering()
     interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
-    layers_found = [(o.einsum.name, o.einsum.repeat, o.search, o.why_not) for o in outcomes]
-    totals = network_totals(outcomes, yields)
     asked = arguments.output or arguments.json
-    document = network_json(names, layers_found, totals, layer_rows(outcomes), provenance, machine) if asked else {}
+    document = network_json(names, outcomes, yields, provenance, machine) if asked else {}
     if arguments.output:
         write_directory(arguments.output, {"result.json": to_json(document).encode()})
 
@@ -211,7 +209,7 @@ def search_layer(
 ) -> SearchResult:
     """Search the map space of one layer or take the answer kept, with progress where a terminal shows it."""
     from accelsim.results.cache import map_with_cache
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     constraints = read_layer_constraints(inputs, einsum)
     console = make_console(stderr=True)
@@ -248,7 +246,7 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
 def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> FrontResult:
     """Search the Pareto front of one layer, with progress where a terminal shows it."""
     from accelsim.search.exact import front
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     constraints = read_layer_constraints(inputs, einsum)
     console = make_console(stderr=True)

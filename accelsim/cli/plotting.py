@@ -95,7 +95,7 @@ def _is_file(path: Path) -> bool:
 def _write(picture: Picture, width_in: float, output: str | None) -> list[Path]:
     """Write a picture as the file that is asked for, in both formats into a folder that is, else as a PNG here."""
     from accelsim.results.folder import write_directory
-    from accelsim.show.plots import at_width, figure_bytes
+    from accelsim.show.plots.style import at_width, figure_bytes
 
     content = figure_bytes(at_width(picture.draw, width_in))
     if output is None:
@@ -106,41 +106,42 @@ def _write(picture: Picture, width_in: float, output: str | None) -> list[Path]:
     return write_directory(path, {f"{picture.name}.{kind}": content[kind] for kind in ("png", "svg")})
 
 
-def _layer_name(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, *kind: str) -> str:
-    return file_name(arguments.kind, *kind, inputs.architecture.name, layer.name)
+def _picture(name: str, table: Callable[..., list[dict[str, Any]]], plot: Callable[..., Axes], *of: Any) -> Picture:
+    """Picture whose rows and drawing are made of the same."""
+    return Picture(name, table(*of), lambda ax: plot(*of, ax=ax))
 
 
-def _read_layer(arguments: argparse.Namespace) -> tuple[Inputs, Einsum]:
+def _read_layer(arguments: argparse.Namespace, *kind: str) -> tuple[Inputs, Einsum, str]:
+    """Machine and layer of a picture, and its name."""
     inputs = read_inputs(arguments)
-    return inputs, one_layer(inputs, arguments)
+    layer = one_layer(inputs, arguments)
+    return inputs, layer, file_name(arguments.kind, *kind, inputs.architecture.name, layer.name)
 
 
 def _plot_architecture(arguments: argparse.Namespace) -> Picture:
     from accelsim.inputs.architecture import load_architecture
-    from accelsim.show.plots import architecture_table, plot_architecture
+    from accelsim.show.plots.diagram import architecture_table, plot_architecture
 
     given = {"architecture": arguments.arch, "workload": arguments.workload}
     paths = find_files({kind: name for kind, name in given.items() if name is not None})
     overrides = read_overrides(arguments)
     check_overrides(overrides, paths.values())
     machine = load_architecture(paths["architecture"], overrides)
-    name = file_name(arguments.kind, machine.name)
-    return Picture(name, architecture_table(machine), lambda ax: plot_architecture(machine, ax))
+    return _picture(file_name(arguments.kind, machine.name), architecture_table, plot_architecture, machine)
 
 
 def _plot_result(arguments: argparse.Namespace) -> Picture:
     """Draw one mapping: the one given, or the best one."""
-    from accelsim.show import plots
+    from accelsim.show.plots.diagram import mapping_table, plot_mapping
+    from accelsim.show.plots.result import energy_table, plot_energy, plot_reuse, reuse_table
 
-    inputs, layer = _read_layer(arguments)
+    inputs, layer, name = _read_layer(arguments)
     result = _given_result(inputs, layer) if "mapping" in inputs.paths else _best(arguments, inputs, layer).best
-    name = _layer_name(arguments, inputs, layer)
     if arguments.kind == "energy":
-        return Picture(name, plots.energy_table(result), lambda ax: plots.plot_energy(result, ax))
+        return _picture(name, energy_table, plot_energy, result)
     if arguments.kind == "reuse":
-        return Picture(name, plots.reuse_table(result, layer), lambda ax: plots.plot_reuse(result, layer, ax))
-    machine = inputs.architecture
-    return Picture(name, plots.mapping_table(result), lambda ax: plots.plot_mapping(result, machine, ax))
+        return _picture(name, reuse_table, plot_reuse, result, layer)
+    return Picture(name, mapping_table(result), lambda ax: plot_mapping(result, inputs.architecture, ax))
 
 
 def _given_result(inputs: Inputs, layer: Einsum) -> Result:
@@ -166,7 +167,7 @@ def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: in
     """The random search of one layer for the lowest energy, with progress where a terminal shows it."""
     from accelsim.search.mapper import map_einsum
     from accelsim.search.strategy import Budget
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.report.certificate import search_progress
 
     with search_progress(make_console(stderr=True), layer.name, "energy") as on_progress:
         return map_einsum(
@@ -182,32 +183,30 @@ def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: in
 
 
 def _plot_spread(arguments: argparse.Namespace) -> Picture:
-    from accelsim.show.plots import plot_spread, spread_table
+    from accelsim.show.plots.search import plot_spread, spread_table
 
-    inputs, layer = _read_layer(arguments)
+    inputs, layer, name = _read_layer(arguments)
     drawn = _draw(arguments, inputs, layer, arguments.seed)
     best = _best(arguments, inputs, layer)
-    name = _layer_name(arguments, inputs, layer)
     return Picture(name, spread_table(drawn), lambda ax: plot_spread(drawn, ax, best=best))
 
 
 def _plot_curve(arguments: argparse.Namespace) -> Picture:
     """Draw some random searches from different seeds against the proved optimum."""
-    from accelsim.show.plots import curve_table, plot_curve
+    from accelsim.show.plots.search import curve_table, plot_curve
 
-    inputs, layer = _read_layer(arguments)
+    inputs, layer, name = _read_layer(arguments)
     seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
     searches = [_draw(arguments, inputs, layer, seed) for seed in seeds]
-    searches.append(_best(arguments, inputs, layer))
-    return Picture(_layer_name(arguments, inputs, layer), curve_table(searches), lambda ax: plot_curve(searches, ax))
+    return _picture(name, curve_table, plot_curve, [*searches, _best(arguments, inputs, layer)])
 
 
 def _plot_front(arguments: argparse.Namespace) -> Picture:
     from accelsim.search.exact.front import map_front
-    from accelsim.show.plots import front_table, plot_front
-    from accelsim.show.report.progress import search_progress
+    from accelsim.show.plots.search import front_table, plot_front
+    from accelsim.show.report.certificate import search_progress
 
-    inputs, layer = _read_layer(arguments)
+    inputs, layer, name = _read_layer(arguments)
     with search_progress(make_console(stderr=True), layer.name) as on_progress:
         front = map_front(
             inputs.architecture,
@@ -216,31 +215,28 @@ def _plot_front(arguments: argparse.Namespace) -> Picture:
             workers=arguments.workers,
             on_progress=on_progress,
         )
-    return Picture(_layer_name(arguments, inputs, layer), front_table(front), lambda ax: plot_front(front, ax))
+    return _picture(name, front_table, plot_front, front)
 
 
 def _plot_census(arguments: argparse.Namespace) -> Picture:
     """Draw all valid mappings of one layer."""
-    from accelsim.show import plots
+    from accelsim.show.plots import census, density, result
 
-    inputs, layer = _read_layer(arguments)
+    over = [arguments.over or "cycles"] if arguments.kind == "density" else []
+    inputs, layer, name = _read_layer(arguments, *over)
     found = take_census(arguments, inputs, layer)
-    name = _layer_name(arguments, inputs, layer)
     if arguments.kind == "histogram":
-        return Picture(name, plots.histogram_table(found), lambda ax: plots.plot_histogram(found, ax))
+        return _picture(name, census.histogram_table, census.plot_histogram, found)
     if arguments.kind == "within":
-        return Picture(name, plots.within_table(found), lambda ax: plots.plot_within(found, ax))
+        return _picture(name, census.within_table, census.plot_within, found)
     if arguments.kind == "stacks":
-        results = plots.best_median_worst(found)
-        return Picture(name, plots.stacks_table(results), lambda ax: plots.plot_stacks(results, ax))
-    over = arguments.over or "cycles"
-    name = _layer_name(arguments, inputs, layer, over)
-    return Picture(name, plots.density_table(found, over), lambda ax: plots.plot_density(found, over, ax))
+        return _picture(name, result.stacks_table, result.plot_stacks, census.best_median_worst(found))
+    return _picture(name, density.density_table, density.plot_density, found, *over)
 
 
 def _plot_compare(arguments: argparse.Namespace) -> Picture:
     """Draw all valid mappings of several layers, on several machines."""
-    from accelsim.show.plots import compare_table, plot_compare
+    from accelsim.show.plots.census import compare_table, plot_compare
 
     censuses = []
     machines = read_machines(arguments)
@@ -255,14 +251,14 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
         _one_or_count([inputs.architecture.name for inputs in machines], "machines"),
         _one_or_count([census.workload for census in censuses], "layers"),
     )
-    return Picture(name, compare_table(censuses), lambda ax: plot_compare(censuses, ax))
+    return _picture(name, compare_table, plot_compare, censuses)
 
 
 def _plot_network(arguments: argparse.Namespace) -> Picture:
     """Draw energy and cycles of each layer of a network, mapped for the lowest energy."""
     from accelsim.cli.mapping import map_layers
     from accelsim.results.cache import MapOptions
-    from accelsim.show.plots import network_table, plot_network
+    from accelsim.show.plots.network import network_table, plot_network
 
     inputs = read_inputs(arguments)
     outcomes = list(map_layers(inputs, arguments, MapOptions()))

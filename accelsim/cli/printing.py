@@ -31,11 +31,13 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def print_report(show: Callable[[Console], None]) -> None:
+def print_report(parts: Iterable[Part]) -> None:
     """Print a report; written in one go, so that a reader who went away is noticed here."""
+    from accelsim.show.table import print_parts
+
     console = make_console()
     with console.capture() as captured:
-        show(console)
+        print_parts(console, parts)
     sys.stdout.write("".join(line.rstrip() + "\n" for line in captured.get().lstrip("\n").splitlines()))
 
 
@@ -50,7 +52,7 @@ def answer(
 
     `written` are files and folders that hold more of it; `brief` is printed instead of the report, where it is given.
     """
-    from accelsim.show.table import print_parts, whole
+    from accelsim.show.table import whole
 
     parts = [] if (arguments.json or brief is not None) and not arguments.csv else list(report())
     paths = [*filter(None, written), *write_tables(arguments.csv, parts)]
@@ -58,7 +60,7 @@ def answer(
         print_json(document)
         return
     end = [whole(f"\nWritten to {', '.join(paths)}")] if paths else []
-    print_report(lambda console: print_parts(console, [*(parts if brief is None else brief), *end]))
+    print_report([*(parts if brief is None else brief), *end])
 
 
 def write_tables(file: str | None, parts: Iterable[Part]) -> list[str]:

@@ -18,7 +18,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
     """Show where the layers of workloads stand under the roofline of a machine."""
     from accelsim.cli.inputs import is_gpu
     from accelsim.model.limits import peak_macs_per_cycle
-    from accelsim.show.report.roofline import machine_roofline_report, port_rows, stand_row
+    from accelsim.show.report.tables import machine_roofline_report, port_rows, stand_row
 
     if is_gpu(arguments.arch):
         if arguments.objective or arguments.constraints:
@@ -33,7 +33,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
     objective = arguments.objective or "energy"
     machine, stands = _stands(arguments, objective)
     if arguments.output:
-        from accelsim.show.plots.roofline import plot_machine_roofline
+        from accelsim.show.plots.throughput import plot_machine_roofline
 
         write_figure(arguments.output, plot_machine_roofline(machine, stands))
     peak = peak_macs_per_cycle(machine)

@@ -63,9 +63,9 @@ def spread_command(arguments: argparse.Namespace) -> int:
     if arguments.output:
         write_directory(arguments.output, {"census.json": to_json(document).encode()})
     if arguments.html:
-        from accelsim.show import html
+        from accelsim.show.html import reports
 
-        write_page(arguments.html, html.census_report(found[0], layers[0][0].architecture, layers[0][1]))
+        write_page(arguments.html, reports.census_report(found[0], layers[0][0].architecture, layers[0][1]))
     from accelsim.show.report.census import census_report, censuses_report
 
     answer(

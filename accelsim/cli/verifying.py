@@ -14,8 +14,8 @@ from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
 
 if TYPE_CHECKING:
+    from accelsim.results.checks import Check
     from accelsim.results.output import Provenance
-    from accelsim.results.verifying import Check
 
 
 _WRITTEN = ("result.json", "fusion.json")
@@ -24,8 +24,7 @@ _WRITTEN = ("result.json", "fusion.json")
 
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer, or a fusion.json."""
-    from accelsim.show.report.verifying import checks_report, verdict_line
-    from accelsim.show.table import print_parts
+    from accelsim.show.report.validation import checks_report, verdict_line
 
     path = Path(arguments.result)
     if not path.exists():
@@ -51,7 +50,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"{arguments.result}: {error}") from None
     checks = [check for _, several in found for check in several]
     parts = [part for name, several in found for part in checks_report(name, several)]
-    print_report(lambda console: print_parts(console, [*parts, verdict_line(checks)]))
+    print_report([*parts, verdict_line(checks)])
     return DIFFERS if any(check.agrees is False for check in checks) else DONE
 
 
@@ -61,8 +60,8 @@ def _verify_fusion(
     from accelsim.cli.fusing import fusing_progress
     from accelsim.fusion.verifying import verify_fusion
     from accelsim.inputs.objective import Objective
+    from accelsim.results.checks import compare
     from accelsim.results.output import provenance_json
-    from accelsim.results.verifying import compare
 
     try:
         Objective.parse(document["fusion"]["objective"])
@@ -86,9 +85,10 @@ def _verify_layers(
     inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
 ) -> list[tuple[str, list[Check]]]:
     """Check each layer of a result.json, and then what is around them."""
-    from accelsim.results.remade import same_version
-    from accelsim.results.verifying import verify_layer, verify_rest
-    from accelsim.show.report.progress import search_progress
+    from accelsim.results.checks import same_version
+    from accelsim.results.verifying import Task, verify_layer, verify_rest
+    from accelsim.search.strategy import Budget
+    from accelsim.show.report.certificate import search_progress
 
     machine, layers = inputs.architecture, inputs.workload.layers
     entries = document.get("layers", [document])
@@ -98,20 +98,13 @@ def _verify_layers(
     if len(entries) > len(layers):
         raise AccelsimError(f"it has {len(entries)} layers, and {inputs.paths['workload']} has {len(layers)}")
     found, searches = [], []
+    budget, same = Budget(seconds=arguments.seconds), same_version(document)
     for entry, layer in zip(entries, layers, strict=False):
         constraints = read_layer_constraints(inputs, layer)
         objective = entry["search"]["objective"] if "search" in entry else ""
         with search_progress(make_console(stderr=True), layer.name, objective) as on_progress:
-            checks, search = verify_layer(
-                entry,
-                machine,
-                layer,
-                constraints,
-                arguments.seconds,
-                arguments.workers,
-                on_progress,
-                same_version(document),
-            )
+            task = Task(machine, layer, constraints, budget, arguments.workers, on_progress, same)
+            checks, search = verify_layer(entry, task)
         found.append((f"{layer.name} on {machine.name}", checks))
         searches.append(search)
     if any(search is None and "search" in entry for entry, search in zip(entries, searches, strict=True)):
@@ -210,9 +203,8 @@ def _validate_timeloop(paths: Sequence[str]) -> int:
     from accelsim.importers.timeloop_comparison import USUAL, validate_timeloop
     from accelsim.results.study import reference_paths
     from accelsim.show.report.validation import comparisons_report
-    from accelsim.show.table import print_parts
 
     cases = validate_timeloop(reference_paths(paths, USUAL))
-    print_report(lambda console: print_parts(console, comparisons_report(cases)))
+    print_report(comparisons_report(cases))
     compared = any(case.compared for case in cases)
     return DONE if compared and all(case.equal for case in cases) else DIFFERS

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accelsim.fusion.lines import Line
-from accelsim.fusion.output import CERTIFICATE, SAME, chain_json, differs, read_chain
+from accelsim.fusion.output import SAME, chain_json, differs, read_chain
 from accelsim.fusion.result import ChainResult, Segment, sum_totals
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
@@ -22,7 +22,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.results.cache import ResultCache, content_hash, einsum_content, hash_of_code, machine_content
-from accelsim.results.output import certificate_json, mapping_json, read_mapping_json
+from accelsim.results.output import certificate_json, mapping_json, read_certificate, read_mapping_json
 from accelsim.search.result import Certificate
 
 _CODE = ("fusion",)
@@ -125,7 +125,7 @@ def read_answer(
 
 
 def _answer(architecture: Architecture, lines: Sequence[Line], goal: Objective, body: Mapping[str, Any]) -> Answer:
-    proof = Certificate(**{name: body["certificate"][name] for name in CERTIFICATE})
+    proof = read_certificate(body["certificate"])
     if not proof.proved:
         raise ValueError("it proves nothing")
     segments = tuple(_segment(architecture, lines, each) for each in body["segments"])
@@ -166,7 +166,7 @@ def _segment(architecture: Architecture, lines: Sequence[Line], body: Mapping[st
 
 
 def _read(architecture: Architecture, einsum: Einsum, body: Mapping[str, Any]) -> Result:
-    result = evaluate(architecture, einsum, read_mapping_json(body["mapping"], body["imperfect"], body["padded"]))
+    result = evaluate(architecture, einsum, read_mapping_json(body))
     same = result.cycles == body["cycles"] and math.isclose(result.energy_pj, body["energy_pj"], rel_tol=SAME)
     if not result.valid or not same:
         raise ValueError(f"a mapping of {einsum.name} costs something else, or is not valid")

@@ -13,8 +13,14 @@ from accelsim.fusion.price import Price
 from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment, Totals
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, fusing_levels, keeps_shortcut, runs
 from accelsim.inputs.architecture import Architecture
-from accelsim.results.output import Provenance, certificate_json, provenance_json, read_mapping_json, result_json
-from accelsim.search.result import Certificate
+from accelsim.results.output import (
+    Provenance,
+    certificate_json,
+    provenance_json,
+    read_certificate,
+    read_mapping_json,
+    result_json,
+)
 
 
 def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -179,23 +185,18 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
         if run is None:
             raise ValueError(f"{each['layer']} with the bounds {dict(body['bounds'])} is no part of the tiling")
         held, einsum, room = held_by(chain, run.part, at), run.part.einsum(chain), capacity - run.reserved
-        mapping = read_mapping_json(body["mapping"], body["imperfect"], body["padded"])
+        mapping = read_mapping_json(body)
         result = without_held(evaluate_part(architecture, einsum, held, room, mapping), held, names, room)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
-    proof = recorded["certificate"]
     return ChainResult(
         chain=chain,
         tiling=tiling,
         parts=tuple(parts),
         price=Price(float(recorded["price"]["energy"]), float(recorded["price"]["cycles"])),
-        certificate=Certificate(**{name: proof[name] for name in CERTIFICATE}),
+        certificate=read_certificate(recorded["certificate"]),
         stop=str(recorded["stop"]),
         tilings=int(recorded["tilings"]),
     )
-
-
-CERTIFICATE = ("value", "bound", "nodes", "evaluated", "table_bytes")
-"""What a certificate is made of."""
 
 
 def _run_key(chain: Chain, run: Run) -> tuple[str, tuple[int, ...], tuple[str, ...], tuple[str, ...]]:

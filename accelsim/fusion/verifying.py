@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
@@ -18,9 +17,17 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.workload import Workload
 from accelsim.model.evaluate import evaluate
-from accelsim.results.output import Provenance, certificate_json, read_mapping_json, result_json
-from accelsim.results.remade import TOLERANCE, close, same_version
-from accelsim.results.verifying import Check, check_certificate, compare, not_checked
+from accelsim.results.checks import (
+    Check,
+    check_certificate,
+    check_value,
+    close,
+    compare,
+    many,
+    not_checked,
+    same_version,
+)
+from accelsim.results.output import Provenance, read_mapping_json, result_json
 
 _SUMS = ("energy_pj", "cycles", "outer_words", "macs")
 COPIED = ("accelsim", "fusion.objective", "fusion.chain", "fusion.longest", "fusion.budget", "fusion.stop")
@@ -102,8 +109,7 @@ def _check_segment(architecture: Architecture, workload: Workload, recorded: Map
     own = [layers[name] for name in recorded["layers"]]
     if recorded["fused"] is None:
         body = recorded["mapping"]
-        mapping = read_mapping_json(body["mapping"], body["imperfect"], body["padded"])
-        result = evaluate(architecture, own[0], mapping)
+        result = evaluate(architecture, own[0], read_mapping_json(body))
         broken = "; ".join(map(str, result.violations))
         yield Check("mapping", "valid", broken or "valid", not broken, "evaluated by the cost model")
         yield compare("all counts and energies", body, result_json(result))
@@ -116,8 +122,8 @@ def _check_segment(architecture: Architecture, workload: Workload, recorded: Map
                 raise ValueError(f"{layer.name} has no tensor '{name}'")
         chain = make_chain(own, tensors, find_shortcut(workload, recorded["layers"]))
         found = read_chain(architecture, chain, fused)
-        many = f"{len(found.parts):,} part{'' if len(found.parts) == 1 else 's'}"
-        yield Check("parts that the tiling asks for", many, many, True, "each mapping valid in the room that it has")
+        parts = many(len(found.parts), "part")
+        yield Check("parts that the tiling asks for", parts, parts, True, "each mapping valid in the room that it has")
         yield compare("all counts and energies", fused, chain_json(found))
         totals = found.totals
     yield compare("totals", recorded["totals"], totals_json(totals))
@@ -125,13 +131,13 @@ def _check_segment(architecture: Architecture, workload: Workload, recorded: Map
 
 def _check_chain(recorded: Mapping[str, Any], again: ChainResult | None) -> Check:
     """Hold the certificate of a chain against that of the same chain, looked at anew."""
-    value = recorded["certificate"]["value"]
-    if again is None or asdict(again.price) != recorded["price"]:
-        return Check("optimum of the chain", value, None, None, "found anew, other segments are best, or as good")
-    found = certificate_json(again.certificate)
     proof = recorded["certificate"]
-    same = proof["proved"] == found["proved"] and all(close(proof[key], found[key]) for key in ("value", "bound"))
-    return Check("optimum of the chain, searched anew", value, again.certificate.value, same)
+    if again is None or asdict(again.price) != recorded["price"]:
+        note = "found anew, other segments are best, or as good"
+        return Check("optimum of the chain", proof["value"], None, None, note)
+    found = again.certificate
+    same = proof["proved"] == found.proved and close(proof["value"], found.value) and close(proof["bound"], found.bound)
+    return Check("optimum of the chain, searched anew", proof["value"], found.value, same)
 
 
 def _check_network(recorded: Mapping[str, Any], workload: Workload) -> Iterator[Check]:
@@ -157,8 +163,7 @@ def _check_optimum(recorded: Mapping[str, Any], again: FusionResult) -> Iterator
 
     goal, proof = Objective.parse(recorded["objective"]), recorded["certificate"]
     value = goal.value(recorded["totals"]["energy_pj"], recorded["totals"]["cycles"])
-    close = math.isclose(proof["value"], value, rel_tol=TOLERANCE)
-    yield Check("value of the network", proof["value"], value, close)
+    yield check_value("value of the network", proof["value"], value)
     yield from check_certificate(proof, again.certificate)
     if again.stop == "exhausted" and recorded["stop"] == "exhausted":
         yield compare("unfused, mapped anew", recorded["unfused"], totals_json(again.unfused))

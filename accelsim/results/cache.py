@@ -35,7 +35,7 @@ from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import Result
-from accelsim.search.result import Certificate, SearchResult
+from accelsim.search.result import SearchResult
 from accelsim.search.stopping import part_file
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def map_with_cache(
     )
     certificate = search.certificate
     if cache is not None and search.stop == "exhausted" and certificate is not None and certificate.proved:
-        cache.write(key, _entry(search, certificate, einsum, architecture.name))
+        cache.write(key, _entry(search, einsum, architecture.name))
     return search
 
 
@@ -317,33 +317,18 @@ def _nameless(einsum: Einsum) -> Einsum:
     return replace(einsum, dims={dims[d]: n for d, n in einsum.dims.items()}, tensors=tensors, unpadded=None)
 
 
-def _entry(search: SearchResult, certificate: Certificate, einsum: Einsum, machine: str) -> dict[str, Any]:
+def _entry(search: SearchResult, einsum: Einsum, machine: str) -> dict[str, Any]:
     """What is kept of a search; `about` is for people."""
-    from accelsim.results.output import certificate_json, mapping_json
+    from accelsim.results.output import Provenance, point_json, search_json
 
     nameless = _nameless(einsum)
-    kept = [(result, rename(result.mapping, einsum, nameless)) for result in search.ranked or (search.best,)]
     return {
         "about": f"{einsum.name} on {machine}",
-        "objective": search.objective,
-        "method": search.method,
-        "seed": search.seed,
         "seconds": search.seconds,
-        "space_size": search.space_size,
-        "certificate": certificate_json(certificate),
-        "within": None if search.within is None else list(search.within),
-        "uneven": search.uneven,
-        "imperfect": list(search.imperfect),
-        "padded": list(search.padded),
+        **search_json(replace(search, ranked=()), Provenance("map", (), {})),
         "mappings": [
-            {
-                "energy_pj": result.energy_pj,
-                "cycles": result.cycles,
-                "levels": mapping_json(mapping),
-                "imperfect": sorted(mapping.imperfect),
-                "padded": mapping.padding,
-            }
-            for result, mapping in kept
+            point_json(replace(result, mapping=rename(result.mapping, einsum, nameless)))
+            for result in search.ranked or (search.best,)
         ],
     }
 
@@ -373,28 +358,12 @@ def _look_up(
 
 def _from_entry(body: Mapping[str, Any], architecture: Architecture, einsum: Einsum) -> SearchResult:
     from accelsim.model.evaluate import evaluate
-    from accelsim.results.output import read_mapping_json
+    from accelsim.results.output import read_mapping_json, read_search
 
-    recorded = body["certificate"]
-    nests = [read_mapping_json(each["levels"], each["imperfect"], each["padded"]) for each in body["mappings"]]
-    ranked = tuple(evaluate(architecture, einsum, rename(nest, _nameless(einsum), einsum)) for nest in nests)
-    names = ("value", "bound", "nodes", "evaluated", "table_bytes")
-    return SearchResult(
-        best=ranked[0],
-        objective=body["objective"],
-        method=body["method"],
-        stop="exhausted",
-        seed=body["seed"],
-        space_size=body["space_size"],
-        seconds=float(body["seconds"]),
-        kept=body["kept"],
-        certificate=Certificate(**{name: recorded[name] for name in names}),
-        ranked=ranked,
-        within=None if body["within"] is None else (body["within"][0], body["within"][1]),
-        uneven=body["uneven"],
-        imperfect=tuple(body["imperfect"]),
-        padded=tuple(body["padded"]),
-    )
+    nameless = _nameless(einsum)
+    nests = [rename(read_mapping_json(each), nameless, einsum) for each in body["mappings"]]
+    found = read_search(body, [evaluate(architecture, einsum, nest) for nest in nests])
+    return replace(found, seconds=float(body["seconds"]), kept=body["kept"])
 
 
 def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None) -> str:

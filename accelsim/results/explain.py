@@ -28,6 +28,7 @@ _NUMBER_WORDS = ("no", "one", "two", "three", "four", "five", "six")
 _WINDOWS = {frozenset("PR"): "h", frozenset("QS"): "w"}
 
 Vector = tuple[int, ...]
+Ranges = Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ class TileStep:
         From 1 on; 0 for the end, when what is left leaves the tile.
     indices : tuple of int
         Of the loops outside, outermost first; empty at the end.
-    before, after : tuple of (int, int), or None
-        Box before and after the step: first and last coordinate along each rank; None: no tile.
+    before, after : mapping of str to (int, int), or None
+        Box before and after the step: along each rank the first coordinate, and one past the last; None: no tile.
     entering, leaving : int
         Words.
     first : int
@@ -54,8 +55,8 @@ class TileStep:
 
     number: int
     indices: tuple[int, ...]
-    before: Box | None
-    after: Box | None
+    before: Ranges | None
+    after: Ranges | None
     entering: int
     leaving: int
     first: int
@@ -74,8 +75,8 @@ class TileWalk:
         The next level outwards that keeps the tensor.
     ranks : tuple of str
         Short names of the tensor's ranks.
-    loops : tuple of (str, int, int, str)
-        Temporal loops outside the tile, outermost first: dimension, bound, iterations of the last pass, level.
+    loops : tuple of mapping
+        Temporal loops outside the tile, outermost first: `dim`, `bound`, iterations of the `last_pass`, `level`.
     instances : int
         Instances of the level in use; the steps are those of the first one. The others move as many words, or
         fewer where loops leave remainders.
@@ -97,7 +98,7 @@ class TileWalk:
     ranks: tuple[str, ...]
     output: bool
     tile_words: int
-    loops: tuple[tuple[str, int, int, str], ...]
+    loops: tuple[dict[str, Any], ...]
     instances: int
     parents: int
     below: int
@@ -135,7 +136,7 @@ class Explanation:
     """
 
     result: Result
-    ranks: Mapping[str, tuple[tuple[str, str], ...]]
+    ranks: Mapping[str, Mapping[str, str]]
     walks: tuple[TileWalk, ...]
     compute: tuple[ComputeWalk, ...]
     compute_steps: int
@@ -193,7 +194,7 @@ def explain(
     computing, fills = walk_fills(architecture, einsum, mapping, counts)
     return Explanation(
         result=result,
-        ranks={t.name: tuple(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
+        ranks={t.name: dict(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
         walks=tuple(_walk(einsum, mapping, t, index, counts, steps) for index, t in tiles),
         compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
@@ -285,9 +286,9 @@ def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts:
         output=tensor.output,
         tile_words=here.tile,
         loops=tuple(
-            (loop.dim, loop.bound, most, names[above])
+            {"dim": loop.dim, "bound": loop.bound, "last_pass": last_pass, "level": names[above]}
             for above in range(index)
-            for loop, most in zip(mapping.levels[above].temporal, passes[above][0], strict=True)
+            for loop, last_pass in zip(mapping.levels[above].temporal, passes[above][0], strict=True)
         ),
         instances=counts.used[index],
         parents=counts.used[parent],
@@ -342,8 +343,8 @@ def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Ite
         yield TileStep(
             number=0 if end else number,
             indices=step.indices,
-            before=before,
-            after=None if end else step.box,
+            before=_ranges(ranks, before),
+            after=None if end else _ranges(ranks, step.box),
             entering=len(step.entering),
             leaving=len(step.leaving),
             first=first,
@@ -352,6 +353,10 @@ def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Ite
             updates=updates,
         )
         before = step.box
+
+
+def _ranges(ranks: Sequence[str], box: Box | None) -> Ranges | None:
+    return None if box is None else {rank: (low, high + 1) for rank, (low, high) in zip(ranks, box, strict=True)}
 
 
 def _why(step: Step, before: Box | None, vector: Vector, remembered: Vector | None, ranks: Sequence[str]) -> str:
@@ -391,7 +396,7 @@ def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
-    """Everything in an explanation as plain values; a box is its ranks with first coordinate and one past the last."""
+    """Everything in an explanation as plain values."""
     from accelsim.results.output import mapping_json
 
     result = explanation.result
@@ -403,25 +408,12 @@ def explanation_json(explanation: Explanation) -> dict[str, Any]:
         "imperfect": sorted(result.mapping.imperfect),
         "padded": result.mapping.padding,
         "mapping": mapping_json(result.mapping),
-        "ranks": {tensor: dict(ranks) for tensor, ranks in explanation.ranks.items()},
-        "tiles": [_walk_json(walk) for walk in explanation.walks],
+        "ranks": explanation.ranks,
+        "tiles": [asdict(walk) for walk in explanation.walks],
         "compute_steps": explanation.compute_steps,
         "compute": [asdict(walk) for walk in explanation.compute],
-        "totals": [dict(row) for row in explanation.totals],
+        "totals": explanation.totals,
         "fills": [asdict(each) for each in explanation.fills],
         "computing_cycles": explanation.computing_cycles,
         "closed_formula_is_the_same": explanation.same,
     }
-
-
-def _walk_json(walk: TileWalk) -> dict[str, Any]:
-    rows = []
-    for step in walk.steps:
-        boxes = {"before": _box_json(walk.ranks, step.before), "after": _box_json(walk.ranks, step.after)}
-        rows.append({**asdict(step), "indices": list(step.indices), **boxes})
-    loops = [{"dim": dim, "bound": bound, "last_pass": last, "level": level} for dim, bound, last, level in walk.loops]
-    return {**asdict(walk), "ranks": list(walk.ranks), "loops": loops, "steps": rows}
-
-
-def _box_json(ranks: Sequence[str], box: Box | None) -> dict[str, list[int]] | None:
-    return None if box is None else {rank: [low, high + 1] for rank, (low, high) in zip(ranks, box, strict=True)}

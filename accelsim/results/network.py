@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from accelsim.inputs.workload import Einsum
+from accelsim.results.output import Provenance, provenance_json, searched_json
 from accelsim.search.result import SearchResult
 
 if TYPE_CHECKING:
@@ -111,6 +112,37 @@ def layer_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def network_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
+    """Each layer as a document names it: with its part of the network, or why it has no valid mapping."""
+    shares, found = iter(layer_rows(outcomes)), []
+    for outcome in outcomes:
+        row: dict[str, Any] = {"layer": outcome.einsum.name, "repeat": outcome.einsum.repeat}
+        if outcome.search is None:
+            found.append({**row, "no_valid_mapping": outcome.why_not})
+        else:
+            found.append({**row, "in_network": {k: v for k, v in next(shares).items() if k != "layer"}})
+    return found
+
+
+def network_json(
+    names: tuple[str, str],
+    outcomes: Sequence[LayerOutcome],
+    yields: Mapping[str, int] | None,
+    provenance: Provenance,
+    machine: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Document of a mapped network: names of workload and architecture, totals, each layer, and the machine."""
+    found = [{} if o.search is None else searched_json(o.search, provenance) for o in outcomes]
+    return {
+        **provenance_json(provenance),
+        "workload": names[0],
+        "architecture": names[1],
+        "total": network_totals(outcomes, yields),
+        "layers": [{**row, **searched} for row, searched in zip(network_rows(outcomes), found, strict=True)],
+        **machine,
+    }
 
 
 def alike_layers(outcomes: Sequence[LayerOutcome]) -> list[LayerOutcome]:

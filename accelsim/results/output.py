@@ -10,7 +10,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from accelsim import __version__
@@ -63,8 +63,8 @@ def to_json(document: Any) -> str:
 
 
 def _json(value: Any, newline: str) -> str:
-    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-    if not any(isinstance(entry, dict | list) for entry in entries):
+    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
+    if not any(isinstance(entry, dict | list | tuple) for entry in entries):
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     deeper = newline + "  "
     inner = [_json(entry, deeper) for entry in entries]
@@ -153,8 +153,8 @@ def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
     ]
 
 
-def read_mapping_json(levels: Any, imperfect: Any = (), padded: Any = ()) -> LoopNest:
-    """Mapping that `mapping_json` wrote, with the dimensions that may leave remainders, or are padded.
+def read_mapping_json(recorded: Mapping[str, Any]) -> LoopNest:
+    """Mapping of a result or a point: its levels, the dimensions that may leave remainders, and those padded.
 
     Raises
     ------
@@ -162,8 +162,8 @@ def read_mapping_json(levels: Any, imperfect: Any = (), padded: Any = ()) -> Loo
         If it is none.
     """
     try:
-        loops = tuple(Loop(dim, bound) for dim, bound in dict(padded).items())
-        return LoopNest(tuple(_read_level(level) for level in levels), frozenset(imperfect), loops)
+        padded = tuple(Loop(dim, bound) for dim, bound in dict(recorded["padded"]).items())
+        return LoopNest(tuple(map(_read_level, recorded["mapping"])), frozenset(recorded["imperfect"]), padded)
     except (KeyError, TypeError, ValueError) as error:
         raise AccelsimError(f"the mapping in the file cannot be read: {error}") from None
 
@@ -194,7 +194,7 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
         "certificate": None if search.certificate is None else certificate_json(search.certificate),
         "within": None if within is None else {"share": within[0], "mappings": within[1]},
         "ranked": [
-            {"value": goal.of(result), **_point_json(result)}
+            {"value": goal.of(result), **point_json(result)}
             for result in (search.ranked if len(search.ranked) > 1 else ())
         ],
         "sample": None if search.sample is None else sample_json(search.sample),
@@ -203,19 +203,37 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
 
 def certificate_json(certificate: Certificate) -> dict[str, Any]:
     """What a search proves, as plain values; the gap is null while the bound is 0, so that none is known."""
-    gap = certificate.gap
-    return {
-        "value": certificate.value,
-        "bound": certificate.bound,
-        "gap": gap if math.isfinite(gap) else None,
-        "proved": certificate.proved,
-        "nodes": certificate.nodes,
-        "evaluated": certificate.evaluated,
-        "table_bytes": certificate.table_bytes,
-    }
+    gap = certificate.gap if math.isfinite(certificate.gap) else None
+    work = {name: getattr(certificate, name) for name in ("nodes", "evaluated", "table_bytes")}
+    return {"value": certificate.value, "bound": certificate.bound, "gap": gap, "proved": certificate.proved, **work}
 
 
-def _point_json(result: Result) -> dict[str, Any]:
+def read_certificate(recorded: Mapping[str, Any]) -> Certificate:
+    """Certificate that `certificate_json` wrote; the gap follows from value and bound."""
+    return Certificate(**{each.name: recorded[each.name] for each in fields(Certificate)})
+
+
+def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> SearchResult:
+    """Search that `search_json` wrote, with its mappings, evaluated; the best one is the first. It has no sample."""
+    proof, within = recorded["certificate"], recorded["within"]
+    return SearchResult(
+        best=ranked[0],
+        objective=recorded["objective"],
+        method=recorded["method"],
+        stop=recorded["stop"],
+        seed=recorded["seed"] or 0,
+        space_size=recorded["space_size"],
+        seconds=0.0,
+        certificate=None if proof is None else read_certificate(proof),
+        ranked=tuple(ranked),
+        within=None if within is None else (within["share"], within["mappings"]),
+        uneven=recorded["uneven"],
+        imperfect=tuple(recorded["imperfect"]),
+        padded=tuple(recorded["padded"]),
+    )
+
+
+def point_json(result: Result) -> dict[str, Any]:
     """One mapping among several: what it costs, and its loops."""
     return {
         "energy_pj": result.energy_pj,
@@ -270,7 +288,7 @@ def front_json(front: FrontResult, provenance: Provenance, machine: Mapping[str,
             "evaluated": front.evaluated,
             "table_bytes": front.table_bytes,
             "points": [
-                {"values": list(values), **_point_json(result)}
+                {"values": list(values), **point_json(result)}
                 for values, result in zip(front.values, front.points, strict=True)
             ],
         },
@@ -284,54 +302,10 @@ def evaluation_json(result: Result, provenance: Provenance, machine: Mapping[str
 
 
 def map_json(search: SearchResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Document of one mapped layer: its best mapping, how it was found and what is proved about it."""
-    return {
-        **provenance_json(provenance),
-        "result": result_json(search.best),
-        "search": search_json(search, provenance),
-        **machine,
-    }
+    """Document of one mapped layer."""
+    return {**provenance_json(provenance), **searched_json(search, provenance), **machine}
 
 
-def network_json(
-    names: tuple[str, str],
-    layers: Sequence[tuple[str, int, SearchResult | None, str]],
-    totals: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    provenance: Provenance,
-    machine: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Document of a mapped network.
-
-    Parameters
-    ----------
-    names : (str, str)
-        Of the workload and the architecture.
-    layers : sequence of (name, repeat, search, why)
-        Each layer with what was found, or None and why nothing was.
-    totals : mapping
-        Of `accelsim.results.network_totals`.
-    rows : sequence of mapping
-        Of `accelsim.results.network.layer_rows`: one for each mapped layer.
-    provenance : Provenance
-    machine : mapping
-        The `machine_json` of the machine.
-    """
-    found: list[dict[str, Any]] = []
-    shares = iter(rows)
-    for name, repeat, search, why in layers:
-        layer: dict[str, Any] = {"layer": name, "repeat": repeat}
-        if search is None:
-            found.append({**layer, "no_valid_mapping": why})
-        else:
-            row = {key: value for key, value in next(shares).items() if key != "layer"}
-            mapped = {"result": result_json(search.best), "search": search_json(search, provenance)}
-            found.append({**layer, "in_network": row, **mapped})
-    return {
-        **provenance_json(provenance),
-        "workload": names[0],
-        "architecture": names[1],
-        "total": dict(totals),
-        "layers": found,
-        **machine,
-    }
+def searched_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
+    """The best mapping of a layer, how it was found and what is proved about it."""
+    return {"result": result_json(search.best), "search": search_json(search, provenance)}

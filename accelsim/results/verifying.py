@@ -1,59 +1,114 @@
 """Check a result.json: evaluate its mappings again, walk them where they are small, and derive the bound anew.
 
-A search that is run again has the code of the one that wrote the file, but nothing that it found: tables, bound and
-optimum are made anew, and every mapping is costed by the model and, where small enough, by executing its loop nest.
+What a file says is made anew from its inputs, its mappings and a search, and compared value by value. A field that
+nothing tells but the file itself is copied from it, and is named: nothing else goes unchecked. A search that is run
+again has the code of the one that wrote the file, but nothing that it found: tables, bound and optimum are made anew,
+and every mapping is costed by the model and, where small enough, by executing its loop nest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
-from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
-from accelsim.results.explain import LARGEST_WALK, same_as_walked
-from accelsim.results.output import Provenance, read_mapping_json, result_json
-from accelsim.results.output_schema import RESULT_FORM, misfits
-from accelsim.results.remade import (
-    COPIED,
-    OF_THE_SEARCH,
+from accelsim.results.checks import (
     TOLERANCE,
+    Check,
+    check_certificate,
+    check_value,
     close,
-    differences,
-    front_document,
-    remake_rest,
-    remake_search,
+    compare,
+    many,
+    not_checked,
     same_version,
-    search_document,
 )
-from accelsim.search.result import Certificate, FrontResult, SearchResult
+from accelsim.results.explain import LARGEST_WALK, same_as_walked
+from accelsim.results.output import (
+    Provenance,
+    point_json,
+    provenance_json,
+    read_mapping_json,
+    read_search,
+    result_json,
+    search_json,
+)
+from accelsim.results.output_schema import RESULT_FORM, misfits
+from accelsim.search.result import FrontResult, SearchResult, column_value
 from accelsim.search.strategy import Budget, OnProgress
 
-_SHOWN = 5
-"""Differences that are told."""
+_VERSION = "accelsim"
+_SEARCH = tuple(
+    f"search.{name}"
+    for name in ("objective", "seed", "budget", "stop", "uneven", "imperfect", "padded", "within.share")
+)
+_FRONT = ("front.columns", "front.budget", "front.stop")
+"""Fields that say what was asked, by which version, and how the search ended: copied from the file."""
+_WORK = ("nodes", "evaluated", "table_bytes")
+"""What the same search tells again; another version may take another way."""
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that a result.json says, as recorded and as it is; `note` says what could not be compared, or how.
+class Task:
+    """What documents of a layer are of, and how much a search that derives a bound may take.
 
-    `agrees` is None where nothing was compared.
+    `same_version`: this version wrote the file.
     """
 
-    what: str
-    recorded: Any
-    found: Any
-    agrees: bool | None
-    note: str = ""
+    architecture: Architecture
+    einsum: Einsum
+    constraints: Constraints | None
+    budget: Budget
+    workers: int | None
+    on_progress: OnProgress | None
+    same_version: bool
+
+    def cost(self, recorded: Mapping[str, Any]) -> Result:
+        """Evaluate the mapping of a result or a point, as result.json holds it."""
+        return evaluate(self.architecture, self.einsum, read_mapping_json(recorded))
+
+    def valid_cost(self, recorded: Mapping[str, Any]) -> Result:
+        """Evaluate a listed mapping.
+
+        Raises
+        ------
+        ValueError
+            If it breaks a rule.
+        """
+        result = self.cost(recorded)
+        broken = self.breaks(result)
+        if broken:
+            raise ValueError(f"a listed mapping is not valid: {'; '.join(broken)}")
+        return result
+
+    def breaks(self, result: Result) -> list[str]:
+        """Rules that a mapping breaks, those of the constraints included."""
+        broken = [str(violation) for violation in result.violations]
+        if self.constraints is None:
+            return broken
+        slow = self.constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
+        return broken + self.constraints.broken_by(result.mapping) + slow
+
+    def search(self, recorded: Mapping[str, Any], **options: Any) -> SearchResult:
+        """Search for what a file says was asked."""
+        from accelsim.search.mapper import map_einsum
+
+        return map_einsum(
+            self.architecture, self.einsum, constraints=self.constraints, objective=recorded["objective"],
+            workers=self.workers, on_progress=self.on_progress, **options,
+        )  # fmt: skip
+
+    def same_way(self, recorded: Mapping[str, Any], stop: str) -> bool:
+        """Whether a search run anew tells the same nodes: of this version, with nothing that stopped either of them."""
+        return self.same_version and recorded["stop"] == stop == "exhausted" and recorded["budget"]["seconds"] is None
 
 
 def refuse_other_forms(document: Any) -> None:
@@ -99,25 +154,15 @@ def verify(
     if constraints is not None:
         constraints.check(architecture, einsum)
     refuse_other_forms(document)
-    same = same_version(document)
-    return verify_layer(document, architecture, einsum, constraints, seconds, workers, on_progress, same)[0]
+    same, budget = same_version(document), Budget(seconds=seconds)
+    return verify_layer(document, Task(architecture, einsum, constraints, budget, workers, on_progress, same))[0]
 
 
-def verify_layer(
-    document: Mapping[str, Any],
-    architecture: Architecture,
-    einsum: Einsum,
-    constraints: Constraints | None,
-    seconds: float | None,
-    workers: int | None,
-    on_progress: OnProgress | None,
-    same: bool,
-) -> tuple[list[Check], SearchResult | None]:
+def verify_layer(document: Mapping[str, Any], task: Task) -> tuple[list[Check], SearchResult | None]:
     """Check one layer as `verify` does, of a document that has the right form; also the search, made anew.
 
-    `document` may be one of the `layers` of a network; `same`: this version wrote the file.
+    `document` may be one of the `layers` of a network.
     """
-    task = _Task(architecture, einsum, constraints, Budget(seconds=seconds), workers, on_progress, same)
     if "no_valid_mapping" in document:
         return [_check_none_valid(task, document["no_valid_mapping"])], None
     try:
@@ -126,8 +171,8 @@ def verify_layer(
         result = task.cost(document["result"])
         checks = [*_check_result(task, document["result"], result)]
         if "search" not in document:
-            return [*checks, not_checked([COPIED[0]])], None
-        more, search = _check_search(task, document["search"], document["result"], result)
+            return [*checks, not_checked([_VERSION])], None
+        more, search = _check_search(task, document["search"], result)
         return [*checks, *more], search
     except (ValueError, LookupError, OverflowError, TypeError) as error:  # the mapping is none of this layer
         return [Check("mapping", "of this layer and machine", str(error), False)], None
@@ -138,65 +183,50 @@ def verify_rest(
     provenance: Provenance,
     architecture: Architecture,
     workload: Workload,
-    found: list[SearchResult | None],
+    found: Sequence[SearchResult | None],
 ) -> Check:
-    """Compare all of a result.json but its results, searches and front, which `verify_layer` compares."""
-    return compare(
-        "origin, sums, energy table and area",
-        dict(document),
-        remake_rest(document, provenance, architecture, workload, found),
-    )
+    """Compare all of a result.json but its results, searches and front, which `verify_layer` compares.
+
+    Parameters
+    ----------
+    provenance : Provenance
+        With the hashes of the files as they are now.
+    found : sequence of SearchResult or None
+        Of a network: the search of each layer, made anew; None where nothing was found.
+    """
+    made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
+    if "layers" in document:
+        made |= _network_anew(document["layers"], architecture, workload, found)
+    return compare("origin, sums, energy table and area", dict(document), made)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    architecture: Architecture
-    einsum: Einsum
-    constraints: Constraints | None
-    budget: Budget
-    workers: int | None
-    on_progress: OnProgress | None
-    same_version: bool
+def _network_anew(
+    entries: Sequence[Mapping[str, Any]],
+    architecture: Architecture,
+    workload: Workload,
+    found: Sequence[SearchResult | None],
+) -> dict[str, Any]:
+    """What a network has beside the results and searches of its layers: names, sums and shares."""
+    from accelsim.model.limits import layer_limits
+    from accelsim.results.network import LayerOutcome, network_rows, network_totals
 
-    def cost(self, recorded: Mapping[str, Any]) -> Result:
-        """Evaluate the mapping of a result or a point, as result.json holds it."""
-        return evaluate(self.architecture, self.einsum, _mapping(recorded))
-
-    def breaks(self, result: Result) -> list[str]:
-        """Rules that a mapping breaks, those of the constraints included."""
-        broken = [str(violation) for violation in result.violations]
-        if self.constraints is None:
-            return broken
-        slow = self.constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
-        return broken + self.constraints.broken_by(result.mapping) + slow
-
-    def search(self, recorded: Mapping[str, Any], **options: Any) -> SearchResult:
-        """Search for what a file says was asked."""
-        from accelsim.search.mapper import map_einsum
-
-        return map_einsum(
-            self.architecture, self.einsum, constraints=self.constraints, objective=recorded["objective"],
-            workers=self.workers, on_progress=self.on_progress, **options,
-        )  # fmt: skip
-
-    def same_way(self, recorded: Mapping[str, Any], stop: str) -> bool:
-        """Whether a search run anew tells the same nodes: of this version, with nothing that stopped either of them."""
-        return self.same_version and recorded["stop"] == stop == "exhausted" and recorded["budget"]["seconds"] is None
+    outcomes = [
+        LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
+        for layer, search, entry in zip(workload.layers, found, entries, strict=False)
+    ]
+    layers = [{**entry, **row} for entry, row in zip(entries, network_rows(outcomes), strict=True)]
+    totals = network_totals(outcomes, workload.yields)
+    return {"workload": workload.name, "architecture": architecture.name, "total": totals, "layers": layers}
 
 
-def _mapping(recorded: Mapping[str, Any]) -> LoopNest:
-    """The mapping of a result or a point."""
-    return read_mapping_json(recorded["mapping"], recorded["imperfect"], recorded["padded"])
-
-
-def _check_result(task: _Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:
+def _check_result(task: Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:
     """Compare every number of a mapping with the model's, and walk its nest."""
     found = result_json(result)
     broken = task.breaks(result)
     wanted = "valid" if recorded["valid"] else "invalid"
     yield Check("mapping", wanted, "; ".join(broken) or "valid", recorded["valid"] == (not broken))
     for what, key in (("energy [pJ]", "energy_pj"), ("cycles", "cycles"), ("EDP [pJ x cycle]", "edp_pj_cycles")):
-        yield Check(what, recorded[key], found[key], close(recorded[key], found[key]))
+        yield check_value(what, recorded[key], found[key])
     yield compare("all counts and energies", dict(recorded), found, "evaluated by the cost model")
     walked = same_as_walked(task.architecture, task.einsum, result)
     if walked is None:
@@ -208,9 +238,7 @@ def _check_result(task: _Task, recorded: Mapping[str, Any], result: Result) -> I
                     "each step of the nest, no formula")  # fmt: skip
 
 
-def _check_search(
-    task: _Task, recorded: Mapping[str, Any], body: Mapping[str, Any], best: Result
-) -> tuple[list[Check], SearchResult]:
+def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tuple[list[Check], SearchResult]:
     """Search anew for what was asked, and compare every field of the search."""
     goal = Objective.parse(recorded["objective"])
     certificate, within, sample = recorded["certificate"], recorded["within"], recorded["sample"]
@@ -220,9 +248,7 @@ def _check_search(
         checks.append(Check("certificate", "none", None, None, "a search by sampling proves nothing"))
     else:
         value = goal.of(best)
-        checks.append(
-            Check("value of the best mapping", certificate["value"], value, close(certificate["value"], value))
-        )
+        checks.append(check_value("value of the best mapping", certificate["value"], value))
         try:
             again = task.search(
                 recorded, method="exact", top=max(1, len(recorded["ranked"])),
@@ -231,7 +257,7 @@ def _check_search(
             )  # fmt: skip
         except NoValidMapping as error:
             checks.append(Check("optimum", certificate["value"], str(error).splitlines()[0], False))
-    if again is not None and again.certificate is not None and certificate is not None:
+    if again is not None and again.certificate is not None:
         checks += check_certificate(certificate, again.certificate)
         if again.stop == "exhausted" and recorded["ranked"]:
             rows, values = recorded["ranked"], [goal.of(each) for each in again.ranked]
@@ -241,34 +267,69 @@ def _check_search(
             checks.append(Check("values of the best mappings", len(rows), len(values), alike))
     if sample is not None and recorded["stop"] in ("exhausted", "budget"):
         sampled = _sample_again(task, recorded)
-    ended = again if again is not None and recorded["stop"] == again.stop == "exhausted" else None
     same_way = again is not None and task.same_way(recorded, again.stop)
-    remade = remake_search(recorded, best, partial(_valid_cost, task), ended, sampled, same_way=same_way)
-    checks.append(compare("all fields of the search", dict(recorded), search_document(remade, recorded)))
-    left = [*COPIED[:-3]]
+    ended = again if again is not None and recorded["stop"] == again.stop == "exhausted" else None
+    remade = _search_anew(task, recorded, best, ended, sampled, same_way=same_way)
+    found = search_json(remade, _asked(recorded))
+    found["sample"] = sample if sampled is None else found["sample"]
+    checks.append(compare("all fields of the search", dict(recorded), found))
+    left = [_VERSION, *_SEARCH]
     left += ["search.space_size"] if ended is None and sampled is None else []
-    left += [f"search.certificate.{name}" for name in OF_THE_SEARCH[1:]] if certificate and not same_way else []
+    left += [f"search.certificate.{name}" for name in _WORK] if certificate and not same_way else []
     left += ["search.sample"] if sample is not None and sampled is None else []
     left += ["search.within.mappings"] if within is not None and ended is None else []
     return [*checks, not_checked(left)], remade
 
 
-def _valid_cost(task: _Task, row: Mapping[str, Any]) -> Result:
-    """Cost of a listed mapping.
+def _search_anew(
+    task: Task,
+    recorded: Mapping[str, Any],
+    best: Result,
+    again: SearchResult | None,
+    sampled: SearchResult | None,
+    *,
+    same_way: bool,
+) -> SearchResult:
+    """A search as recorded, with what is evaluated and searched anew in the place of what the file says.
 
-    Raises
-    ------
-    ValueError
-        If it breaks a rule.
+    Parameters
+    ----------
+    best : Result
+        Its mapping, evaluated.
+    again : SearchResult or None
+        The exact search run anew, where both it and the one that is recorded ended by themselves.
+    sampled : SearchResult or None
+        The same for an exhaustive or a random search.
+    same_way : bool
+        The search run anew visits the same nodes.
     """
-    result = task.cost(row)
-    broken = task.breaks(result)
-    if broken:
-        raise ValueError(f"a listed mapping is not valid: {'; '.join(broken)}")
-    return result
+    found = read_search(recorded, [task.valid_cost(row) for row in recorded["ranked"]] or [best])
+    exact, made = recorded["sample"] is None, again or sampled
+    proof, derived = found.certificate, (again if same_way else None) if exact else sampled
+    if proof is not None:
+        value = Objective.parse(recorded["objective"]).of(best)
+        work = proof if derived is None or derived.certificate is None else derived.certificate
+        proof = replace(work, value=proof.value if close(proof.value, value) else value, bound=proof.bound)
+    found = replace(
+        found,
+        best=best,
+        method="exact" if exact else "exhaustive" if recorded["seed"] is None else "random",
+        certificate=proof,
+        sample=None if sampled is None else sampled.sample,
+    )
+    if made is not None:
+        found = replace(found, space_size=made.space_size)
+    if again is not None:
+        found = replace(found, within=again.within, imperfect=again.imperfect, padded=again.padded)
+    return found
 
 
-def _sample_again(task: _Task, recorded: Mapping[str, Any]) -> SearchResult | None:
+def _asked(recorded: Mapping[str, Any]) -> Provenance:
+    """The budget that was asked for."""
+    return Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
+
+
+def _sample_again(task: Task, recorded: Mapping[str, Any]) -> SearchResult | None:
     """Look at the same mappings one by one, or None where the time is too short."""
     exhaustive, sample = recorded["seed"] is None, recorded["sample"]
     try:
@@ -283,27 +344,7 @@ def _sample_again(task: _Task, recorded: Mapping[str, Any]) -> SearchResult | No
     return found if found.stop == recorded["stop"] else None
 
 
-def check_certificate(certificate: Mapping[str, Any], derived: Certificate) -> Iterator[Check]:
-    """Compare a recorded certificate with one that was derived anew."""
-    value, bound = certificate["value"], certificate["bound"]
-    if not derived.proved:
-        note = f"stopped early: the bound is {derived.bound:.6g} so far; give it more --seconds"
-        yield Check("lower bound", bound, derived.bound, False, note)
-        return
-    if certificate["proved"]:
-        yield Check("optimum, searched anew", value, derived.value, close(value, derived.value))
-        yield Check("lower bound, derived anew", bound, derived.bound, close(bound, derived.bound))
-        return
-    low = bound <= derived.value * (1 + TOLERANCE)
-    yield Check("lower bound", bound, derived.value, low, "the optimum, searched anew, must not lie below the bound")
-    high = value >= derived.bound * (1 - TOLERANCE)
-    yield Check("best found", value, derived.value, high, "must not lie below the optimum, searched anew")
-    gap = value / derived.value - 1 if derived.value else 0.0
-    recorded = certificate["gap"]
-    yield Check("gap", recorded, gap, recorded is None or gap <= recorded + TOLERANCE, "as promised, and as it is")
-
-
-def _check_none_valid(task: _Task, recorded: str) -> Check:
+def _check_none_valid(task: Task, recorded: str) -> Check:
     """Search anew where no mapping is said to be valid."""
     said = recorded.partition("\n")[0]
     try:
@@ -313,67 +354,51 @@ def _check_none_valid(task: _Task, recorded: str) -> Check:
     return Check("no valid mapping", said, f"one of {found.best.energy_pj:.6g} pJ", False)
 
 
-def _check_front(task: _Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
+def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     """Evaluate every point of a front, search the front anew, and compare every field."""
     from accelsim.search.exact.front import map_front
 
-    points = [_valid_cost(task, point) for point in recorded["points"]]
+    points = [task.valid_cost(point) for point in recorded["points"]]
+    said = many(len(points), "point")
     try:
         again = map_front(
             task.architecture, task.einsum, tuple(recorded["columns"]), constraints=task.constraints,
             budget=task.budget, workers=task.workers, on_progress=task.on_progress,
         )  # fmt: skip
     except NoValidMapping as error:
-        yield Check("front", _many(len(points), "point"), str(error).splitlines()[0], False)
+        yield Check("front", said, str(error).splitlines()[0], False)
         return
-    made = again if task.same_way(recorded, again.stop) else None
-    yield compare("all fields of the front", dict(recorded), front_document(recorded, points, made))
+    same_way, work = task.same_way(recorded, again.stop), ("space_size", *_WORK)
+    found = {
+        **recorded,
+        **({name: getattr(again, name) for name in work} if same_way else {}),
+        "architecture": task.architecture.name,
+        "layer": task.einsum.name,
+        "points": [
+            {"values": [column_value(point, column) for column in recorded["columns"]], **point_json(point)}
+            for point in points
+        ],
+    }
+    yield compare("all fields of the front", dict(recorded), found)
     if again.stop == "exhausted":
         yield _compare_fronts(recorded, again)
     else:
-        yield Check("front", _many(len(points), "point"), None, False, "stopped early; give it more --seconds")
-    left = [COPIED[0], *COPIED[-3:], *([] if made else [f"front.{name}" for name in OF_THE_SEARCH])]
-    yield not_checked(left)
+        yield Check("front", said, None, False, "stopped early; give it more --seconds")
+    yield not_checked([_VERSION, *_FRONT, *([] if same_way else [f"front.{name}" for name in work])])
 
 
 def _compare_fronts(recorded: Mapping[str, Any], again: FrontResult) -> Check:
     """Compare a recorded front with one that was searched anew."""
     points = [tuple(point["values"]) for point in recorded["points"]]
+    said, found = many(len(points), "point"), many(len(again.values), "point")
     if recorded["stop"] == "exhausted":
         alike = len(points) == len(again.values) and all(
             all(map(close, a, b)) for a, b in zip(points, again.values, strict=True)
         )
-        found = _many(len(again.values), "point") + ("" if alike else ", different ones")
-        return Check("front, searched anew", _many(len(points), "point"), found, alike)
+        return Check("front, searched anew", said, found + ("" if alike else ", different ones"), alike)
     reached = all(
         any(all(b <= a * (1 + TOLERANCE) for a, b in zip(point, best, strict=True)) for best in again.values)
         for point in points
     )
-    said = _many(len(points), "point") + ", not complete"
     note = "no recorded point may beat the complete front"
-    return Check("front, searched anew", said, _many(len(again.values), "point"), reached, note)
-
-
-def compare(what: str, recorded: Any, found: Any, note: str = "") -> Check:
-    """Compare plain values with those that were made anew, one by one."""
-    different = list(islice(differences(recorded, found), _SHOWN + 1))
-    counts = f"{count_values(found):,} numbers and names"
-    told = "; ".join(different[:_SHOWN]) + ("; and more" if len(different) > _SHOWN else "")
-    return Check(what, counts, told or counts, not different, note)
-
-
-def not_checked(names: list[str]) -> Check:
-    """Name the fields that were taken from the file."""
-    note = f"{', '.join(names)}: what was asked, by which version, and how it ended, which the file alone tells"
-    return Check("other fields", _many(len(names), "name"), None, None, note)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
-def count_values(value: Any) -> int:
-    """How many values there are that are neither lists nor mappings."""
-    if isinstance(value, dict | list):
-        return sum(map(count_values, value.values() if isinstance(value, dict) else value))
-    return 1
+    return Check("front, searched anew", f"{said}, not complete", found, reached, note)

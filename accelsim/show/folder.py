@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +11,7 @@ from accelsim.inputs.units import printable
 from accelsim.model.result import Result
 from accelsim.results.output import Provenance, to_json
 from accelsim.search.result import FrontResult, SearchResult
+from accelsim.show.table import to_csv
 
 
 def mapping_text(result: Result, provenance: Provenance) -> str:
@@ -35,7 +34,9 @@ def layer_files(
 
     Where a search lists several mappings, `mappings/` holds each, by rank.
     """
-    from accelsim.show.plots import figure_bytes, plot_energy, plot_spread
+    from accelsim.show.plots.result import plot_energy
+    from accelsim.show.plots.search import plot_spread
+    from accelsim.show.plots.style import figure_bytes
 
     files = {"mapping.yaml": mapping_text(result, provenance).encode(), "result.json": to_json(document).encode()}
     files |= {f"energy.{kind}": content for kind, content in figure_bytes(plot_energy(result)).items()}
@@ -48,11 +49,12 @@ def layer_files(
 
 def front_files(front: FrontResult, provenance: Provenance, document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder of a Pareto front by name: table, JSON document, figure, and the mapping of each point."""
-    from accelsim.show.plots import figure_bytes, plot_front
+    from accelsim.show.plots.search import plot_front
+    from accelsim.show.plots.style import figure_bytes
 
     mappings = _mapping_files(front.points, provenance)
     rows = [{**row, "mapping": name} for row, name in zip(front.rows(), mappings, strict=True)]
-    files = {"front.csv": _csv(rows).encode(), "result.json": to_json(document).encode()}
+    files = {"front.csv": to_csv(rows).encode(), "result.json": to_json(document).encode()}
     files |= {f"front.{kind}": content for kind, content in figure_bytes(plot_front(front)).items()}
     return files | mappings
 
@@ -64,12 +66,3 @@ def _mapping_files(results: Sequence[Result], provenance: Provenance) -> dict[st
         f"mappings/{number:0{digits}}.yaml": mapping_text(result, provenance).encode()
         for number, result in enumerate(results, 1)
     }
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows with equal keys as a table; floats to the last digit."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

@@ -8,7 +8,6 @@ and `$name` is taken for whatever stands in its place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from accelsim.explore.sweep import SWEEP_FORM
@@ -21,7 +20,6 @@ from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import MAPPING_FORM
 from accelsim.inputs.objective import LIMIT
 from accelsim.inputs.schema_keys import ABOUT
-from accelsim.inputs.units import quantity_pattern
 from accelsim.inputs.workload_reader import WORKLOAD_FORM
 from accelsim.results.output_schema import RESULT_FORM
 
@@ -102,82 +100,3 @@ def _described(form: Form, path: str, about: Mapping[str, About]) -> dict[str, A
 
 def _with_meaning(form: dict[str, Any], about: About | None) -> dict[str, Any]:
     return form if about is None else {"description": about.meaning, **form}
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaKey:
-    """A key of a kind of file: dotted, what may stand there in words, and whether it must be there."""
-
-    key: str
-    form: str
-    required: bool
-
-
-def schema_keys(kind: str) -> list[SchemaKey]:
-    """All keys of a kind of file, outer ones first, in the order of the schema.
-
-    Examples
-    --------
-    >>> [each.key for each in schema_keys("mapping")][:3]
-    ['params', 'mapping', 'mapping.imperfect']
-    """
-    return _keys_of(json_schema(kind), "")
-
-
-def _keys_of(form: Form, path: str) -> list[SchemaKey]:
-    found: list[SchemaKey] = []
-    for key, value in form.get("properties", {}).items():
-        at = f"{path}.{key}".lstrip(".")
-        found += [SchemaKey(at, in_words(value), key in form.get("required", ())), *_keys_of(value, at)]
-    for part in form.get("anyOf", ()):
-        found += _keys_of(part, path)
-    if "items" in form:
-        found += _keys_of(form["items"], f"{path}[]")
-    if isinstance(form.get("additionalProperties"), dict):
-        found += _keys_of(form["additionalProperties"], f"{path}.*")
-    return found
-
-
-def in_words(form: Form) -> str:
-    """What may be written, in words; that a parameter may stand for it is not said.
-
-    Examples
-    --------
-    >>> in_words(forms.integer(1)), in_words(forms.choice(["a", "b"])), in_words(forms.sequence(forms.text()))
-    ('integer >= 1', 'a or b', 'list of text')
-    """
-    several = [in_words(part) for part in form.get("anyOf", ()) if part.get("$ref") != "#/$defs/parameter"]
-    if several:
-        return " or ".join(dict.fromkeys(word for word in several if word != "integer in quotes"))
-    if "$ref" in form:
-        return "mapping"
-    if "enum" in form or "const" in form:
-        return " or ".join(map(str, form.get("enum", [form.get("const")])))
-    kind = form.get("type", "anything")
-    if kind == "array":
-        many = f" of {form['minItems']}" if form.get("minItems") == form.get("maxItems", -1) else ""
-        return f"list{many} of {in_words(form['items'])}" if not many else f"list{many}: {in_words(form['items'])}"
-    if kind == "object":
-        return "mapping"
-    if kind in ("integer", "number"):
-        name = "integer" if kind == "integer" else "number"
-        low, high = form.get("minimum"), form.get("maximum")
-        return f"{name} {low:g} to {high:g}" if high is not None and high < _ANY else f"{name} >= {low}"
-    if kind == "boolean":
-        return "true or false"
-    return _text_in_words(str(form.get("pattern", "")))
-
-
-_QUANTITY = quantity_pattern(())[:20]
-"""How the pattern of every quantity begins."""
-_ANY = 1e9
-"""A number up to this much has no limit that anybody meets."""
-
-
-def _text_in_words(pattern: str) -> str:
-    """What a text is, told by its pattern."""
-    if pattern == r"^[+-]?[0-9]+$":
-        return "integer in quotes"
-    if "true" in pattern:
-        return "true or false"
-    return "quantity" if pattern.startswith(_QUANTITY) else "text"

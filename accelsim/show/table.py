@@ -13,15 +13,20 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
+from rich.box import Box
 from rich.console import Console
+from rich.table import Table as RichTable
 from rich.text import Text
-
-from accelsim.show.report.text import print_table, room_beside, table
 
 Row: TypeAlias = Mapping[str, Any]
 _WIDE = 100
 """Letters beside each other from which tables have more columns."""
 _PAGE_WIDTH = 120
+_RULED = Box("    \n    \n -- \n    \n -- \n -- \n    \n    \n", ascii=True)
+_FOLDED = 12
+"""Letters that a column keeps that breaks its text."""
+_LEAST_BAR = 12
+"""Letters of a bar below which columns move closer together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,9 @@ class Table:
         Rows that the text shows.
     bar : callable, optional
         Draws a row into so many letters beside it.
+    bar_head : str
+    close : bool
+        Whether there is one blank between columns, not two.
     """
 
     name: str
@@ -94,6 +102,8 @@ class Table:
     below: Sequence[Row | Sequence[str]] = ()
     most: int | None = None
     bar: Callable[[Row, int], Text] | None = None
+    bar_head: str = ""
+    close: bool = False
 
 
 Part: TypeAlias = Table | Text | str
@@ -140,23 +150,66 @@ def _print(console: Console, part: Table) -> None:
     if part.title:
         console.print(heading(part.title, part.note))
     columns = [column for column in part.columns if console.width >= _WIDE or not column.wide]
-    heads = [column.head for column in columns]
     cells, below = _cells(columns, rows), _cells(columns, part.below)
-    left = [at for at, column in enumerate(columns) if (at == 0 if column.left is None else column.left)]
-    fold = [at for at, column in enumerate(columns) if column.fold]
-    made = table(*heads, *([""] if part.bar else []), left=[*left, len(columns)], fold=fold)
-    bars: list[list[Text]] = [[] for _ in cells]
+    made = rich_table(columns)
+    if part.close:
+        made.padding = (0, 0, 0, 0)
     if part.bar:
-        gap, room = room_beside(console, [heads, *(list(map(str, row)) for row in [*cells, *below])])
+        heads = [column.head for column in columns]
+        gap, room = _room_beside(console, [heads, *(list(map(str, row)) for row in [*cells, *below])], part.close)
         made.padding = (0, gap - 1, 0, 0)
-        bars = [[part.bar(row, room)] for row in rows]
-    for row, bar in zip(cells, bars, strict=True):
-        made.add_row(*row, *bar)
+        made.add_column(part.bar_head, no_wrap=True, overflow="fold")
+        cells = [[*cell, part.bar(row, room)] for cell, row in zip(cells, rows, strict=True)]
+    for row in cells:
+        made.add_row(*row)
     if below:
         made.add_section()
     for row in below:
         made.add_row(*row)
     print_table(console, made)
+
+
+def rich_table(columns: Sequence[Column]) -> RichTable:
+    """Make a table with a rule below its head; numbers stand to the right.
+
+    A column that folds breaks its text where the width does not suffice, and so does the first; no other one does.
+    """
+    made = RichTable(box=_RULED, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    for at, column in enumerate(columns):
+        left = column.fold or (at == 0 if column.left is None else column.left)
+        whole = at > 0 and not column.fold
+        made.add_column(column.head, justify="left" if left else "right", no_wrap=whole, overflow="fold")
+    return made
+
+
+def print_table(console: Console, made: RichTable) -> None:
+    """Print a table, with its columns closer together where the width asks for it; no number is ever cut off."""
+    foldable = any(not column.no_wrap for column in made.columns[1:])
+    wide = console.options.update(max_width=10_000)
+    if console.measure(made, options=wide).maximum > console.width and not foldable:
+        made.padding = (0, 0, 0, 0)
+    widths = [
+        max(1, *(console.measure(cell, options=wide).maximum for cell in (column.header, *column.cells)))
+        for column in made.columns
+    ]
+    rule_and_gap = 1 + sum(made.padding[1::2])
+    least = rule_and_gap * (len(widths) - 1) + sum(
+        width if column.no_wrap else min(width, _FOLDED) for column, width in zip(made.columns, widths, strict=True)
+    )
+    screen = console.width
+    console.width = max(screen, least)
+    console.print(made)
+    console.width = screen
+
+
+def _room_beside(console: Console, rows: Sequence[Sequence[str]], close: bool) -> tuple[int, int]:
+    """Gap between columns, and letters that are left beside these rows (their head among them) for a bar."""
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in zip(*rows, strict=True)]
+    for gap in (1,) if close else (2, 1):
+        left = console.width - sum(widths) - gap * len(widths)
+        if left >= _LEAST_BAR:
+            break
+    return gap, left
 
 
 def page_text(parts: Iterable[Part]) -> str:

@@ -34,7 +34,8 @@ PARTS: dict[str, Names] = {
             *("plot_histogram", "plot_density", "plot_within", "plot_compare", "plot_spread", "plot_curve"),
             "plot_fusion",
         ),
-        "accelsim.show.plots": ("plot_network", "new_axes", "at_width", "figure_bytes"),
+        "accelsim.show.plots.network": ("plot_network",),
+        "accelsim.show.plots.style": ("new_axes", "at_width", "figure_bytes"),
     },
     "Sweeps of designs": {
         "accelsim.explore": ("load_sweep",),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from accelsim.show.html.page import figures, page, table
-from accelsim.show.plots.explore import axis_of, cells, name_of, same_value, two_costs, varied_values
-from accelsim.show.report.explore import designs_table
+from accelsim.show.html.page import figures, page, section, table
+from accelsim.show.plots.explore import axis_of, cells, same_value, two_costs, varied_values
+from accelsim.show.report.explore import NAMES, designs_table
 from accelsim.show.report.explore import said as in_words
 
 Rows = Sequence[Mapping[str, Any]]
@@ -68,7 +68,7 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     }
     best = [row for row in rows if row["front"]]
     cards = [
-        (name_of(name), in_words(name, row[name]), f"least, design {row['design']}")
+        (NAMES[name], in_words(name, row[name]), f"least, design {row['design']}")
         for name in about["columns"]
         if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
     ]
@@ -78,9 +78,9 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
     note = "Each alone; together they need not be one design."
     sections = [
-        _section("figures", "In numbers", figures("Best designs", note, cards)),
+        section("figures", "In numbers", figures("Best designs", note, cards)),
         _FRAMES.replace("$only", " ".join(only)),
-        _section("front", "The front", table(f"{listed} designs of the front", listing)),
+        section("front", "The front", table(f"{listed} designs of the front", listing)),
     ]
     mapped = sum(row["status"] == "mapped" for row in rows)
     pruned = sum(row["status"] == "pruned" for row in rows)
@@ -91,10 +91,6 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     if len(kept) < len(rows):
         lead += f" The page shows {len(kept):,} of them, those of the front first."
     return page(about["name"], lead, "".join(sections), data, "explore.js")
-
-
-def _section(name: str, title: str, content: str) -> str:
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>'
 
 
 def _design(row: Mapping[str, Any], varied: Mapping[str, Sequence[str]], costs: Sequence[str]) -> list[Any]:

@@ -54,6 +54,11 @@ def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str
     )
 
 
+def section(name: str, title: str, content: str) -> str:
+    """Part of a page below its own head."""
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>'
+
+
 def said(text: str) -> str:
     r"""Text as HTML, in which numbers stay beside their units, and long names break between their words.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,9 @@ from accelsim.model.encode import Floats
 from accelsim.model.result import Result
 from accelsim.population.result import Census
 from accelsim.search.result import SearchResult
-from accelsim.show.html.chosen import Chosen, bin_of, chosen, energy_edges
-from accelsim.show.html.details import machine_data, mapping_data, rounded
-from accelsim.show.html.frames import ALL_READING, BACK, LIST, READING, ROOFLINE, SAMPLE_READING, SCATTER, SHOWN, SPREAD
+from accelsim.show.html.chosen import Chosen, bin_of, chosen, energy_edges, machine_data, mapping_data, rounded
 from accelsim.show.html.machine import machine_svg
-from accelsim.show.html.page import embedded, page
+from accelsim.show.html.page import embedded, page, section
 from accelsim.show.html.summary import (
     census_lead,
     estimated_figures,
@@ -28,6 +25,55 @@ from accelsim.show.html.summary import (
     search_figures,
     search_lead,
 )
+
+# Parts of a page that the script fills, and the words that explain it; `$more` and `$back` stand for further HTML.
+_SPREAD = """<section id="spread"><h2>How the energy is spread</h2>
+<p class="note" id="spread-note">Drag over the bars, or move the two handles, to choose a range of energy.</p>
+<div id="spread-plot" class="plot" role="img" aria-label="Histogram of the energy of the valid mappings"></div>
+<div class="range"><label>from <input id="from" type="range" step="1"></label>
+<label>to <input id="to" type="range" step="1"></label></div>
+<p id="range-text" role="status"></p>
+<p class="controls"><button id="everything" type="button">Whole range</button>
+<label><input id="log-count" type="checkbox"> logarithmic count</label></p>
+$more</section>"""
+_SCATTER = """<section id="scatter"><h2>One cost against another</h2>
+<p class="controls"><label>up <select id="y-axis"></select></label>
+<label>across <select id="x-axis"></select></label></p>
+<div id="scatter-plot" class="plot" role="img" aria-label="Scatter plot of the mappings listed below"></div>
+<p class="note" id="scatter-note"></p></section>"""
+_LIST = """<section id="list"><h2 id="list-title">Mappings</h2>
+<p class="controls"><label>show <select id="kinds"></select></label></p>
+<p class="note" id="list-note"></p>
+<div class="scroll tall" tabindex="0" role="region" aria-labelledby="list-title">
+<table id="mappings"><thead></thead><tbody></tbody></table></div></section>"""
+_BACK = '<button id="back" type="button">Back to the list</button>'
+_SHOWN = """<section id="shown" tabindex="-1" aria-live="polite">
+<div class="head"><h2 id="shown-title"></h2>
+<button id="show-best" type="button">Show the best</button>$back</div>
+<dl id="shown-costs" class="costs"></dl>
+<h3>Loop nest</h3><p class="note">for: in time, par_for: in space; sizes of one instance</p><div id="nest"></div>
+<h3>Energy</h3><div id="energy"></div>
+<h3>Cycles</h3><p class="note">All components work at the same time: the one that needs most sets the total.</p>
+<div id="cycles"></div></section>"""
+_ROOFLINE = """<p class="note">A mapping cannot do more MACs in a cycle than the compute units allow (flat roof), nor
+more than the bandwidth of a level allows for the MACs that it does with each byte moved there (slanted roofs).</p>
+<div id="roofline-plot" class="plot" role="img" aria-label="Roofline of the machine with the best mapping"></div>
+<p class="note" id="roofline-note"></p>"""
+_READING = """<ul>
+<li>A <b>mapping</b> says in what order, on which units and from which memories a layer is computed. All mappings
+give the same result; they differ in energy and time.</li>
+<li>A <b>level</b> is a memory, from the outermost (usually DRAM) inwards. It keeps tiles of tensors, or lets them pass
+by.</li>
+<li><b>DRAM words</b>, or those of another outermost level, are the words that are read from it and written to it.</li>
+<li><b>Utilization</b> is the share of the compute units' cycles that do multiply-accumulates (MACs).</li>
+<li>The <b>Pareto front</b> holds the mappings that none other beats in both energy and cycles.</li>
+<li>Energy is that of all components together: memories, networks, compute units and leakage.</li>
+</ul>"""
+_ALL_READING = """<p>The histogram holds all valid mappings, each evaluated. The dots are some of them, drawn at random;
+some of each region of the histogram are shown as well, as rings.</p>"""
+_SAMPLE_READING = """<p>The histogram and the dots are mappings that were drawn so that each valid one is equally
+likely. The exact numbers do not come from them. Rare mappings are seldom drawn, so some of each region of the histogram
+that was seen at all are shown as well, as rings.</p>"""
 
 DRAWN = 1200
 """Mappings of the uniform sample that a page shows at most."""
@@ -83,14 +129,14 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
         "complete_front": census.front.stop == "exhausted",
     }
     keeps = keep_table(census)
-    reading = ALL_READING if census.sample.complete else SAMPLE_READING
+    reading = _ALL_READING if census.sample.complete else _SAMPLE_READING
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     sections = [
-        _section("figures", "In numbers", exact_figures(census) + estimated_figures(census)),
+        section("figures", "In numbers", exact_figures(census) + estimated_figures(census)),
         _explorer(spread=True, more=f"<details><summary>Quantiles</summary>{quantile_table(census)}</details>"),
         _machine(architecture, einsum, census.best),
-        _section("keeps", "What the levels keep", keeps) if keeps else "",
-        _section("reading", "How to read this page", READING + reading),
+        section("keeps", "What the levels keep", keeps) if keeps else "",
+        section("reading", "How to read this page", _READING + reading),
     ]
     return page(title, census_lead(census), "".join(sections), data)
 
@@ -125,10 +171,10 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         "complete_front": False,
     }
     sections = [
-        _section("figures", "In numbers", search_figures(search)),
+        section("figures", "In numbers", search_figures(search)),
         _explorer(spread=histogram is not None, many=len(shown) > 1),
         _machine(architecture, einsum, search.best),
-        _section("reading", "How to read this page", READING),
+        section("reading", "How to read this page", _READING),
     ]
     title = f"{einsum.name} mapped onto {architecture.name}"
     return page(title, search_lead(search), "".join(sections), data)
@@ -168,22 +214,18 @@ def _mappings(
     return found
 
 
-def _section(name: str, title: str, content: str) -> str:
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>'
-
-
 def _explorer(*, spread: bool, many: bool = True, more: str = "") -> str:
     """Frames that the script fills: the distribution, the scatter, the list of mappings and the one shown."""
-    parts = [SPREAD.replace("$more", more) if spread else "", SCATTER + LIST if many else ""]
+    parts = [_SPREAD.replace("$more", more) if spread else "", _SCATTER + _LIST if many else ""]
     charts = f'<div class="charts">{"".join(parts)}</div>' if any(parts) else ""
-    shown = SHOWN.replace("$back", BACK if many else "")
+    shown = _SHOWN.replace("$back", _BACK if many else "")
     return f'<div class="explore{"" if charts else " alone"}">{charts}{shown}</div>'
 
 
 def _machine(architecture: Architecture, einsum: Einsum, best: Result) -> str:
     return (
         '<div class="pair">'
-        + _section("machine", "The machine, as the best mapping uses it", machine_svg(architecture, einsum, best))
-        + _section("roofline", "Roofline", ROOFLINE)
+        + section("machine", "The machine, as the best mapping uses it", machine_svg(architecture, einsum, best))
+        + section("roofline", "Roofline", _ROOFLINE)
         + "</div>"
     )

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.show.plots.style import BEST_COLOUR, DARK, names_of, plain_log_ticks, put_title, styled
+from accelsim.show.plots.style import BEST_COLOUR, DARK, drawing, edges_of, names_of, plain_log_ticks, put_title
 from accelsim.show.report.census import sample_words
 from accelsim.show.report.text import OTHER_COLOUR, large, times
 
@@ -109,50 +109,36 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
 
     Shares are exact where all mappings were evaluated. Else they are estimated from a uniform sample; the band holds
     each with 95 % confidence (Wilson's interval), also where no mapping was drawn.
-
-    Parameters
-    ----------
-    census : Census
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
-    return styled(lambda axes: _draw_histogram(census, axes), ax)
-
-
-def _draw_histogram(census: Census, ax: Axes) -> None:
-    rows = histogram_table(census)
-    edges = [row["from_pj_per_mac"] for row in rows] + [rows[-1]["to_pj_per_mac"]]
-    bottom = 0.3 / len(census.sample)
-    if census.sample.complete:
-        bottom = 0.3 * min(row["share"] for row in rows if row["share"] > 0)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
-    ax.stairs([max(row["share"], bottom) for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=bottom)
-    if not census.sample.complete:
-        ends = [*low, low[-1]], [*high, high[-1]]
-        ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
-    lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
-    marks = marks_table(census)
-    for row, (colour, line) in zip(marks, lines, strict=True):
-        factor = "" if row is marks[0] else f" ({times(row['pj_per_mac'] / marks[0]['pj_per_mac'])})"
-        label = f"{row['mark']} {row['pj_per_mac']:.4g}{factor}"
-        ax.axvline(row["pj_per_mac"], color=colour, linestyle=line, linewidth=1.4, label=label)
-    for near in sorted(census.near, key=lambda near: abs(near.share - _NEAR))[:1]:
-        at_least = "" if near.complete else "at least "
-        label = f"{at_least}{large(near.mappings)} within {100 * near.share:.3g} %"
-        ax.axvspan(edges[0], edges[0] * (1 + near.share), color=BEST_COLOUR, alpha=0.3, linewidth=0, label=label)
-    top = max(row["share_high"] for row in rows)
-    ax.set_ylim(bottom, 1.3 * top)
-    plain_log_ticks(ax.xaxis, edges[0], edges[-1])
-    plain_log_ticks(ax.yaxis, bottom, top)
-    ax.set_xlabel("energy [pJ/MAC]")
-    ax.set_ylabel("share of the mappings, per bin")
-    put_title(ax, *heads(census), legend=True)
+    with drawing(ax) as ax:
+        rows = histogram_table(census)
+        edges = edges_of(rows)
+        bottom = 0.3 / len(census.sample)
+        if census.sample.complete:
+            bottom = 0.3 * min(row["share"] for row in rows if row["share"] > 0)
+        ax.set(xscale="log", yscale="log")
+        low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
+        ax.stairs([max(row["share"], bottom) for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=bottom)
+        if not census.sample.complete:
+            ends = [*low, low[-1]], [*high, high[-1]]
+            ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
+        lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
+        marks = marks_table(census)
+        for row, (colour, line) in zip(marks, lines, strict=True):
+            factor = "" if row is marks[0] else f" ({times(row['pj_per_mac'] / marks[0]['pj_per_mac'])})"
+            label = f"{row['mark']} {row['pj_per_mac']:.4g}{factor}"
+            ax.axvline(row["pj_per_mac"], color=colour, linestyle=line, linewidth=1.4, label=label)
+        for near in sorted(census.near, key=lambda near: abs(near.share - _NEAR))[:1]:
+            at_least = "" if near.complete else "at least "
+            label = f"{at_least}{large(near.mappings)} within {100 * near.share:.3g} %"
+            ax.axvspan(edges[0], edges[0] * (1 + near.share), color=BEST_COLOUR, alpha=0.3, linewidth=0, label=label)
+        top = max(row["share_high"] for row in rows)
+        ax.set_ylim(bottom, 1.3 * top)
+        plain_log_ticks(ax.xaxis, edges[0], edges[-1])
+        plain_log_ticks(ax.yaxis, bottom, top)
+        ax.set(xlabel="energy [pJ/MAC]", ylabel="share of the mappings, per bin")
+        put_title(ax, *heads(census), legend=True)
+    return ax
 
 
 def heads(census: Census) -> tuple[str, str, str]:
@@ -203,48 +189,35 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
     """Draw which share of all valid mappings comes within a factor of the lowest energy.
 
     Both axes are logarithmic; that of the factor in what it is above 1, so that a percent can be seen.
-
-    Parameters
-    ----------
-    census : Census
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
-    return styled(lambda axes: _draw_within(census, axes), ax)
-
-
-def _draw_within(census: Census, ax: Axes) -> None:
-    rows = within_table(census)
-    complete = census.sample.complete
-    exact = [row for row in rows if row["exact"] and row["factor"] > 1 and not complete]
-    drawn = [row for row in rows if complete or not row["exact"]]
-    least = [row["share"] / 3 for row in rows if row["share"] > 0 and (row["exact"] or census.tail)]
-    bottom = min(least if complete else [0.3 / len(census.sample), *least])
-    above = [row["factor"] - 1 for row in drawn]
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    low, high = ([max(row[key], bottom) for row in drawn] for key in ("share_low", "share_high"))
-    if not complete:
-        ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
-    seen = [row for row in drawn if row["share"] > 0]
-    xs, ys = [row["factor"] - 1 for row in seen], [row["share"] for row in seen]
-    ax.plot(xs, ys, color="black", label="exact" if complete else "estimated")
-    if exact:
-        dots = [row["factor"] - 1 for row in exact], [row["share"] for row in exact]
-        ax.scatter(*dots, 26, color=BEST_COLOUR, label="counted", zorder=3)
-    left, right = min([above[0], *(row["factor"] - 1 for row in exact)]), above[-1]
-    ax.set_xlim(left / 1.2, right * 1.2)
-    ax.set_ylim(bottom, 2)
-    plain_log_ticks(ax.yaxis, bottom, 1)
-    _factor_ticks(ax, left, right)
-    ax.set_xlabel("energy / lowest energy" + ("" if census.range_of("energy").lowest_proved else " known"))
-    ax.set_ylabel("share of the mappings")
-    strata = () if census.tail is None or complete else (f"{len(census.tail):,} drawn from strata",)
-    put_title(ax, *heads(census), *strata, legend=True)
+    with drawing(ax) as ax:
+        rows = within_table(census)
+        complete = census.sample.complete
+        exact = [row for row in rows if row["exact"] and row["factor"] > 1 and not complete]
+        drawn = [row for row in rows if complete or not row["exact"]]
+        least = [row["share"] / 3 for row in rows if row["share"] > 0 and (row["exact"] or census.tail)]
+        bottom = min(least if complete else [0.3 / len(census.sample), *least])
+        above = [row["factor"] - 1 for row in drawn]
+        ax.set(xscale="log", yscale="log")
+        low, high = ([max(row[key], bottom) for row in drawn] for key in ("share_low", "share_high"))
+        if not complete:
+            ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
+        seen = [row for row in drawn if row["share"] > 0]
+        xs, ys = [row["factor"] - 1 for row in seen], [row["share"] for row in seen]
+        ax.plot(xs, ys, color="black", label="exact" if complete else "estimated")
+        if exact:
+            dots = [row["factor"] - 1 for row in exact], [row["share"] for row in exact]
+            ax.scatter(*dots, 26, color=BEST_COLOUR, label="counted", zorder=3)
+        left, right = min([above[0], *(row["factor"] - 1 for row in exact)]), above[-1]
+        ax.set_xlim(left / 1.2, right * 1.2)
+        ax.set_ylim(bottom, 2)
+        plain_log_ticks(ax.yaxis, bottom, 1)
+        _factor_ticks(ax, left, right)
+        known = "" if census.range_of("energy").lowest_proved else " known"
+        ax.set(xlabel=f"energy / lowest energy{known}", ylabel="share of the mappings")
+        strata = () if census.tail is None or complete else (f"{len(census.tail):,} drawn from strata",)
+        put_title(ax, *heads(census), *strata, legend=True)
+    return ax
 
 
 def _factor_ticks(ax: Axes, low: float, high: float) -> None:
@@ -291,59 +264,48 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
     ----------
     censuses : sequence of Census
         Of layers, machines, or both.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
-    return styled(lambda axes: _draw_compare(censuses, axes), ax, 1.3 + 0.6 * len(censuses))
-
-
-def _draw_compare(censuses: Sequence[Census], ax: Axes) -> None:
-    rows = compare_table(censuses)
-    low, high = min(row["lowest"] for row in rows), max(row["highest"] for row in rows)
-    ax.set_xscale("log")
-    decades = math.log10(high / low) if high > low else 1.0
-    for place, (row, census) in enumerate(zip(rows, censuses, strict=True)):
-        own = math.log10(row["highest"] / row["lowest"]) if row["highest"] > row["lowest"] else 0.0
-        table = histogram_table(census, max(8, round(70 * own / decades)))
-        most = max(bin_["share"] for bin_ in table)
-        edges = [bin_["from_pj_per_mac"] for bin_ in table] + [table[-1]["to_pj_per_mac"]]
-        half = [0.32 * bin_["share"] / most for bin_ in table]
-        up, down = ([place + 0.12 + sign * at for at in (*half, half[-1])] for sign in (-1, 1))
-        ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5)
-        ax.plot([row["lowest"], row["highest"]], [place + 0.12] * 2, color=OTHER_COLOUR, linewidth=0.8, zorder=1.6)
-        ax.plot([row["p25"], row["p75"]], [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2)
-        ax.annotate(
-            f"{row['name']}: {large(row['mappings'])} mappings",
-            (0, place - 0.5),
-            (3, -2),
-            ("axes fraction", "data"),
-            textcoords="offset points",
-            va="top",
-            fontsize="small",
+    with drawing(ax, 1.3 + 0.6 * len(censuses)) as ax:
+        rows = compare_table(censuses)
+        low, high = min(row["lowest"] for row in rows), max(row["highest"] for row in rows)
+        ax.set_xscale("log")
+        decades = math.log10(high / low) if high > low else 1.0
+        for place, (row, census) in enumerate(zip(rows, censuses, strict=True)):
+            own = math.log10(row["highest"] / row["lowest"]) if row["highest"] > row["lowest"] else 0.0
+            table = histogram_table(census, max(8, round(70 * own / decades)))
+            most = max(bin_["share"] for bin_ in table)
+            edges = edges_of(table)
+            half = [0.32 * bin_["share"] / most for bin_ in table]
+            up, down = ([place + 0.12 + sign * at for at in (*half, half[-1])] for sign in (-1, 1))
+            ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5)
+            ax.plot([row["lowest"], row["highest"]], [place + 0.12] * 2, color=OTHER_COLOUR, linewidth=0.8, zorder=1.6)
+            ax.plot(
+                [row["p25"], row["p75"]], [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2
+            )
+            ax.annotate(
+                f"{row['name']}: {large(row['mappings'])} mappings",
+                (0, place - 0.5),
+                (3, -2),
+                ("axes fraction", "data"),
+                textcoords="offset points",
+                va="top",
+                fontsize="small",
+            )
+        lowest = " or ".join(sorted({_lowest(census) for census in censuses}, reverse=True))
+        places = [place + 0.12 for place in range(len(rows))]
+        ax.scatter(
+            [row["p50"] for row in rows], places, 22, color="white", edgecolors="black", label="median", zorder=3
         )
-    lowest = " or ".join(sorted({_lowest(census) for census in censuses}, reverse=True))
-    places = [place + 0.12 for place in range(len(rows))]
-    ax.scatter([row["p50"] for row in rows], places, 22, color="white", edgecolors="black", label="median", zorder=3)
-    ax.scatter(
-        [row["lowest"] for row in rows],
-        places,
-        30,
-        color=BEST_COLOUR,
-        marker="D",
-        label=lowest,
-        zorder=3,
-    )
-    ax.plot([], [], color=DARK, linewidth=4, label="25 to 75 %")
-    ax.set_yticks([])
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.spines["left"].set_visible(False)
-    plain_log_ticks(ax.xaxis, low, high)
-    ax.set_xlabel("energy [pJ/MAC]")
-    head = "Energy of all valid mappings"
-    alike = (("of", {row["workload"] for row in rows}), ("on", {row["architecture"] for row in rows}))
-    one = [f"{word} {names.pop()}" for word, names in alike if len(names) == 1]
-    put_title(ax, " ".join([head, *one]), legend=True)
+        ends = [row["lowest"] for row in rows]
+        ax.scatter(ends, places, 30, color=BEST_COLOUR, marker="D", label=lowest, zorder=3)
+        ax.plot([], [], color=DARK, linewidth=4, label="25 to 75 %")
+        ax.set_yticks([])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.spines["left"].set_visible(False)
+        plain_log_ticks(ax.xaxis, low, high)
+        ax.set_xlabel("energy [pJ/MAC]")
+        head = "Energy of all valid mappings"
+        alike = (("of", {row["workload"] for row in rows}), ("on", {row["architecture"] for row in rows}))
+        one = [f"{word} {names.pop()}" for word, names in alike if len(names) == 1]
+        put_title(ax, " ".join([head, *one]), legend=True)
+    return ax

@@ -8,11 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
-from matplotlib.ticker import FuncFormatter
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.show.plots.census import heads, refuse_zero_energy
-from accelsim.show.plots.style import BEST_COLOUR, plain_log_ticks, put_title, styled, tick
+from accelsim.show.plots.style import BEST_COLOUR, drawing, plain_log_ticks, put_title, set_limits, short_ticks
 
 if TYPE_CHECKING:
     from accelsim.model.encode import Floats
@@ -84,40 +83,31 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
         Over cycles and utilization the Pareto front is drawn as a line that no mapping lies below, or, where it is not
         complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost
         level.
-    ax : matplotlib Axes, optional
-        Where to draw; by default axes of a new figure (`ax.figure`).
-
-    Returns
-    -------
-    Axes
     """
-    return styled(lambda axes: _draw_density(census, over, axes), ax)
-
-
-def _draw_density(census: Census, over: str, ax: Axes) -> None:
-    rows, marked = density_table(census, over), front_over_table(census, over)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    _draw_cells(rows, over, len(census.sample), ax)
-    points = sorted((row[over], row["pj_per_mac"]) for row in marked)
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    if over != "outer_words" and census.front.stop == "exhausted":
-        ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
-    ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(census, over), zorder=3)
-    ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
-            [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip
-    for axis, limit, values in ((ax.xaxis, ax.set_xlim, ends[0]), (ax.yaxis, ax.set_ylim, ends[1])):
-        low, high = min(values), max(values)
-        room = (high / low) ** 0.04
-        limit(low / room, high * room)
-        plain_log_ticks(axis, low, high)
-    if over != "utilization":
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-    outermost = census.best.levels[0].level
-    words = f"words moved at {outermost}"
-    ax.set_xlabel({"cycles": "cycles", "outer_words": words, "utilization": "overall utilization"}[over])
-    ax.set_ylabel("energy [pJ/MAC]")
-    put_title(ax, *heads(census), legend=True)
+    with drawing(ax) as ax:
+        rows, marked = density_table(census, over), front_over_table(census, over)
+        ax.set(xscale="log", yscale="log")
+        _draw_cells(rows, over, len(census.sample), ax)
+        points = sorted((row[over], row["pj_per_mac"]) for row in marked)
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        if over != "outer_words" and census.front.stop == "exhausted":
+            ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
+        ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(census, over), zorder=3)
+        ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
+                [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip
+        for axis, values in zip((ax.xaxis, ax.yaxis), ends, strict=True):
+            low, high = min(values), max(values)
+            room = (high / low) ** 0.04
+            set_limits(axis, low / room, high * room)
+            plain_log_ticks(axis, low, high)
+        if over != "utilization":
+            short_ticks(ax.xaxis)
+        outermost = census.best.levels[0].level
+        words = f"words moved at {outermost}"
+        ax.set_xlabel({"cycles": "cycles", "outer_words": words, "utilization": "overall utilization"}[over])
+        ax.set_ylabel("energy [pJ/MAC]")
+        put_title(ax, *heads(census), legend=True)
+    return ax
 
 
 def _label(census: Census, over: str) -> str:

@@ -15,8 +15,8 @@ from accelsim.inputs.nodes import level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.model.result import Result
 from accelsim.show.plots.result import result_colours
-from accelsim.show.plots.style import AXES_SHARE, DARK, PALE, letters_over, points, put_title, styled
-from accelsim.show.report.nest import loop_range
+from accelsim.show.plots.style import AXES_SHARE, DARK, PALE, drawing, letters_over, points, put_title
+from accelsim.show.report.nest import loop_lines
 from accelsim.show.report.text import count, letters
 
 _LINE_IN = 0.19
@@ -83,18 +83,16 @@ def mapping_table(result: Result) -> list[dict[str, Any]]:
 def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axes:
     """Draw a machine: a box for each level with its size and instances, and the fanout below it."""
     lines = 3.3 * len(architecture.levels) + 2.3
-    return styled(lambda axes: _draw_architecture(architecture, axes), ax, _HEAD_IN + _LINE_IN * lines)
-
-
-def _draw_architecture(architecture: Architecture, ax: Axes) -> None:
-    rows = architecture_table(architecture)
-    size = _canvas(ax, 3.3 * len(rows) - 1.0)
-    for number, row in enumerate(rows):
-        top = 3.3 * number
-        _draw_box(ax, row, (0.2, 0.8), (top, top + 2.1), size, used=None)
-        if number < len(rows) - 1:
-            _draw_fanout(ax, row, 0.5, (top + 2.1, top + 3.3), size)
-    put_title(ax, f"{architecture.name}: {architecture.macs:,} {architecture.compute.name}s")
+    with drawing(ax, _HEAD_IN + _LINE_IN * lines) as ax:
+        rows = architecture_table(architecture)
+        size = _canvas(ax, 3.3 * len(rows) - 1.0)
+        for number, row in enumerate(rows):
+            top = 3.3 * number
+            _draw_box(ax, row, (0.2, 0.8), (top, top + 2.1), size, used=None)
+            if number < len(rows) - 1:
+                _draw_fanout(ax, row, 0.5, (top + 2.1, top + 3.3), size)
+        put_title(ax, f"{architecture.name}: {architecture.macs:,} {architecture.compute.name}s")
+    return ax
 
 
 def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = None) -> Axes:
@@ -109,7 +107,28 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
         The machine that was mapped to.
     """
     lines = sum(inside + below for inside, below in _heights(_nest(result)))
-    return styled(lambda axes: _draw_mapping(result, architecture, axes), ax, _HEAD_IN + _LINE_IN * (lines + 2.2))
+    with drawing(ax, _HEAD_IN + _LINE_IN * (lines + 2.2)) as ax:
+        nest, rows, colours = _nest(result), architecture_table(architecture), result_colours(result)
+        heights = _heights(nest)
+        size = _canvas(ax, sum(inside + below for inside, below in heights) + 2.2)
+        middle, top = sum(_BOX) / 2, 0.0
+        loops = len(mapping_table(result))
+        indent = min(0.017, _DEEPEST / max(1, loops))
+        used = [level.used_instances for level in result.levels] + [result.compute_used]
+        for row, (inside, below), (high, gap), own in zip(rows, nest, heights, used, strict=False):
+            _draw_box(ax, row, _BOX, (top, top + high), size, used=own)
+            _draw_filling(ax, result, row["component"], (top + 2.1, top + 2.6), colours)
+            _draw_fanout(ax, row, middle, (top + high, top + high + gap), size)
+            _draw_lines(ax, inside, top + 0.15, size, indent, colours)
+            _draw_lines(ax, below, top + high + 0.15, size, indent, colours)
+            top += high + gap
+        _draw_box(ax, rows[-1], _BOX, (top, top + 2.1), size, used=used[-1])
+        ax.text(_NEST + indent * loops, top + 1.05, "multiply-accumulate", va="center", fontsize=size)
+        for (tensor, colour), short in zip(colours.items(), letters(list(colours)).values(), strict=True):
+            ax.bar([-9], [0], color=colour, label=f"{tensor} ({short})")
+        names = f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC"
+        put_title(ax, names, "tiles [words] beside their level", "bars: share of one instance", legend=True)
+    return ax
 
 
 def _nest(result: Result) -> list[tuple[list[_Line], list[_Line]]]:
@@ -122,8 +141,9 @@ def _nest(result: Result) -> list[tuple[list[_Line], list[_Line]]]:
         below: list[_Line] = []
         for node in nodes:
             inside.append(_Line(depth, tiles=_tiles(result, level, node, short)))
-            for loop, axis in _loops(node, next(last)):
-                (below if axis else inside).append(_Line(depth, loop + axis, bool(axis)))
+            for text in loop_lines(node, next(last)):
+                spatial = text.startswith("par_for ")
+                (below if spatial else inside).append(_Line(depth, text, spatial))
                 depth += 1
         found.append((inside, below))
     return found
@@ -134,43 +154,9 @@ def _tiles(result: Result, level: str, node: LevelMapping, short: dict[str, str]
     return tuple((t.tensor, f"{short[t.tensor]} {count(t.tile_words)}") for t in kept)
 
 
-def _loops(node: LevelMapping, passes: tuple[tuple[int, ...], ...]) -> list[tuple[str, str]]:
-    """Loops of one storage node above bound 1, outermost first, each with the axis that it is spread over."""
-    blocks = (("for", "", node.temporal), ("par_for", " on x", node.x), ("par_for", " on y", node.y))
-    return [
-        (f"{word} {loop.dim} in {loop_range(loop.bound, last)}", axis)
-        for (word, axis, loops), finals in zip(blocks, passes, strict=True)
-        for loop, last in zip(loops, finals, strict=True)
-        if loop.bound > 1
-    ]
-
-
 def _heights(nest: Sequence[tuple[list[_Line], list[_Line]]]) -> list[tuple[float, float]]:
     """Lines that each level takes, and the fanout below it."""
     return [(max(2.9, len(inside) + 0.3), max(1.3, len(below) + 0.3)) for inside, below in nest]
-
-
-def _draw_mapping(result: Result, architecture: Architecture, ax: Axes) -> None:
-    nest, rows, colours = _nest(result), architecture_table(architecture), result_colours(result)
-    heights = _heights(nest)
-    size = _canvas(ax, sum(inside + below for inside, below in heights) + 2.2)
-    middle, top = sum(_BOX) / 2, 0.0
-    loops = len(mapping_table(result))
-    indent = min(0.017, _DEEPEST / max(1, loops))
-    used = [level.used_instances for level in result.levels] + [result.compute_used]
-    for row, (inside, below), (high, gap), own in zip(rows, nest, heights, used, strict=False):
-        _draw_box(ax, row, _BOX, (top, top + high), size, used=own)
-        _draw_filling(ax, result, row["component"], (top + 2.1, top + 2.6), colours)
-        _draw_fanout(ax, row, middle, (top + high, top + high + gap), size)
-        _draw_lines(ax, inside, top + 0.15, size, indent, colours)
-        _draw_lines(ax, below, top + high + 0.15, size, indent, colours)
-        top += high + gap
-    _draw_box(ax, rows[-1], _BOX, (top, top + 2.1), size, used=used[-1])
-    ax.text(_NEST + indent * loops, top + 1.05, "multiply-accumulate", va="center", fontsize=size)
-    for (tensor, colour), short in zip(colours.items(), letters(list(colours)).values(), strict=True):
-        ax.bar([-9], [0], color=colour, label=f"{tensor} ({short})")
-    names = f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC"
-    put_title(ax, names, "tiles [words] beside their level", "bars: share of one instance", legend=True)
 
 
 def _canvas(ax: Axes, lines: float) -> float:

@@ -13,21 +13,19 @@ from accelsim.inputs.units import si_scale
 from accelsim.show.plots.style import (
     BEST_COLOUR,
     DARK,
+    drawing,
+    fit_scale,
     letters_beside,
-    plain_log_ticks,
+    lower_steps,
     points,
     put_title,
-    styled,
     tick,
+    wide_range,
 )
-from accelsim.show.report.text import energy_scale
+from accelsim.show.report.explore import NAMES
+from accelsim.show.report.text import OTHER_COLOUR, energy_scale
 
 Rows = Sequence[Mapping[str, Any]]
-_NAMES = {
-    "energy_pj": "energy", "cycles": "cycles", "time_s": "time", "edp_pj_cycles": "EDP", "power_w": "power",
-    "area_um2": "area",
-}  # fmt: skip
-_OTHER = "#999999"
 _LEFT_OUT = "#56B4E9"
 _MOST_LINES = 500
 
@@ -42,7 +40,7 @@ def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
     >>> axis_of("edp_pj_cycles", [4.6e17]), axis_of("cycles", [88e6])
     (('EDP [1e15 pJ x cycle]', 1000000000000000.0), ('cycles', 1.0))
     """
-    name, largest = name_of(column), max(values, default=1.0) or 1.0
+    name, largest = NAMES[column], max(values, default=1.0) or 1.0
     if column == "cycles":
         return name, 1.0
     if column == "energy_pj":
@@ -55,11 +53,6 @@ def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
     else:
         scale, unit = si_scale(largest, {"time_s": "s", "power_w": "W"}[column])
     return f"{name} [{unit}]", scale
-
-
-def name_of(column: str) -> str:
-    """What a column is called."""
-    return _NAMES.get(column, column)
 
 
 def cells(rows: Rows, column: str) -> list[float]:
@@ -102,49 +95,32 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
         Of the table of designs.
     about : mapping
         What sweep.json holds.
-    ax : matplotlib Axes, optional
     """
-    return styled(lambda axes: _draw_front(rows, about, axes), ax)
-
-
-def _draw_front(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
-    table = designs_front_table(rows, about)
-    for direction, column in zip(("across", "up"), two_costs(about), strict=True):
-        label, scale = axis_of(column, [row[direction] for row in table])
-        table = [{**row, direction: row[direction] / scale} for row in table]
-        _scale(ax, direction == "across", [row[direction] for row in table])
-        (ax.set_xlabel if direction == "across" else ax.set_ylabel)(label)
-    looks = {
-        "pruned": ("bound of a pruned design", _LEFT_OUT, "v", 12), "dominated": ("dominated", _OTHER, "o", 12),
-        "front": (f"front in {', '.join(about['objectives'])}", BEST_COLOUR, "o", 26),
-    }  # fmt: skip
-    for order, (kind, (label, colour, marker, size)) in enumerate(looks.items()):
-        chosen = [row for row in table if row["kind"] == kind]
-        if chosen:
-            xs, ys = [row["across"] for row in chosen], [row["up"] for row in chosen]
-            ax.scatter(xs, ys, size, color=colour, marker=marker, label=f"{label} ({len(chosen):,})", zorder=2 + order)
-    steps: list[tuple[float, float]] = []
-    for x, y in sorted((row["across"], row["up"]) for row in table if row["kind"] != "pruned"):
-        if not steps or y < steps[-1][1]:
-            steps.append((x, y))
-    if steps:
-        ax.step([x for x, _ in steps], [y for _, y in steps], where="post", color=DARK, linewidth=1.0, zorder=1.5)
-    put_title(ax, about["name"], f"{len(rows):,} designs", legend=bool(table))
-
-
-def _scale(ax: Axes, across: bool, values: Sequence[float]) -> None:
-    """Logarithmic where values differ by more than a factor of 3."""
-    if not values:
-        return
-    low, high = min(values), max(values)
-    axis = ax.xaxis if across else ax.yaxis
-    if low > 0 and high > 3 * low:
-        (ax.set_xscale if across else ax.set_yscale)("log")
-        plain_log_ticks(axis, low, high)
-    else:
-        room = 0.08 * ((high - low) or abs(high) or 1.0)
-        (ax.set_xlim if across else ax.set_ylim)(low - room, high + room)
-        axis.set_major_formatter(lambda value, _: tick(value))
+    with drawing(ax) as ax:
+        table = designs_front_table(rows, about)
+        for direction, axis, column in zip(("across", "up"), (ax.xaxis, ax.yaxis), two_costs(about), strict=True):
+            label, scale = axis_of(column, [row[direction] for row in table])
+            table = [{**row, direction: row[direction] / scale} for row in table]
+            if table:
+                fit_scale(axis, [row[direction] for row in table])
+            axis.set_label_text(label)
+        looks = {
+            "pruned": ("bound of a pruned design", _LEFT_OUT, "v", 12),
+            "dominated": ("dominated", OTHER_COLOUR, "o", 12),
+            "front": (f"front in {', '.join(about['objectives'])}", BEST_COLOUR, "o", 26),
+        }
+        for order, (kind, (label, colour, marker, size)) in enumerate(looks.items()):
+            chosen = [row for row in table if row["kind"] == kind]
+            if chosen:
+                xs, ys = [row["across"] for row in chosen], [row["up"] for row in chosen]
+                ax.scatter(
+                    xs, ys, size, color=colour, marker=marker, label=f"{label} ({len(chosen):,})", zorder=2 + order
+                )
+        steps = lower_steps((row["across"], row["up"]) for row in table if row["kind"] != "pruned")
+        if steps:
+            ax.step([x for x, _ in steps], [y for _, y in steps], where="post", color=DARK, linewidth=1.0, zorder=1.5)
+        put_title(ax, about["name"], f"{len(rows):,} designs", legend=bool(table))
+    return ax
 
 
 def parallel_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -190,7 +166,7 @@ def _parallel_axes(rows: Rows, about: Mapping[str, Any]) -> dict[str, Callable[[
     for name in about["columns"]:
         values_of = cells(rows, name) or [0.0, 1.0]
         low, high = min(values_of), max(values_of)
-        log = low > 0 and high > 3 * low
+        log = wide_range(low, high)
 
         def along(cell: Any, low: float = low, high: float = high, log: bool = log) -> float:
             if high <= low:
@@ -209,48 +185,44 @@ def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) 
     rows, about, ax
         As for `plot_designs_front`.
     """
-    return styled(lambda axes: _draw_parallel(rows, about, axes), ax)
-
-
-def _draw_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
-    table = parallel_table(rows, about)
-    varied = varied_values(about)
-    names = [*varied, *about["columns"]]
-    at = list(range(len(names)))
-    others = [row for row in table if not row["front"]]
-    drawn = others[:: max(1, math.ceil(len(others) / _MOST_LINES))]
-    front = [row for row in table if row["front"]]
-    for chosen, colour, width, order in ((drawn, "#CCCCCC", 0.6, 1.0), (front, BEST_COLOUR, 1.1, 2.0)):
-        for row in chosen:
-            ax.plot(at, [row[name] for name in names], color=colour, linewidth=width, zorder=order)
-    mapped = [row for row in rows if row["status"] == "mapped"]
-    small = points("xtick.labelsize") * 0.9
-    labels = list(varied)
-    for x, name in zip(at, names, strict=True):
-        ax.axvline(x, color=DARK, linewidth=0.8, zorder=3)
-        if name in varied:
-            values = varied[name]
-            marks = {i / (len(values) - 1): text for i, text in enumerate(values)}
-            every = math.ceil(len(values) / 8)
-            marks = {place: text for i, (place, text) in enumerate(marks.items()) if i % every == 0 or place == 1.0}
-        else:
-            found = cells(mapped, name) or [0.0]
-            label, scale = axis_of(name, found)
-            labels.append(label)
-            least, most = _short(min(found) / scale), _short(max(found) / scale)
-            marks = {0.0: least, 1.0: most} if max(found) > min(found) else {0.5: least}
-        for y, text in marks.items():
-            ax.text(x + 0.03, y, text, fontsize=small, va="center", zorder=4,
-                    bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6})  # fmt: skip
-    ax.set_xlim(-0.1, len(names) - 0.6)
-    ax.set_ylim(-0.06, 1.06)
-    ax.set_xticks(at, labels)
-    ax.set_yticks([])
-    ax.grid(visible=False)
-    ax.spines["left"].set_visible(False)
-    shown = f"{len(front):,} on the front (in colour) of {len(table):,} mapped designs"
-    more = "" if len(drawn) == len(others) else f"{len(drawn):,} of the others drawn"
-    put_title(ax, about["name"], shown, *([more] if more else []))
+    with drawing(ax) as ax:
+        table = parallel_table(rows, about)
+        varied = varied_values(about)
+        names = [*varied, *about["columns"]]
+        at = list(range(len(names)))
+        others = [row for row in table if not row["front"]]
+        drawn = others[:: max(1, math.ceil(len(others) / _MOST_LINES))]
+        front = [row for row in table if row["front"]]
+        for chosen, colour, width, order in ((drawn, "#CCCCCC", 0.6, 1.0), (front, BEST_COLOUR, 1.1, 2.0)):
+            for row in chosen:
+                ax.plot(at, [row[name] for name in names], color=colour, linewidth=width, zorder=order)
+        mapped = [row for row in rows if row["status"] == "mapped"]
+        small = points("xtick.labelsize") * 0.9
+        labels = list(varied)
+        for x, name in zip(at, names, strict=True):
+            ax.axvline(x, color=DARK, linewidth=0.8, zorder=3)
+            if name in varied:
+                values = varied[name]
+                marks = {i / (len(values) - 1): text for i, text in enumerate(values)}
+                every = math.ceil(len(values) / 8)
+                marks = {place: text for i, (place, text) in enumerate(marks.items()) if i % every == 0 or place == 1.0}
+            else:
+                found = cells(mapped, name) or [0.0]
+                label, scale = axis_of(name, found)
+                labels.append(label)
+                least, most = _short(min(found) / scale), _short(max(found) / scale)
+                marks = {0.0: least, 1.0: most} if max(found) > min(found) else {0.5: least}
+            for y, text in marks.items():
+                ax.text(x + 0.03, y, text, fontsize=small, va="center", zorder=4,
+                        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6})  # fmt: skip
+        ax.set(xlim=(-0.1, len(names) - 0.6), ylim=(-0.06, 1.06), yticks=[])
+        ax.set_xticks(at, labels)
+        ax.grid(visible=False)
+        ax.spines["left"].set_visible(False)
+        shown = f"{len(front):,} on the front (in colour) of {len(table):,} mapped designs"
+        more = "" if len(drawn) == len(others) else f"{len(drawn):,} of the others drawn"
+        put_title(ax, about["name"], shown, *([more] if more else []))
+    return ax
 
 
 def _short(value: float) -> str:
@@ -282,37 +254,35 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
     rows, about, ax
         As for `plot_designs_front`.
     """
-    return styled(lambda axes: _draw_sensitivity(rows, about, axes), ax)
-
-
-def _draw_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes) -> None:
-    table, column = sensitivity_table(rows, about), about["columns"][0]
-    label, scale = axis_of(column, [row["mean"] for row in table])
-    table = [{**row, "least": row["least"] / scale, "mean": row["mean"] / scale} for row in table]
-    places: list[float] = []
-    texts: list[str] = []
-    x, names = 0.0, list(dict.fromkeys(row["parameter"] for row in table))
-    for number, name in enumerate(names):
-        own = [row for row in table if row["parameter"] == name]
-        xs = [x + i for i in range(len(own))]
-        first = number == 0
-        ax.plot(xs, [row["mean"] for row in own], color=_OTHER, marker="o", markersize=3,
-                label="mean (geometric) of the designs with the value" if first else None)  # fmt: skip
-        ax.plot(xs, [row["least"] for row in own], color=BEST_COLOUR, marker="o", markersize=4,
-                label="least of them" if first else None)  # fmt: skip
-        ax.annotate(
-            name, ((xs[0] + xs[-1]) / 2, 1.0), (0, 2), xycoords=("data", "axes fraction"),
-            textcoords="offset points", ha="center", fontweight="bold", fontsize=points("xtick.labelsize"),
-        )  # fmt: skip
-        places, texts = [*places, *xs], [*texts, *(row["value"] for row in own)]
-        x = xs[-1] + 1.5
-    if table:
+    with drawing(ax) as ax:
+        table, column = sensitivity_table(rows, about), about["columns"][0]
+        label, scale = axis_of(column, [row["mean"] for row in table])
+        table = [{**row, "least": row["least"] / scale, "mean": row["mean"] / scale} for row in table]
+        places: list[float] = []
+        texts: list[str] = []
+        x, names = 0.0, list(dict.fromkeys(row["parameter"] for row in table))
+        for number, name in enumerate(names):
+            own = [row for row in table if row["parameter"] == name]
+            xs = [x + i for i in range(len(own))]
+            first = number == 0
+            ax.plot(xs, [row["mean"] for row in own], color=OTHER_COLOUR, marker="o", markersize=3,
+                    label="mean (geometric) of the designs with the value" if first else None)  # fmt: skip
+            ax.plot(xs, [row["least"] for row in own], color=BEST_COLOUR, marker="o", markersize=4,
+                    label="least of them" if first else None)  # fmt: skip
+            ax.annotate(
+                name, ((xs[0] + xs[-1]) / 2, 1.0), (0, 2), xycoords=("data", "axes fraction"),
+                textcoords="offset points", ha="center", fontweight="bold", fontsize=points("xtick.labelsize"),
+            )  # fmt: skip
+            places, texts = [*places, *xs], [*texts, *(row["value"] for row in own)]
+            x = xs[-1] + 1.5
         values = [row[key] for row in table for key in ("least", "mean") if row[key] > 0]
-        _scale(ax, False, values)
-    crowded = max(map(len, texts), default=0) + 1 > letters_beside(ax, "xtick.labelsize") / max(1.0, x)
-    ax.set_xticks(places, texts, rotation=90 if crowded else 0)
-    ax.set_ylabel(label)
-    put_title(ax, about["name"], f"{name_of(column)} over each parameter", legend=bool(table), above=12)
+        if values:
+            fit_scale(ax.yaxis, values)
+        crowded = max(map(len, texts), default=0) + 1 > letters_beside(ax, "xtick.labelsize") / max(1.0, x)
+        ax.set_xticks(places, texts, rotation=90 if crowded else 0)
+        ax.set_ylabel(label)
+        put_title(ax, about["name"], f"{NAMES[column]} over each parameter", legend=bool(table), above=12)
+    return ax
 
 
 PLOTTED = {"front": plot_designs_front, "parallel": plot_parallel, "sensitivity": plot_sensitivity}

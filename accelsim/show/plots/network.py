@@ -1,20 +1,28 @@
-"""Figures of a network: energy and cycles of each layer."""
+"""Figures of a network: energy and cycles of each layer, and of fused chains against their layers by themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from accelsim.model.result import Result
-from accelsim.show.plots.style import letters_beside, put_title, styled, tick, width_in
-from accelsim.show.report.text import energy, energy_scale
+from accelsim.show.plots.style import drawing, frame_only, letters_beside, put_title, short_ticks, tick, width_in
+from accelsim.show.report.text import energy, energy_scale, times
+
+if TYPE_CHECKING:
+    from accelsim.fusion.result import FusionResult, Segment
 
 _COLOURS = ("#56B4E9", "#CC79A7", "#F0E442", "#D55E00", "#000000", "#777777")
 """Of storage levels and their networks, outermost first: Okabe-Ito without the colours of tensors."""
 _COMPUTE = "#BBBBBB"
+_MOST = 8
+"""Chains that are drawn, those that save most."""
+_WIDTH, _PAIRED = 0.8, 0.38
+_SIDES = {False: -0.5 * (_PAIRED + 0.04), True: 0.5 * (_PAIRED + 0.04)}
+"""Where the bar of a chain stands: unfused to the left, fused to the right."""
 
 
 def network_table(results: Sequence[tuple[int, Result]]) -> list[dict[str, Any]]:
@@ -25,20 +33,27 @@ def network_table(results: Sequence[tuple[int, Result]]) -> list[dict[str, Any]]
     rows = []
     for repeat, result in results:
         cycles = {row["component"]: row for row in result.cycle_rows()}
-        spent: dict[str, float] = {}
-        for row in result.energy_rows():
-            spent[row["component"]] = spent.get(row["component"], 0.0) + row["energy_pj"]
-        for component in dict.fromkeys([*spent, *cycles]):
-            rows.append(
-                {
-                    "layer": result.workload,
-                    "component": component,
-                    "energy_pj": repeat * spent.get(component, 0.0),
-                    "cycles": repeat * cycles[component]["cycles"] if component in cycles else 0,
-                    "bottleneck": component in cycles and cycles[component]["bottleneck"],
-                }
-            )
+        spent = _spent([(1, result)])
+        rows += [
+            {
+                "layer": result.workload,
+                "component": component,
+                "energy_pj": repeat * spent.get(component, 0.0),
+                "cycles": repeat * cycles[component]["cycles"] if component in cycles else 0,
+                "bottleneck": component in cycles and cycles[component]["bottleneck"],
+            }
+            for component in dict.fromkeys([*spent, *cycles])
+        ]
     return rows
+
+
+def _spent(results: Iterable[tuple[int, Result]]) -> dict[str, float]:
+    """Energy [pJ] of each component in results, each as often as it is run."""
+    found: dict[str, float] = {}
+    for count, result in results:
+        for row in result.energy_rows():
+            found[row["component"]] = found.get(row["component"], 0.0) + count * row["energy_pj"]
+    return found
 
 
 def plot_network(network: str, machine: str, results: Sequence[tuple[int, Result]], ax: Axes | None = None) -> Axes:
@@ -58,61 +73,49 @@ def plot_network(network: str, machine: str, results: Sequence[tuple[int, Result
     Axes
         With one inset axes for the energy and one for the cycles (`ax.child_axes`).
     """
-    return styled(lambda axes: _draw(network, machine, results, axes), ax, 4.8)
+    with drawing(ax, 4.8) as ax:
+        rows = network_table(results)
+        layers = [result.workload for _, result in results]
+        drawn = {row["component"] for row in rows if row["energy_pj"] or row["bottleneck"]}
+        above, below, colours = _panels(ax, 0.47, 0.47, results[0][1], drawn)
+        spent = [{row["component"]: row["energy_pj"] for row in rows if row["layer"] == layer} for layer in layers]
+        _draw_energy(above, {0.0: spent}, _WIDTH, colours)
+        _draw_cycles(below, rows, layers, colours)
+        total_pj = sum(row["energy_pj"] for row in rows)
+        cycles = sum(row["cycles"] for row in rows if row["bottleneck"])
+        put_title(ax, f"{network} on {machine}", energy(total_pj), f"{tick(cycles)} cycles", legend=True)
+    return ax
 
 
-def _draw(network: str, machine: str, results: Sequence[tuple[int, Result]], ax: Axes) -> None:
-    rows = network_table(results)
-    layers = [result.workload for _, result in results]
-    colours = component_colours(
-        results[0][1], {row["component"] for row in rows if row["energy_pj"] or row["bottleneck"]}
-    )
-    above, below = panels(ax, 0.47, 0.47)
-    _draw_energy(above, rows, layers, colours)
-    _draw_cycles(below, rows, layers, colours)
-    for component, colour in colours.items():
-        ax.bar(
-            [0], [0], color=colour, label=f"{component} (compute)" if component == results[0][1].compute else component
-        )
-    total_pj = sum(row["energy_pj"] for row in rows)
-    cycles = sum(row["cycles"] for row in rows if row["bottleneck"])
-    put_title(ax, f"{network} on {machine}", energy(total_pj), f"{tick(cycles)} cycles", legend=True)
+def _panels(ax: Axes, above: float, below: float, result: Result, drawn: set[str]) -> tuple[Axes, Axes, dict[str, str]]:
+    """Two axes, one above the other, with these shares of the height, and the colour of each component drawn.
 
-
-def panels(ax: Axes, above: float, below: float) -> tuple[Axes, Axes]:
-    """Two axes, one above the other, with these shares of the height; `ax` itself shows its title and legend only."""
-    ax.spines[:].set_visible(False)
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.grid(visible=False)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    return ax.inset_axes((0, 1 - above, 1, above)), ax.inset_axes((0, 0, 1, below))
-
-
-def component_colours(result: Result, drawn: set[str]) -> dict[str, str]:
-    """Colour of each component that is drawn, outermost first."""
+    `ax` itself shows title and legend only.
+    """
+    frame_only(ax)
     order = [name for level in result.levels for name in (level.level, f"{level.level} network")]
     names = [name for name in order if name in drawn]
-    found = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
-    return {**found, result.compute: _COMPUTE}
+    colours = {name: _COLOURS[number % len(_COLOURS)] for number, name in enumerate(names)}
+    for component, colour in colours.items():
+        ax.bar([0], [0], color=colour, label=component)
+    ax.bar([0], [0], color=_COMPUTE, label=f"{result.compute} (compute)")
+    panels = ax.inset_axes((0, 1 - above, 1, above)), ax.inset_axes((0, 0, 1, below))
+    return *panels, {**colours, result.compute: _COMPUTE}
 
 
 def _draw_energy(
-    ax: Axes, rows: Sequence[Mapping[str, Any]], layers: Sequence[str], colours: Mapping[str, str]
+    ax: Axes, spent: Mapping[float, Sequence[Mapping[str, float]]], width: float, colours: Mapping[str, str]
 ) -> None:
-    values = {(row["layer"], row["component"]): row["energy_pj"] for row in rows}
-    most = max(sum(values.get((layer, component), 0.0) for component in colours) for layer in layers)
-    scale, unit = energy_scale(most)
-    begin = [0.0] * len(layers)
-    for component, colour in colours.items():
-        heights = [values.get((layer, component), 0.0) / scale for layer in layers]
-        ax.bar(range(len(layers)), heights, 0.8, begin, color=colour)
-        begin = [a + b for a, b in zip(begin, heights, strict=True)]
+    """Draw stacked bars of energy [pJ by component]: by how far they stand beside 0, 1, 2 …, those of each place."""
+    scale, unit = energy_scale(max(sum(bar.values()) for bars in spent.values() for bar in bars))
+    for shift, bars in spent.items():
+        begin = [0.0] * len(bars)
+        for component, colour in colours.items():
+            heights = [bar.get(component, 0.0) / scale for bar in bars]
+            ax.bar([at + shift for at in range(len(bars))], heights, width, begin, color=colour)
+            begin = [a + b for a, b in zip(begin, heights, strict=True)]
     ax.set_ylabel(f"energy [{unit}]")
-    ax.set_xticks(range(len(layers)), [""] * len(layers))
-    ax.yaxis.set_major_locator(MaxNLocator(5))
-    frame_bars(ax, len(layers))
+    _frame_bars(ax, [""] * len(bars))
 
 
 def _draw_cycles(
@@ -120,19 +123,92 @@ def _draw_cycles(
 ) -> None:
     slowest = {row["layer"]: row for row in rows if row["bottleneck"]}
     heights = [slowest[layer]["cycles"] for layer in layers]
-    ax.bar(range(len(layers)), heights, 0.8, color=[colours[slowest[layer]["component"]] for layer in layers])
+    ax.bar(range(len(layers)), heights, _WIDTH, color=[colours[slowest[layer]["component"]] for layer in layers])
     ax.set_ylabel("cycles")
-    ax.yaxis.set_major_locator(MaxNLocator(5))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    short_ticks(ax.yaxis)
     step = max(1, round(len(layers) * 2.4 / letters_beside(ax, "xtick.labelsize") + 0.49))
-    named = range(0, len(layers), step)
     longest = 22 if width_in(ax) > 4 else 14
-    shown = [layers[i] if len(layers[i]) <= longest else layers[i][: longest - 1] + "…" for i in named]
-    ax.set_xticks(named, shown, rotation=90)
-    frame_bars(ax, len(layers))
+    names = [name if len(name) <= longest else name[: longest - 1] + "…" for name in layers]
+    _frame_bars(ax, names, step, rotation=90)
 
 
-def frame_bars(ax: Axes, bars: int) -> None:
-    """Give bars at 0, 1, 2 … room at both ends, and no lines between them."""
-    ax.set_xlim(-0.6, bars - 0.4)
+def _frame_bars(ax: Axes, names: Sequence[str], step: int = 1, most: int = 5, rotation: float = 0) -> None:
+    """Give bars at 0, 1, 2 … room at both ends, every so many a name, and no lines between them."""
+    ax.yaxis.set_major_locator(MaxNLocator(most))
+    ax.set_xticks(range(0, len(names), step), names[::step], rotation=rotation)
+    ax.set_xlim(-0.6, len(names) - 0.4)
     ax.grid(axis="x", visible=False)
+
+
+def fusion_table(found: FusionResult) -> list[dict[str, Any]]:
+    """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, and its outer words, all runs."""
+    return [
+        {
+            "chain": _name(segment),
+            "fused": fused,
+            "component": component,
+            "energy_pj": segment.repeat * energy_pj,
+            "outer_words": segment.repeat * (segment.totals if fused else segment.unfused).outer_words,
+        }
+        for segment in _drawn(found)
+        for fused in (False, True)
+        for component, energy_pj in _spent(_results(segment, fused=fused)).items()
+    ]
+
+
+def _drawn(found: FusionResult) -> list[Segment]:
+    """The fused chains that save most energy or cycles; where none is fused, all segments."""
+    if not found.fused:
+        return list(found.segments)[:_MOST]
+    most = sorted(found.fused, key=lambda s: s.repeat * (s.totals.energy_pj - s.unfused.energy_pj))[:_MOST]
+    return [segment for segment in found.fused if segment in most]
+
+
+def _results(segment: Segment, *, fused: bool) -> list[tuple[int, Result]]:
+    if fused and segment.fused is not None:
+        return [(part.count, part.result) for part in segment.fused.parts]
+    return [(1, result) for result in segment.alone]
+
+
+def _name(segment: Segment) -> str:
+    """First and last layer."""
+    names = [layer.name for layer in segment.layers]
+    return names[0] if len(names) == 1 else f"{names[0]} …\n{names[-1]}"
+
+
+def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
+    """Draw each fused chain beside its layers by themselves: energy stacked by level, and words at the outermost level.
+
+    Returns
+    -------
+    Axes
+        With one inset axes for the energy and one for the words (`ax.child_axes`).
+    """
+    with drawing(ax, 4.8) as ax:
+        rows = fusion_table(found)
+        chains = list(dict.fromkeys(row["chain"] for row in rows))
+        drawn = {row["component"] for row in rows if row["energy_pj"]}
+        above, below, colours = _panels(ax, 0.53, 0.4, found.segments[0].alone[0], drawn)
+        spent = {shift: [_of_chain(rows, chain, fused) for chain in chains] for fused, shift in _SIDES.items()}
+        _draw_energy(above, spent, _PAIRED, colours)
+        _draw_words(below, rows, chains)
+        gain = found.unfused.energy_pj / found.totals.energy_pj
+        what = f"left unfused, right fused; gain in energy {times(gain)} in all"
+        left_out = len(found.fused) - len(_drawn(found)) if found.fused else 0
+        chosen = [f"{len(chains)} of {len(found.fused)} chains drawn: those that save most"] if left_out else []
+        put_title(ax, f"{found.workload} on {found.architecture}", what, *chosen, legend=True)
+    return ax
+
+
+def _of_chain(rows: Sequence[Mapping[str, Any]], chain: str, fused: bool) -> dict[str, float]:
+    return {r["component"]: r["energy_pj"] for r in rows if r["chain"] == chain and r["fused"] == fused}
+
+
+def _draw_words(ax: Axes, rows: Sequence[Mapping[str, Any]], chains: Sequence[str]) -> None:
+    words = {(row["chain"], row["fused"]): row["outer_words"] for row in rows}
+    for fused, shift in _SIDES.items():
+        places = [at + shift for at in range(len(chains))]
+        ax.bar(places, [words[chain, fused] for chain in chains], _PAIRED, color="#777777" if fused else "#CCCCCC")
+    ax.set_ylabel("outer words")
+    short_ticks(ax.yaxis)
+    _frame_bars(ax, chains, most=4, rotation=0 if len(chains) <= 4 else 90)

@@ -1,17 +1,38 @@
-"""Figures of one mapping, or of a few beside each other: energy by component and tensor."""
+"""Figures of one mapping, or of a few beside each other: energy by component and tensor, and reuse of tensors."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
+from operator import mul
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.ticker import MaxNLocator
 
-from accelsim.model.result import Result
-from accelsim.show.plots.style import letters_over, points, put_title, styled, width_in, wrapped
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.model.result import Result, TensorAtLevel
+from accelsim.show.plots.style import (
+    DARK,
+    drawing,
+    frame_only,
+    letters_beside,
+    letters_over,
+    plain_log_ticks,
+    points,
+    put_title,
+    width_in,
+    wrapped,
+)
 from accelsim.show.report.text import OTHER_COLOUR, percent, tensor_colours, times
 
+_LEGEND = (
+    ("obtained", "in time", "in time"),
+    ("obtained", "multicast", "multicast, spatial reduction"),
+    ("repeated", "", "not obtained"),
+)
 _OTHER = "other (compute, leakage)"
 _PERCENT = 8
 """Letters of the share beside a bar, at most."""
@@ -24,7 +45,24 @@ def energy_table(result: Result) -> list[dict[str, Any]]:
 
 def plot_energy(result: Result, ax: Axes | None = None) -> Axes:
     """Draw the energy of one mapping [pJ/MAC] as a bar for each component, outermost first, stacked by tensor."""
-    return styled(lambda axes: _draw_energy(result, axes), ax)
+    with drawing(ax) as ax:
+        rows = energy_table(result)
+        components = list(dict.fromkeys(row["component"] for row in rows))
+        for stack in _stacks(rows, components, result_colours(result)):
+            if any(stack.length):
+                ax.bar(range(len(components)), stack.length, 0.7, stack.begin, color=stack.colour, label=stack.label)
+        shares = _shares(rows, components)
+        for index, (top, share) in enumerate(shares):
+            ax.annotate(share, (index, top), (0, 2), textcoords="offset points", ha="center", fontsize="small")
+        names = [component.replace(" network", "\nnetwork") for component in components]
+        crowded = max(map(len, "\n".join(names).split("\n"))) * len(names) > 14 * width_in(ax)
+        ax.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
+        ax.grid(axis="x", visible=False)
+        ax.set_ylim(0, 1.08 * max(top for top, _ in shares))
+        ax.set_xlabel(wrapped(ax, "component, outermost first; above each bar its share of the energy"))
+        ax.set_ylabel("energy [pJ/MAC]")
+        put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
+    return ax
 
 
 def result_colours(result: Result) -> dict[str, str]:
@@ -63,25 +101,6 @@ def _shares(rows: Sequence[Mapping[str, Any]], components: Sequence[str]) -> lis
     return found
 
 
-def _draw_energy(result: Result, ax: Axes) -> None:
-    rows = energy_table(result)
-    components = list(dict.fromkeys(row["component"] for row in rows))
-    for stack in _stacks(rows, components, result_colours(result)):
-        if any(stack.length):
-            ax.bar(range(len(components)), stack.length, 0.7, stack.begin, color=stack.colour, label=stack.label)
-    shares = _shares(rows, components)
-    for index, (top, share) in enumerate(shares):
-        ax.annotate(share, (index, top), (0, 2), textcoords="offset points", ha="center", fontsize="small")
-    names = [component.replace(" network", "\nnetwork") for component in components]
-    crowded = max(map(len, "\n".join(names).split("\n"))) * len(names) > 14 * width_in(ax)
-    ax.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
-    ax.grid(axis="x", visible=False)
-    ax.set_ylim(0, 1.08 * max(top for top, _ in shares))
-    ax.set_xlabel(wrapped(ax, "component, outermost first; above each bar its share of the energy"))
-    ax.set_ylabel("energy [pJ/MAC]")
-    put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
-
-
 def stacks_table(results: Mapping[str, Result]) -> list[dict[str, Any]]:
     """Rows of `plot_stacks`: those of `energy_table` for each mapping, under its name."""
     return [{"mapping": name, **row} for name, result in results.items() for row in energy_table(result)]
@@ -100,35 +119,28 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     Axes
         With one inset axes for each mapping (`ax.child_axes`).
     """
-    return styled(lambda axes: _draw_stacks(results, axes), ax, 2.8)
-
-
-def _draw_stacks(results: Mapping[str, Result], ax: Axes) -> None:
-    rows, first = stacks_table(results), next(iter(results.values()))
-    drawn = {row["component"] for row in rows}
-    order = [name for level in first.levels for name in (level.level, f"{level.level} network")] + [first.compute]
-    components = [name for name in order if name in drawn]
-    colours = result_colours(first)
-    ax.spines[:].set_visible(False)
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.grid(visible=False)
-    gap = 0.06
-    wide = (1 - gap * (len(results) - 1)) / len(results)
-    letters = wide * letters_over(ax, 0.83 * points("font.size"))
-    for number, (name, result) in enumerate(results.items()):
-        inset = ax.inset_axes((number * (wide + gap), 0, wide, 1))
-        own = [row for row in rows if row["mapping"] == name]
-        _draw_bars(inset, own, components, colours, letters=letters, named=number == 0)
-        factor = "" if result is first else f" ({times(result.pj_per_mac / first.pj_per_mac)})"
-        inset.tick_params(labelsize="small")
-        inset.set_title(f"{name}\n{result.pj_per_mac:.4g}{factor}", fontsize="medium")
-    for stack in _stacks(rows, components, colours):
-        ax.bar([0], [0], color=stack.colour, label=stack.label)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    ax.set_xlabel(wrapped(ax, "energy [pJ/MAC], each mapping on its own scale"), labelpad=20)
-    put_title(ax, f"{first.workload} on {first.architecture}", legend=True, above=26)
+    with drawing(ax, 2.8) as ax:
+        rows, first = stacks_table(results), next(iter(results.values()))
+        drawn = {row["component"] for row in rows}
+        order = [name for level in first.levels for name in (level.level, f"{level.level} network")] + [first.compute]
+        components = [name for name in order if name in drawn]
+        colours = result_colours(first)
+        frame_only(ax)
+        gap = 0.06
+        wide = (1 - gap * (len(results) - 1)) / len(results)
+        letters = wide * letters_over(ax, 0.83 * points("font.size"))
+        for number, (name, result) in enumerate(results.items()):
+            inset = ax.inset_axes((number * (wide + gap), 0, wide, 1))
+            own = [row for row in rows if row["mapping"] == name]
+            _draw_bars(inset, own, components, colours, letters=letters, named=number == 0)
+            factor = "" if result is first else f" ({times(result.pj_per_mac / first.pj_per_mac)})"
+            inset.tick_params(labelsize="small")
+            inset.set_title(f"{name}\n{result.pj_per_mac:.4g}{factor}", fontsize="medium")
+        for stack in _stacks(rows, components, colours):
+            ax.bar([0], [0], color=stack.colour, label=stack.label)
+        ax.set_xlabel(wrapped(ax, "energy [pJ/MAC], each mapping on its own scale"), labelpad=20)
+        put_title(ax, f"{first.workload} on {first.architecture}", legend=True, above=26)
+    return ax
 
 
 def _draw_bars(
@@ -152,3 +164,140 @@ def _draw_bars(
     ax.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))
     ax.xaxis.set_major_locator(MaxNLocator(3))
     ax.grid(axis="y", visible=False)
+
+
+def reuse_table(result: Result, einsum: Einsum) -> list[dict[str, Any]]:
+    """Rows of `plot_reuse`: factors of reuse of each tensor.
+
+    With MACs those that the mapping does (padding included):
+
+    `offered`
+        What the layer offers: MACs / words of the tensor. Each dimension that the tensor does not have gives its bound,
+        and a rank that several dimensions slide over gives the product of their bounds / extent of the rank.
+    `obtained`
+        What the mapping gets, from the compute units outwards. At a level that keeps the tensor, `in time`: words read
+        for the level below / words filled; for the output updates / words that leave towards the level above. On a
+        network, `multicast`: words that all children take / words read for them; for the output `spatial reduction`:
+        partial sums of all children / those that arrive.
+    `repeated`
+        How often a word of the tensor is read at the outermost level, for the output updated there, on average: what
+        the mapping leaves of the reuse on offer. Below 1 where strides leave words out.
+
+    So for each tensor the product of `obtained` is MACs / words read (updated) at the outermost level, and that of
+    `obtained` and `repeated` is the product of `offered`: MACs / words of the tensor.
+
+    Columns: `tensor`, `part` (offered, obtained, repeated), `where` (dimensions or component), `kind`, `factor`.
+    """
+    rows = []
+    for tensor in einsum.tensors:
+        factors = [("offered", where, "", factor) for where, factor in _offered(tensor, result.bounds)]
+        factors += [("obtained", *found) for found in _obtained(result, tensor)]
+        factors.append(("repeated", result.levels[0].level, "", _repeated(result, tensor)))
+        rows += [
+            {"tensor": tensor.name, "part": part, "where": where, "kind": kind, "factor": factor}
+            for part, where, kind, factor in factors
+        ]
+    return rows
+
+
+def _offered(tensor: Tensor, bounds: Mapping[str, int]) -> list[tuple[str, float]]:
+    """Reuse by the dimensions that give it; those of bound 1 give none."""
+    found = [(dim, float(bound)) for dim, bound in bounds.items() if dim not in tensor.dims]
+    for rank, extent in zip(tensor.ranks, tensor.box(bounds), strict=True):
+        found.append(("+".join(dim for dim, _ in rank), math.prod(bounds[dim] for dim, _ in rank) / extent))
+    return [(where, factor) for where, factor in found if factor != 1]
+
+
+def _obtained(result: Result, tensor: Tensor) -> list[tuple[str, str, float]]:
+    """Component, kind and factor of the reuse that a mapping gets, from the compute units outwards."""
+    kept = {t.level: t for t in result.tensors if t.tensor == tensor.name}
+    networks = {n.level: n for n in result.networks if n.tensor == tensor.name}
+    names = [level.level for level in result.levels]
+    found = []
+    for above, name in zip([None, *names], names, strict=False):
+        if above is not None and name in kept:
+            passed = networks[above].total_transfers
+            found.append((name, "in time", _in_time(kept[name], passed, output=tensor.output)))
+        network = networks[name]
+        factor, kind = (
+            (network.spatial_reduction, "spatial reduction") if tensor.output else (network.multicast, "multicast")
+        )
+        if network.children > 1:
+            found.append((f"{name} network", kind, factor))
+    return found[::-1]
+
+
+def _in_time(t: TensorAtLevel, passed: int, *, output: bool) -> float:
+    """Words towards the compute units for each word from the level above, or the same upwards.
+
+    `passed` are the words in and out of all instances: for the output its fills and the words that leave it.
+    """
+    return t.total_updates / (passed - t.total_fills) if output else t.total_reads / t.total_fills
+
+
+def _repeated(result: Result, tensor: Tensor) -> float:
+    outermost = next(t for t in result.tensors if t.tensor == tensor.name)
+    moved = outermost.total_updates if tensor.output else outermost.total_reads
+    return moved / tensor.words(result.bounds)
+
+
+def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
+    """Draw for each tensor the reuse that a layer offers, and what a mapping gets of it at each level.
+
+    Factors multiply, so they stand one after the other on a logarithmic axis: in the upper bar the dimensions that
+    offer reuse, in the lower one the levels and networks that get it (`reuse_table` says how), and dotted what is not
+    obtained: how often the outermost level moves each word.
+
+    Parameters
+    ----------
+    result : Result
+    einsum : Einsum
+        The layer that was mapped.
+    """
+    with drawing(ax, 1.2 + 0.8 * len(einsum.tensors)) as ax:
+        rows, colours = reuse_table(result, einsum), result_colours(result)
+        bars = [
+            (place + shift, tensor.name, [row for row in rows if row["tensor"] == tensor.name and row["part"] in parts])
+            for place, tensor in enumerate(einsum.tensors)
+            for shift, parts in ((-0.2, ("offered",)), (0.2, ("obtained", "repeated")))
+        ]
+        most = max(
+            10.0, *(max(itertools.accumulate((row["factor"] for row in own), mul), default=1) for *_, own in bars)
+        )
+        ax.set_xscale("log")
+        for at, tensor_name, own in bars:
+            _draw_factors(own, at, colours[tensor_name], letters_beside(ax, "legend.fontsize") / math.log(most), ax)
+        ax.set_xlim(1, most * 1.02)
+        ax.set_ylim(len(einsum.tensors) - 0.5, -0.5)
+        words = [f"{name} offered" if number % 2 == 0 else "obtained" for number, (_, name, _) in enumerate(bars)]
+        ax.set_yticks([at for at, *_ in bars], words)
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="y", visible=False)
+        plain_log_ticks(ax.xaxis, 1, most)
+        ax.set_xlabel("reuse [MACs/word], innermost level first")
+        for part, kind, label in _LEGEND:
+            ax.barh([-9], [0], label=label, **_look(part, kind, OTHER_COLOUR))
+        put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
+    return ax
+
+
+def _look(part: str, kind: str, colour: str) -> dict[str, Any]:
+    """How a factor is drawn: strong in time and where it is offered, pale across space, empty where it is not had."""
+    if part == "repeated":
+        return {"facecolor": "white", "edgecolor": DARK, "linestyle": ":", "linewidth": 0.8}
+    strength = 0.3 if kind in ("multicast", "spatial reduction") else 0.7
+    return {"facecolor": to_rgba(colour, strength), "edgecolor": "white", "linewidth": 0.8}
+
+
+def _draw_factors(rows: Sequence[Mapping[str, Any]], at: float, colour: str, letters: float, ax: Axes) -> None:
+    """Draw factors one after the other, and name those that have room: so many letters for a factor of e."""
+    begin = 1.0
+    for row in rows:
+        end = begin * row["factor"]
+        ax.barh(at, end - begin, 0.38, begin, **_look(row["part"], row["kind"], colour))
+        factor = times(row["factor"])
+        names = (f"{row['where'].removesuffix(' network')} {factor}", factor)
+        room = letters * math.log(max(row["factor"], 1))
+        name = next((name for name in names if len(name) < room), "")
+        ax.text(math.sqrt(begin * end), at, name, ha="center", va="center", fontsize="small")
+        begin = end

@@ -1,15 +1,35 @@
-"""Figures of searches: the energies of the mappings that one saw, and best-so-far curves of several."""
+"""Figures of searches: energies of the mappings that one saw, best-so-far curves of several, and Pareto fronts."""
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.search.result import Sample, SearchResult
-from accelsim.show.plots.style import BEST_COLOUR, DARK, plain_log_ticks, put_title, styled
+from accelsim.search.result import FrontResult, Sample, SearchResult
+from accelsim.show.plots.style import (
+    BEST_COLOUR,
+    DARK,
+    PALE,
+    drawing,
+    edges_of,
+    fit_scale,
+    letters_beside,
+    lower_steps,
+    plain_log_ticks,
+    points,
+    put_title,
+    set_limits,
+    short_ticks,
+    wide_range,
+)
 from accelsim.show.report.text import OTHER_COLOUR, times
 
 _MOST_BARS = 60
@@ -48,30 +68,26 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
     best : SearchResult, optional
         Of an exact search of the same map space: its mapping is marked besides the best one seen.
     """
-    return styled(lambda axes: _draw_spread(search, best, axes), ax)
-
-
-def _draw_spread(search: SearchResult, best: SearchResult | None, ax: Axes) -> None:
-    rows, spread = spread_table(search), _sample(search).spread
-    edges = [row["from_pj_per_mac"] for row in rows] + [rows[-1]["to_pj_per_mac"]]
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
-    ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
-    marks = [(_best_seen(search), search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
-    if best is not None:
-        proved = best.certificate is not None and best.certificate.proved
-        marks.insert(0, (_exact_name(proved), best.best.pj_per_mac, BEST_COLOUR, "-"))
-    for name, at, colour, line in marks:
-        factor = "" if at == marks[0][1] else f" ({times(at / marks[0][1])})"
-        ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
-    plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
-    plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
-    ax.set_xlabel("energy [pJ/MAC]")
-    ax.set_ylabel("valid mappings")
-    which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
-    names = f"{search.best.workload} on {search.best.architecture}"
-    put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
+    with drawing(ax) as ax:
+        rows, spread = spread_table(search), _sample(search).spread
+        edges = edges_of(rows)
+        ax.set(xscale="log", yscale="log")
+        ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
+        ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
+        marks = [(_best_seen(search), search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
+        if best is not None:
+            proved = best.certificate is not None and best.certificate.proved
+            marks.insert(0, (_exact_name(proved), best.best.pj_per_mac, BEST_COLOUR, "-"))
+        for name, at, colour, line in marks:
+            factor = "" if at == marks[0][1] else f" ({times(at / marks[0][1])})"
+            ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
+        plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
+        plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
+        ax.set(xlabel="energy [pJ/MAC]", ylabel="valid mappings")
+        which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
+        names = f"{search.best.workload} on {search.best.architecture}"
+        put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
+    return ax
 
 
 def _best_seen(search: SearchResult) -> str:
@@ -128,30 +144,149 @@ def plot_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes | None 
     searches : SearchResult or sequence of SearchResult
         For one objective. An exact one among them is drawn as the line that no curve falls below.
     """
-    return styled(lambda axes: _draw_curve(searches, axes), ax)
+    with drawing(ax) as ax:
+        named, rows = _named(searches), curve_table(searches)
+        ax.set(xscale="log", yscale="log")
+        curves = [(name, search) for name, search in named if search.sample is not None]
+        for number, (name, search) in enumerate(curves):
+            own, line, grey = curve_table(search), _LINES.get(search.method, "-"), _GREYS[number % len(_GREYS)]
+            seen, best = [row["mappings"] for row in own], [row["best"] for row in own]
+            ax.step(seen, best, line, where="post", color=grey, label=name)
+        for row in (row for row in rows if row["bound"] is not None):
+            proved = row["best"] <= row["bound"] * (1 + 1e-10)
+            label = f"{_exact_name(proved)}: {row['best']:.4g}"
+            ax.axhline(row["best"], color=BEST_COLOUR, linewidth=1.5, label=label)
+            if not proved and row["bound"] > 0:
+                ax.axhline(row["bound"], color=BEST_COLOUR, linestyle=":", label=f"lower bound: {row['bound']:.4g}")
+        values = [value for row in rows for value in (row["best"], row["bound"]) if value]
+        seen = [row["mappings"] for row in rows if row["mappings"]]
+        plain_log_ticks(ax.xaxis, min(seen), max(seen))
+        plain_log_ticks(ax.yaxis, min(values), max(values))
+        first = named[0][1]
+        unit = _UNITS.get(first.objective)
+        ax.set_xlabel("mappings seen")
+        ax.set_ylabel(f"best {first.objective}" + (f" [{unit}]" if unit else ""))
+        put_title(ax, f"{first.best.workload} on {first.best.architecture}: best so far", legend=True)
+    return ax
 
 
-def _draw_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes) -> None:
-    named, rows = _named(searches), curve_table(searches)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    curves = [(name, search) for name, search in named if search.sample is not None]
-    for number, (name, search) in enumerate(curves):
-        own, line, grey = curve_table(search), _LINES.get(search.method, "-"), _GREYS[number % len(_GREYS)]
-        seen, best = [row["mappings"] for row in own], [row["best"] for row in own]
-        ax.step(seen, best, line, where="post", color=grey, label=name)
-    for row in (row for row in rows if row["bound"] is not None):
-        proved = row["best"] <= row["bound"] * (1 + 1e-10)
-        label = f"{_exact_name(proved)}: {row['best']:.4g}"
-        ax.axhline(row["best"], color=BEST_COLOUR, linewidth=1.5, label=label)
-        if not proved and row["bound"] > 0:
-            ax.axhline(row["bound"], color=BEST_COLOUR, linestyle=":", label=f"lower bound: {row['bound']:.4g}")
-    values = [value for row in rows for value in (row["best"], row["bound"]) if value]
-    seen = [row["mappings"] for row in rows if row["mappings"]]
-    plain_log_ticks(ax.xaxis, min(seen), max(seen))
-    plain_log_ticks(ax.yaxis, min(values), max(values))
-    first = named[0][1]
-    unit = _UNITS.get(first.objective)
-    ax.set_xlabel("mappings seen")
-    ax.set_ylabel(f"best {first.objective}" + (f" [{unit}]" if unit else ""))
-    put_title(ax, f"{first.best.workload} on {first.best.architecture}: best so far", legend=True)
+def front_table(front: FrontResult) -> list[dict[str, Any]]:
+    """Rows of `plot_front`: energy [pJ], cycles and the other columns of each point, in order."""
+    return [dict(row) for row in front.rows()]
+
+
+def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
+    """Draw the points of a Pareto front: energy [pJ/MAC] over cycles where these are columns; colour is a third column.
+
+    No mapping lies below the line. Where the search was stopped early there is none: the points are the best known.
+    """
+    with drawing(ax) as ax:
+        first = front.points[0]
+        y, x, *third = _front_axes(front)
+        across = [values[x] / _each(front, x) for values in front.values]
+        up = [values[y] / _each(front, y) for values in front.values]
+        for axis, values in ((ax.xaxis, across), (ax.yaxis, up)):
+            low, high = min(values), max(values)
+            if fit_scale(axis, values, 0.2, 0.22):
+                set_limits(axis, low / (high / low) ** 0.2, high * (high / low) ** 0.22)
+            else:
+                axis.set_major_locator(MaxNLocator(5))
+            short_ticks(axis)
+        size = 34 if len(up) <= 40 else 16
+        if third:
+            shade = [values[third[0]] for values in front.values]
+            low, high = min(shade), max(shade)
+            log = wide_range(low, high)
+            norm = LogNorm(low, high) if log else Normalize(low, high if high > low else low + 1)
+            marks = ax.scatter(
+                across, up, size, c=shade, norm=norm, cmap="viridis_r", edgecolors="black", linewidths=0.5, zorder=3
+            )
+            bar = ax.figure.colorbar(marks, ax=ax, label=_front_label(front, third[0]))
+            if log:
+                plain_log_ticks(bar.ax.yaxis, low, high)
+            short_ticks(bar.ax.yaxis)
+        else:
+            ax.scatter(across, up, size, color="black", zorder=3)
+        if front.stop == "exhausted":
+            _draw_line(ax, across, up, corner=bool(third))
+            _mark_ends(ax, front, across, up)
+        ax.set(xlabel=_front_label(front, x), ylabel=_front_label(front, y))
+        points = f"{len(up):,} point{'s' if len(up) > 1 else ''}"
+        what = [f"Pareto front: {points}"]
+        if front.stop != "exhausted":
+            what = [f"best known: {points}", "the Pareto front is not complete"]
+        put_title(ax, f"{first.workload} on {first.architecture}", *what)
+    return ax
+
+
+def _front_axes(front: FrontResult) -> list[int]:
+    """Columns in the order of y, x and colour: energy goes up where it is one, cycles to the right."""
+    rest = list(range(len(front.columns)))
+    y = front.columns.index("energy") if "energy" in front.columns else next(
+        i for i in rest if front.columns[i] != "cycles"
+    )  # fmt: skip
+    rest.remove(y)
+    x = front.columns.index("cycles") if "cycles" in front.columns else rest[0]
+    rest.remove(x)
+    return [y, x, *rest]
+
+
+def _draw_line(ax: Axes, across: list[float], up: list[float], *, corner: bool) -> None:
+    """Draw the line of a complete front, and say that no mapping is below it; `corner`: on the right."""
+    steps = lower_steps(zip(across, up, strict=True))
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    line = [(steps[0][0], top), *steps, (right, steps[-1][1])]
+    xs, ys = [at for at, _ in line], [at for _, at in line]
+    ax.fill_between([left, *xs], [top, *ys], bottom, step="post", color=PALE, linewidth=0, zorder=0.5)
+    ax.step(xs, ys, where="post", color=OTHER_COLOUR, linewidth=1.2, zorder=2)
+    empty = "\n".join(textwrap.wrap("no mapping is here (proved)", letters_beside(ax, "font.size") // 2))
+    place = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if corner else {"xy": (0, 0), "xytext": (6, 6)}
+    ax.annotate(empty, **place, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize="small")
+
+
+def _mark_ends(ax: Axes, front: FrontResult, across: list[float], up: list[float]) -> None:
+    """Name the points of least energy, fewest cycles and least EDP, where energy over cycles is drawn."""
+    if "energy" not in front.columns or "cycles" not in front.columns:
+        return
+    costs: dict[str, list[float]] = {
+        "least energy": up,
+        "fewest cycles": across,
+        "least EDP": [point.edp for point in front.points],
+    }
+    names: dict[int, list[str]] = {}
+    for name, values in costs.items():
+        tie = up if name == "fewest cycles" else across
+        best = min(range(len(values)), key=lambda i: (values[i], tie[i]))
+        names.setdefault(best, []).append(name)
+    (left, right), log = ax.get_xlim(), ax.get_xscale() == "log"
+    crowded = len(front.columns) > 2  # points also above the line: labels go below it, one line each
+    for row, (at, said) in enumerate(sorted(names.items(), key=lambda item: across[item[0]])):
+        place = math.log(across[at] / left) / math.log(right / left) if log else (across[at] - left) / (right - left)
+        far = place > 0.6 and len(up) > 1
+        below = far or crowded
+        ax.annotate(
+            (", " if crowded else ",\n").join(said),
+            (across[at], up[at]),
+            (-6 if far else 6, -5 - 11 * row * crowded if below else 5),
+            textcoords="offset points",
+            ha="right" if far else "left",
+            va="top" if below else "bottom",
+            color=BEST_COLOUR,
+            fontsize=points("legend.fontsize"),
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            zorder=4,
+        )
+
+
+def _each(front: FrontResult, column: int) -> int:
+    """What a column is divided by for an axis: energy is drawn for each MAC."""
+    return front.points[0].macs if front.columns[column] == "energy" else 1
+
+
+def _front_label(front: FrontResult, column: int) -> str:
+    name = front.columns[column]
+    if name.startswith("capacity:"):
+        return f"words held in {name.partition(':')[2]}"
+    return {"energy": "energy [pJ/MAC]", "cycles": "cycles"}.get(
+        name, f"words moved at {front.points[0].levels[0].level}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -31,13 +31,12 @@ AXES_SHARE = 0.775
 """Share of the width of a figure that axes have before their labels take, or leave, their room; then some 0.86."""
 
 
-def styled(draw: Callable[[Axes], None], ax: Axes | None, height_in: float = 4.0) -> Axes:
-    """Draw with accelsim's style and leave the caller's settings as they are.
+@contextmanager
+def drawing(ax: Axes | None, height_in: float = 4.0) -> Iterator[Axes]:
+    """Axes to draw into with accelsim's style; the caller's settings stay as they are.
 
     Parameters
     ----------
-    draw : callable
-        Draws into the axes that it is given.
     ax : matplotlib Axes or None
         None: axes of a new figure.
     height_in : float
@@ -45,8 +44,7 @@ def styled(draw: Callable[[Axes], None], ax: Axes | None, height_in: float = 4.0
     """
     axes = new_axes(height_in=height_in) if ax is None else ax
     with _style(width_in(axes) / AXES_SHARE):
-        draw(axes)
-    return axes
+        yield axes
 
 
 def new_axes(width_in: float = 6.4, height_in: float = 4.0) -> Axes:
@@ -194,6 +192,64 @@ def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
         axis.set_major_locator(LogLocator(subs=(1.0,) if high > most * low else (1.0, 2.0, 5.0), numticks=9))
     axis.set_major_formatter(FuncFormatter(lambda value, _: log_tick(value)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def short_ticks(axis: Axis) -> None:
+    """Write large numbers at ticks as 2k or 11.05M."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+
+
+def edges_of(bins: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Edges [pJ/MAC] of bins of energy that follow each other."""
+    return [row["from_pj_per_mac"] for row in bins] + [bins[-1]["to_pj_per_mac"]]
+
+
+def wide_range(low: float, high: float) -> bool:
+    """Whether values differ by more than a factor of 3, so that their axis is logarithmic."""
+    return low > 0 and high > 3 * low
+
+
+def fit_scale(axis: Axis, values: Sequence[float], below: float = 0.08, above: float = 0.08) -> bool:
+    """Make an axis logarithmic where values differ by more than a factor of 3; returns whether it is.
+
+    Else it has room below and above them: shares of their range.
+    """
+    low, high = min(values), max(values)
+    if wide_range(low, high):
+        (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
+        plain_log_ticks(axis, low, high)
+        return True
+    room = (high - low) or abs(high) or 1.0
+    set_limits(axis, low - below * room, high + above * room)
+    short_ticks(axis)
+    return False
+
+
+def set_limits(axis: Axis, low: float, high: float) -> None:
+    """Show this range of an axis."""
+    (axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim)(low, high)
+
+
+def lower_steps(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points (x, y) that none to their left lies as low as, by x.
+
+    Examples
+    --------
+    >>> lower_steps([(2, 5), (1, 7), (3, 6), (4, 1)])
+    [(1, 7), (2, 5), (4, 1)]
+    """
+    steps: list[tuple[float, float]] = []
+    for point in sorted(points):
+        if not steps or point[1] < steps[-1][1]:
+            steps.append(point)
+    return steps
+
+
+def frame_only(ax: Axes) -> None:
+    """Leave of axes their title, legend and label, for inset axes between 0 and 1 in both directions."""
+    ax.spines[:].set_visible(False)
+    ax.set(xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1))
+    ax.grid(visible=False)
 
 
 def log_tick(value: float) -> str:

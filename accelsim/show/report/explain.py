@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 
-from rich.console import Console
 from rich.text import Text
 
-from accelsim.results.explain import ComputeWalk, Explanation, TileStep, TileWalk
+from accelsim.results.explain import ComputeWalk, Explanation, TileWalk
 from accelsim.show.report.nest import loop_range, nest_parts
-from accelsim.show.report.text import count, energy, print_table, table
-from accelsim.show.table import heading, print_parts
+from accelsim.show.report.text import count, energy
+from accelsim.show.table import Column, Part, Row, Table, bold, heading
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16
 _COLUMNS = ("tile", "reads", "fills", "updates")
@@ -26,56 +26,54 @@ _KEY = (
 )
 
 
-def print_explanation(console: Console, explanation: Explanation, origin: str) -> None:
-    """Print an explanation; `origin` says where its mapping is from."""
+def explanation_report(explanation: Explanation, origin: str) -> Iterator[Part]:
+    """The nest, each step of each tile, and the totals; `origin` says where the mapping is from."""
     result = explanation.result
-    console.print(Text(f"{result.workload} on {result.architecture}, step by step", style="bold"))
-    console.print(f"Mapping: {origin}.")
+    yield bold(f"{result.workload} on {result.architecture}, step by step")
+    yield f"Mapping: {origin}."
     for violation in result.violations:
-        console.print(Text(f"INVALID: {violation}", style="bold red"))
-    console.print(heading("Loop nest", "for: in time, par_for: in space; sizes of one instance"))
-    print_parts(console, nest_parts(result))
-    console.print(f"\n{result.levels[0].level} holds every tensor as a whole and is never filled.")
+        yield Text(f"INVALID: {violation}", style="bold red")
+    yield heading("Loop nest", "for: in time, par_for: in space; sizes of one instance")
+    yield from nest_parts(result)
+    yield f"\n{result.levels[0].level} holds every tensor as a whole and is never filled."
     if explanation.walks:
-        _print_key(console)
+        yield heading("How to read the steps")
+        yield from (f"{words:<13} {meaning}" for words, meaning in _KEY)
     for walk in explanation.walks:
-        _print_walk(console, walk, dict(explanation.ranks[walk.tensor]))
+        yield from _walk(walk, explanation.ranks[walk.tensor])
     if explanation.compute:
-        _print_compute(console, explanation)
-    _print_totals(console, explanation)
+        yield heading(result.compute, "takes a word of every tensor in each step, and keeps none")
+        yield from (_asked(walk, result.compute) for walk in explanation.compute)
+    yield from _totals(explanation)
 
 
-def _print_key(console: Console) -> None:
-    console.print(heading("How to read the steps"))
-    for words, meaning in _KEY:
-        console.print(Text(f"{words:<13} {meaning}"))
-
-
-def _print_walk(console: Console, walk: TileWalk, ranks: Mapping[str, str]) -> None:
-    """Print the steps of one tile."""
-    console.print(heading(f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks)))
-    outside = ", ".join(f"for {dim} in {loop_range(bound, last)}" for dim, bound, last, _ in walk.loops) or "none"
-    console.print(f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {outside}.")
+def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Part]:
+    """The steps of one tile."""
+    yield heading(f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks))
+    loops = [f"for {loop['dim']} in {loop_range(loop['bound'], loop['last_pass'])}" for loop in walk.loops]
+    yield f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {', '.join(loops) or 'none'}."
     if walk.instances > 1:
-        console.print(f"{walk.instances:,} {walk.level} are in use; these are the steps of the first one.")
-    console.print()
+        yield f"{walk.instances:,} {walk.level} are in use; these are the steps of the first one."
+    yield ""
     counted = ("first", "fills", "updates") if walk.output else ("fills",)
-    loops = [dim for dim, *_ in walk.loops]
-    heads = ["step", *loops, "box", "in", "out", *counted, "why"]
-    box = len(loops) + 1
-    rows = [[*_indices(step, len(loops)), _box(walk.ranks, step), *_numbers(step, walk.output)] for step in walk.steps]
-    used = [max(len(line) for row in [heads, *rows] for line in row[i].split("\n")) for i in range(len(heads) - 1)]
-    room = console.width - sum(used) - len(used)
-    made = table(*heads, left=(box, len(heads) - 1))
-    made.columns[0].justify = "right"
-    made.padding = (0, 0, 0, 0)
-    for row, step in zip(rows, walk.steps, strict=True):
-        made.add_row(*row, _reason(step.why, max(room, _NARROWEST_REASON)))
-    print_table(console, made)
+    columns = (
+        Column("step", "number", lambda number: str(number or "end"), left=False),
+        *(_index(place, loop["dim"]) for place, loop in enumerate(walk.loops)),
+        Column("box", _box, left=True),
+        Column("in", "entering", count),
+        Column("out", "leaving", count),
+        *(Column(name, name, count) for name in counted),
+    )
+    rows = [asdict(step) for step in walk.steps]
+    yield Table("steps", columns, rows, bar=_reason, bar_head="why", close=True)
     more = walk.count - len(walk.steps)
     if more:
-        console.print(f"… {more:,} more step{'s' if more > 1 else ''}; --steps shows more")
-    console.print(_summary(walk))
+        yield f"… {more:,} more step{'s' if more > 1 else ''}; --steps shows more"
+    yield _summary(walk)
+
+
+def _index(place: int, dim: str) -> Column:
+    return Column(dim, lambda row: row["indices"][place] if row["indices"] else None)
 
 
 def _windows(ranks: Mapping[str, str]) -> str:
@@ -87,30 +85,22 @@ def _words(number: int) -> str:
     return f"{number:,} word{'' if number == 1 else 's'}"
 
 
-def _indices(step: TileStep, loops: int) -> list[str]:
-    return [str(step.number or "end"), *(str(index) for index in step.indices or [""] * loops)]
-
-
-def _numbers(step: TileStep, output: bool) -> list[str]:
-    numbers = [step.entering, step.leaving, *([step.first] if output else []), step.fills]
-    return [count(number) for number in [*numbers, *([step.updates] if output else [])]]
-
-
-def _box(ranks: Sequence[str], step: TileStep) -> str:
+def _box(row: Row) -> str:
     """Write the box before and after a step: a rank along which it stays has one range."""
-    if step.before is None or step.after is None:
-        only = [_range(rank, *along) for rank, along in zip(ranks, step.before or step.after or (), strict=True)]
+    before, after = row["before"], row["after"]
+    if before is None or after is None:
+        only = [f"{rank} {_range(along)}" for rank, along in (before or after or {}).items()]
         *others, last = only or ["one word"]
-        return _lines([*others, last + (" -> empty" if step.after is None else "")], _WIDEST_BOX)
+        return _lines([*others, last + (" -> empty" if after is None else "")], _WIDEST_BOX)
     moves = [
-        _range(rank, *was) + (f" -> {now[0]}:{now[1] + 1}" if was != now else "")
-        for rank, was, now in zip(ranks, step.before, step.after, strict=True)
+        f"{rank} {_range(was)}" + (f" -> {_range(after[rank])}" if was != after[rank] else "")
+        for rank, was in before.items()
     ]
     return _lines(moves or ["one word"], _WIDEST_BOX)
 
 
-def _range(rank: str, low: int, high: int) -> str:
-    return f"{rank} {low}:{high + 1}"
+def _range(along: Sequence[int]) -> str:
+    return f"{along[0]}:{along[1]}"
 
 
 def _lines(parts: Sequence[str], width: int) -> str:
@@ -125,10 +115,11 @@ def _lines(parts: Sequence[str], width: int) -> str:
     return "\n".join(lines)
 
 
-def _reason(why: str, width: int) -> str:
+def _reason(row: Row, room: int) -> Text:
     """Break a reason at its comma where that suffices, else between words."""
+    why, width = row["why"], max(room, _NARROWEST_REASON)
     lines = _lines(why.split(", "), width + 1)
-    return lines if max(map(len, lines.split("\n"))) <= width else textwrap.fill(why, width)
+    return Text(lines if max(map(len, lines.split("\n"))) <= width else textwrap.fill(why, width))
 
 
 def _one(level: str, instances: int) -> str:
@@ -148,14 +139,6 @@ def _summary(walk: TileWalk) -> str:
     )
 
 
-def _print_compute(console: Console, explanation: Explanation) -> None:
-    """Print what the compute units ask for."""
-    name = explanation.result.compute
-    console.print(heading(name, "takes a word of every tensor in each step, and keeps none"))
-    for walk in explanation.compute:
-        console.print(_asked(walk, name))
-
-
 def _asked(walk: ComputeWalk, name: str) -> str:
     units = f" x {walk.below:,} {name}" if walk.below > 1 else ""
     parent = _one(walk.parent, walk.parents)
@@ -164,45 +147,53 @@ def _asked(walk: ComputeWalk, name: str) -> str:
     return f"{walk.tensor}: {walk.steps:,} steps{units}: {walk.parent_reads:,} reads of {parent}"
 
 
-def _print_totals(console: Console, explanation: Explanation) -> None:
-    """Print the counts of the walk, and whether the closed formula has the same."""
-    one = "the busiest" if explanation.result.ragged else "one"
-    console.print(heading("Totals", f"words of {one} instance, counted step by step"))
-    made = table("level", "tensor", *_COLUMNS, "closed formula", left=(0, 1, 6))
-    for row in explanation.totals:
-        counted, formula = row["counted"], row["formula"]
-        apart = [f"{name.replace('_', ' ')} {formula[name]:,}" for name in formula if counted[name] != formula[name]]
-        cells = [count(counted[name]) for name in _COLUMNS]
-        made.add_row(row["level"], row["tensor"], *cells, ", ".join(apart) or "the same")
-    print_table(console, made)
-    _print_fills(console, explanation)
+def _totals(explanation: Explanation) -> Iterator[Part]:
+    """The counts of the walk, and whether the closed formula has the same."""
     result = explanation.result
+    one = "the busiest" if result.ragged else "one"
+    columns = (
+        Column("level", "level"),
+        Column("tensor", "tensor", left=True),
+        *(_counted(name) for name in _COLUMNS),
+        Column("closed formula", _apart, left=True),
+    )
+    note = f"words of {one} instance, counted step by step"
+    yield Table("totals", columns, explanation.totals, "Totals", note)
+    yield from _fills(explanation)
     verdict = "the same" if explanation.same else "DIFFERS; please report it"
-    console.print(Text(f"\nclosed formula: {verdict}", style="bold"))
-    console.print(f"It gives {energy(result.energy_pj)} and {result.cycles:,} cycles for this mapping.")
+    yield bold(f"\nclosed formula: {verdict}")
+    yield f"It gives {energy(result.energy_pj)} and {result.cycles:,} cycles for this mapping."
 
 
-def _print_fills(console: Console, explanation: Explanation) -> None:
-    """Print the cycles of the transfers that were walked, level by level."""
-    shown = [each for each in explanation.fills if each.fills or each.drains]
-    if not shown:
+def _counted(name: str) -> Column:
+    return Column(name, lambda row: row["counted"][name], count)
+
+
+def _apart(row: Row) -> str:
+    counted, formula = row["counted"], row["formula"]
+    apart = [f"{name.replace('_', ' ')} {formula[name]:,}" for name in formula if counted[name] != formula[name]]
+    return ", ".join(apart) or "the same"
+
+
+def _fills(explanation: Explanation) -> Iterator[Part]:
+    """The cycles of the transfers that were walked, level by level."""
+    rows = [asdict(each) for each in explanation.fills if each.fills or each.drains]
+    if not rows:
         return
-    console.print(heading("Fills and drains", "cycles of all transfers, one after the other, walked"))
     formulas = {each.level: each for each in explanation.result.fills}
-    made = table("level", "fills", "drains", "closed formula", left=(0, 3))
-    for each in shown:
-        formula = formulas[each.level]
-        apart = [
-            f"{name} {getattr(formula, name):,}" for name in _FILLS if getattr(formula, name) != getattr(each, name)
-        ]
-        made.add_row(
-            each.level,
-            f"{each.fills:,}",
-            f"{each.drains:,}",
-            f"of the busiest: {', '.join(apart)}" if apart else "the same",
-        )
-    print_table(console, made)
-    console.print(
+
+    def apart(row: Row) -> str:
+        formula = formulas[row["level"]]
+        told = [f"{name} {getattr(formula, name):,}" for name in _FILLS if getattr(formula, name) != row[name]]
+        return f"of the busiest: {', '.join(told)}" if told else "the same"
+
+    columns = (
+        Column("level", "level"),
+        *(Column(name, name, "{:,}".format) for name in ("fills", "drains")),
+        Column("closed formula", apart, left=True),
+    )
+    yield Table("fills", columns, rows, "Fills and drains", "cycles of all transfers, one after the other, walked")
+    yield (
         f"Computing takes {explanation.computing_cycles:,}; if it and all of these wait for each other where a level "
         f"is not double-buffered: {explanation.result.cycles_without_overlap:,} cycles."
     )

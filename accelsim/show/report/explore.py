@@ -30,6 +30,13 @@ _SAID = {
 }  # fmt: skip
 
 
+NAMES = {
+    "energy_pj": "energy", "cycles": "cycles", "time_s": "time", "edp_pj_cycles": "EDP", "power_w": "power",
+    "area_um2": "area",
+}  # fmt: skip
+"""What columns of costs are called."""
+
+
 def said(name: str, value: float | None) -> str:
     """Value of an objective or a column in words.
 
@@ -114,12 +121,16 @@ def designs_table(about: Mapping[str, Any], rows: Sequence[Row], costs: Sequence
     columns = (
         Column("design", "design", left=False),
         *(Column(name, name, left=False) for name, values in about["parameters"].items() if len(values) > 1),
-        *(Column(_HEADS[name], name, partial(said, name)) for name in costs),
+        *(Column(_head(name), name, partial(said, name)) for name in costs),
         Column("", _state, left=True),
     )
     first = about["columns"][0]
     ordered = sorted(rows, key=lambda row: (row[first] is None, row[first] or 0.0, row["design"]))
     return Table("designs", columns, ordered, most=_MOST)
+
+
+def _head(name: str) -> str:
+    return NAMES[name] + (" [pJ x cycle]" if name == "edp_pj_cycles" else "")
 
 
 def _state(row: Row) -> str:
@@ -137,9 +148,3 @@ def designs_report(about: Mapping[str, Any], rows: Sequence[Row], *, chosen: boo
     yield designs_table(about, shown, list(dict.fromkeys([*about["columns"], *also])))
     if len(shown) > _MOST:
         yield f"{len(shown) - _MOST:,} more; --json and --csv show all"
-
-
-_HEADS = {
-    "energy_pj": "energy", "cycles": "cycles", "time_s": "time", "edp_pj_cycles": "EDP [pJ x cycle]",
-    "power_w": "power", "area_um2": "area",
-}  # fmt: skip

@@ -48,7 +48,7 @@ def nest_levels(result: Result) -> list[NestLevel]:
             if len(nodes) > 1:
                 kept = [t.tensor for t in result.tensors if t.level == level.level and t.tensor in node.keep]
                 lines.append(f"{level.level} keeps {', '.join(kept) or 'nothing'} here")
-            lines += _loops(node, next(last))
+            lines += loop_lines(node, next(last))
         used = f"{_instances(level.used_instances, level.instances)}, {_room(level)}"
         found.append(NestLevel(level.level, used.removeprefix(", ").strip(), _keeps(result, level.level), tuple(lines)))
     return found
@@ -89,7 +89,7 @@ def loop_range(bound: int, last: int) -> str:
     return f"[0:{bound})" if last == bound else f"[0:{bound},{last})"
 
 
-def _loops(mapped: LevelMapping, passes: tuple[tuple[int, ...], ...]) -> list[str]:
+def loop_lines(mapped: LevelMapping, passes: tuple[tuple[int, ...], ...]) -> list[str]:
     """Loops of one level, outermost first: in time, then over x and y."""
     blocks = (("for", "", mapped.temporal), ("par_for", " on x", mapped.x), ("par_for", " on y", mapped.y))
     return [

@@ -32,7 +32,7 @@ _COLUMNS = (
 )
 
 
-def network_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
+def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     """One row for each different layer: what a run of it costs, its shares of the network, and what is proved."""
     groups, rows = alike_layers(outcomes), []
     shares = {row["layer"]: row for row in layer_rows(groups)}
@@ -64,7 +64,7 @@ def network_report(
     network: str, machine: str, outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] | None = None
 ) -> Iterator[Part]:
     """One row for each different layer, the totals of the network, and which layers have most to gain."""
-    totals, rows = network_totals(outcomes, yields), network_rows(outcomes)
+    totals, rows = network_totals(outcomes, yields), rows_of_layers(outcomes)
     objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
     yield bold(f"{network} on {machine}").append(_for(objectives) + "\n", style="not bold")
     total = {**totals, "layer": "total", "repeat": totals["layers"], "energy_share": 1, "cycles_share": 1}

@@ -1,4 +1,4 @@
-"""The report on a search: what it proved, how it went, the best mappings, how energies spread, what was rejected."""
+"""Reports on searches and Pareto fronts: what is proved, how it went, the best mappings, what was seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from accelsim.inputs.units import format_bits
 from accelsim.model.result import Result
-from accelsim.search.result import Sample, SearchResult
+from accelsim.search.result import FrontResult, Sample, SearchResult
 from accelsim.show.report.certificate import STOPS, gap_text, long_verdict, objective_value
 from accelsim.show.report.nest import nest_line
 from accelsim.show.report.text import count, energy, large, percent, times
@@ -18,6 +18,9 @@ _QUANTILES = (("1 %", 0.01), ("25 %", 0.25), ("median", 0.5), ("75 %", 0.75), ("
 _WITHIN = (("1 %", 1.01), ("10 %", 1.1), ("2x", 2.0))
 _SHOWN = 20
 """Of the mappings within a share of the best, so many are printed unless a number is asked for."""
+_POINTS = 40
+_ALWAYS = ("point", "energy_pj", "cycles", "edp_pj_cycles", "pj_per_mac", "utilization", "loop_nest")
+NAMES = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 
 
 def search_report(search: SearchResult) -> Iterator[Part]:
@@ -154,3 +157,40 @@ def _rejections(sample: Sample) -> Iterator[Part]:
     rows = [asdict(rejection) for rejection in sample.rejections if rejection.count]
     note = f"{rejected:,}, by the first rule that each broke"
     yield Table("rejections", columns, rows, "Rejected mappings", note)
+
+
+def column_name(column: str) -> str:
+    """Name of a column of a front, for people.
+
+    Examples
+    --------
+    >>> column_name("outer_words"), column_name("capacity:GLB")
+    ('outer words', 'words in GLB')
+    """
+    return NAMES.get(column) or f"words in {column.partition(':')[2]}"
+
+
+def front_verdict(front: FrontResult) -> str:
+    """Say whether the front is complete."""
+    if front.stop != "exhausted":
+        return "not complete: points may be missing, and some of these may be beaten by mappings that were not seen"
+    return f"complete (proved): no mapping of the {large(front.space_size)} in the map space beats one of these"
+
+
+def front_report(front: FrontResult) -> Iterator[Part]:
+    """What is proved, and one row for each point."""
+    first, columns = front.points[0], [column_name(column) for column in front.columns]
+    head = f", Pareto front of {', '.join(columns[:-1])} and {columns[-1]}"
+    yield bold(f"{first.workload} on {first.architecture}").append(head, style="not bold")
+    yield f"{len(front.points):,} point{'s' if len(front.points) > 1 else ''}, {front_verdict(front)}"
+    early = "" if front.stop == "exhausted" else f": {STOPS.get(front.stop, front.stop)}"
+    yield f"{'stopped' if early else 'ended'} after {front.seconds:.3g} s{early}"
+    yield work_line(front.nodes, front.evaluated, front.table_bytes) + "\n"
+    rows = [{**row, "loop_nest": nest_line(point)} for row, point in zip(front.rows(), front.points, strict=True)]
+    more = [key for key in rows[0] if key not in _ALWAYS]
+    heads = [column_name(column) for column in front.columns if column not in NAMES or column == "outer_words"]
+    others = [Column(head, key, count) for head, key in zip(heads, more, strict=True)]
+    yield Table("front", (Column("point", "point", left=False), *COSTS, *others, NEST), rows, most=_POINTS)
+    yield NEST_KEY
+    if len(front.points) > _POINTS:
+        yield f"{len(front.points) - _POINTS:,} more points are in front.csv and result.json (-o DIR)."

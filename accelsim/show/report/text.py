@@ -1,20 +1,13 @@
-"""Numbers and tables as a report writes them."""
+"""Numbers, bars and colours as a report writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
 
-from rich.box import Box
-from rich.console import Console
-from rich.table import Table
-
 from accelsim.inputs.units import format_si
 
-_RULED = Box("    \n    \n -- \n    \n -- \n -- \n    \n    \n", ascii=True)
 _ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
-_FOLDED = 12
-"""Letters that a column keeps that breaks its text."""
 OKABE_ITO = {"Weights": "#0072B2", "Inputs": "#E69F00", "Outputs": "#009E73"}
 SPARE_COLOURS = ("#56B4E9", "#CC79A7", "#D55E00", "#F0E442")
 OTHER_COLOUR = "#999999"
@@ -184,50 +177,3 @@ def tensor_colours(names: Sequence[str], output: str) -> dict[str, str]:
         else:
             found[name] = next(spare, OTHER_COLOUR)
     return found
-
-
-def table(*columns: str, left: Sequence[int] = (0,), fold: Sequence[int] = ()) -> Table:
-    """Make a table with a rule below its head; numbers to the right, the columns in `left` to the left.
-
-    A column in `fold` breaks its text where the width does not suffice, and so does the first; no other one does.
-    """
-    made = Table(box=_RULED, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    for index, name in enumerate(columns):
-        made.add_column(
-            name,
-            justify="left" if index in left or index in fold else "right",
-            no_wrap=index not in (0, *fold),
-            overflow="fold",
-            vertical="top",
-        )
-    return made
-
-
-def print_table(console: Console, made: Table) -> None:
-    """Print a table, with its columns closer together where the width asks for it; no number is ever cut off."""
-    foldable = any(not column.no_wrap for column in made.columns[1:])
-    wide = console.options.update(max_width=10_000)
-    if console.measure(made, options=wide).maximum > console.width and not foldable:
-        made.padding = (0, 0, 0, 0)
-    widths = [
-        max(1, *(console.measure(cell, options=wide).maximum for cell in (column.header, *column.cells)))
-        for column in made.columns
-    ]
-    rule_and_gap = 1 + sum(made.padding[1::2])
-    least = rule_and_gap * (len(widths) - 1) + sum(
-        width if column.no_wrap else min(width, _FOLDED) for column, width in zip(made.columns, widths, strict=True)
-    )
-    screen = console.width
-    console.width = max(screen, least)
-    console.print(made)
-    console.width = screen
-
-
-def room_beside(console: Console, rows: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """Gap between columns, and cells that are left beside these rows (their head among them) for a bar."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for gap in (2, 1):
-        left = console.width - sum(widths) - gap * len(widths)
-        if left >= 12:
-            break
-    return gap, left
