@@ -28,9 +28,9 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.search.exact import candidates, mapper, orders, solve
 from accelsim.search.exact.estimate_kernel import _value_at_price
-from accelsim.search.exact.found_kernel import BEST, SURE, WITHIN
 from accelsim.search.exact.front import _undominated, map_front
-from accelsim.search.exact.solve import Solver, make_found, make_goal
+from accelsim.search.exact.incumbents_kernel import BEST, SURE, WITHIN
+from accelsim.search.exact.solve import Solver, make_goal, make_incumbents
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Budget
@@ -211,8 +211,8 @@ def test_sums__are_bounded_between_their_ends():
     """A convex objective may be less between the ends of a line of energy and cycles than at either."""
     objective = Objective.parse("energy^2 + 4*cycles^2")
     goal = make_goal(BEST, objective, (0, 1), 0)
-    found, path = make_found(few_space(), 1), Solver(few_space())._path()
-    bound = _value_at_price(goal, found, path, 0.0, 0.0, 10.0, 1.0, math.inf)
+    found, node = make_incumbents(few_space(), 1), Solver(few_space())._make_node()
+    bound = _value_at_price(goal, found, node, 0.0, 0.0, 10.0, 1.0, math.inf)
     least = min(objective.value(10.0 - cycles, cycles) for cycles in np.linspace(0.0, 10.0, 1001))
     assert bound <= least < min(objective.value(10.0, 0.0), objective.value(0.0, 10.0))
 
@@ -268,7 +268,7 @@ def test_tables__cost_no_more_for_still_than_for_anything_else(group):
             continue
         bounds = Solver(MapSpace(encode(machine, einsum), constraints)).bounds
         windows += bounds.structure.window >= 0
-        still = (orders.STILL,) * len(einsum.tensors)
+        still = (orders.STATIONARY,) * len(einsum.tensors)
         for level in range(len(machine.levels)):
             pairs = [(bounds.around[level], bounds.around_number(level, still))]
             pairs += [(bounds.inside[level], bounds.inside_number(level, still))] if level else []

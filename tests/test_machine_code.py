@@ -14,7 +14,7 @@ import pytest
 
 import accelsim
 from accelsim.model import compiling, machine_code
-from accelsim.model.jit import Kernel
+from accelsim.model.jit import CompiledKernel
 from accelsim.model.machine_code import code_folder
 
 LOW = "from accelsim.model.jit import jit\nSTEP = {step}\n\n@jit\ndef low(n):\n    return n + STEP\n"
@@ -157,7 +157,9 @@ def test_content__of_every_kernel_is_known_and_no_other_has_it():
         if module.name.endswith("kernel"):
             importlib.import_module(module.name)
     modules = [module for name, module in sys.modules.items() if name.startswith("accelsim.")]
-    kernels = {id(value): value for module in modules for value in vars(module).values() if isinstance(value, Kernel)}
+    kernels = {
+        id(value): value for module in modules for value in vars(module).values() if isinstance(value, CompiledKernel)
+    }
     assert len({kernel.content() for kernel in kernels.values()}) == len(kernels) > 100
 
 
@@ -166,7 +168,7 @@ def test_content__of_a_list_is_refused():
     names = {"some": [1]}
     exec("def function():\n    return some[0]", names)
     with pytest.raises(TypeError, match="some: a kernel names list"):
-        Kernel(names["function"], True).content()
+        CompiledKernel(names["function"], True).content()
 
 
 def test_is_kept__is_of_this_kernel_and_this_compiler(tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ from accelsim.population.extremes import climb_from, largest_value
 from accelsim.population.parts import Clock
 from accelsim.population.sampling import Sampler
 from accelsim.population.steps import Keeping, Nest
-from accelsim.search.exact.guide import least_outer_words, needed_words
+from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.show.report.census import census_sentence
 from tests.brute import identity, truth
 from tests.problems import MOST, plain, problem

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.model.limits import Port, least_bytes, peak_macs_per_cycle, ports, stand
+from accelsim.model.limits import LevelPort, least_bytes, peak_macs_per_cycle, ports, stand
 
 
 def test_stand__of_a_gemm_is_what_a_person_works_out():
@@ -23,7 +23,7 @@ def test_stand__of_a_gemm_is_what_a_person_works_out():
 
 def test_stand__splits_bytes_between_ports():
     machine, layer = load_architecture("eyeriss"), load_workload("strided").layers[0]
-    both, read, write = (least_bytes(machine, layer, Port("DRAM", way, 1.0)) for way in ("", "read", "write"))
+    both, read, write = (least_bytes(machine, layer, LevelPort("DRAM", way, 1.0)) for way in ("", "read", "write"))
     assert both == read + write
     assert write == 2 * 64 * 112 * 112
     assert read == 2 * (157_323 + 64 * 3 * 7 * 7)  # a stride of 2 leaves inputs out

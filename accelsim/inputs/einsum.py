@@ -23,7 +23,7 @@ _SUM = rf"{_TERM.pattern}(?:\+{_TERM.pattern})*"
 _PSUMS = "psums"
 
 
-class Operand(NamedTuple):
+class RawTensor(NamedTuple):
     """One tensor of an Einsum, as written."""
 
     name: str
@@ -35,12 +35,12 @@ class Shape(NamedTuple):
     """Bounds of the dimensions, and the operands."""
 
     dims: dict[str, int]
-    operands: tuple[Operand, ...]
+    operands: tuple[RawTensor, ...]
 
 
-def _plain(name: str, dims: Iterable[str], role: str) -> Operand:
+def _plain(name: str, dims: Iterable[str], role: str) -> RawTensor:
     """Operand with one dimension for each rank."""
-    return Operand(name, tuple(((dim, 1),) for dim in dims), role)
+    return RawTensor(name, tuple(((dim, 1),) for dim in dims), role)
 
 
 def _pair(least: int) -> Formed[tuple[int, int]]:
@@ -119,7 +119,7 @@ def read_conv(node: Node, problems: Problems) -> Shape | None:
     rows = (("P", stride[0]), ("R", dilation[0]))
     columns = (("Q", stride[1]), ("S", dilation[1]))
     weights = _plain("Weights", (*group, "K", "C", "R", "S"), "Weights")
-    inputs = Operand("Inputs", (*outer, rows, columns), "Inputs")
+    inputs = RawTensor("Inputs", (*outer, rows, columns), "Inputs")
     return Shape(dims, (weights, inputs, _plain("Outputs", ("N", *group, "K", "P", "Q"), "Outputs")))
 
 
@@ -175,7 +175,7 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
     if len(problems) > before:
         return None
     role = {tensor: given.get(tensor, tensor if tensor in roles else "Inputs") for tensor in read} | {output: "Outputs"}
-    return Shape(dims, tuple(Operand(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items()))
+    return Shape(dims, tuple(RawTensor(tensor, its_ranks, role[tensor]) for tensor, its_ranks in read.items()))
 
 
 def _einsum_keys(roles: Sequence[str]) -> Keys:

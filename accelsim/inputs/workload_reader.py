@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 
 from accelsim.inputs import fields, forms, library
-from accelsim.inputs.einsum import Operand, einsum_forms, read_conv, read_einsum, read_gemm
+from accelsim.inputs.einsum import RawTensor, einsum_forms, read_conv, read_einsum, read_gemm
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
@@ -302,7 +302,7 @@ def _layer(layer: Fields, title: str, bits: Mapping[str, int], outer_bits: Mappi
     return found
 
 
-def _tensor(operand: Operand, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:
+def _tensor(operand: RawTensor, bits: Mapping[str, int], outer_bits: Mapping[str, int]) -> Tensor:
     """Tensor of an operand with its width: by name before role, the layer's before the workload's."""
     name, ranks, role = operand
     widths = (table[key] for table in (bits, outer_bits) for key in (name, role) if key in table)

@@ -21,7 +21,7 @@ class _Step(NamedTuple):
     far: int
 
 
-class _Tile(NamedTuple):
+class _BurstTile(NamedTuple):
     """Extents of a tile, temporal loops outside it from the outermost on, and where tiles begin along each rank."""
 
     box: list[int]
@@ -95,7 +95,7 @@ def _bounds(steps: Sequence[_Step]) -> list[int]:
     return [step.bound for step in steps]
 
 
-def _tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int) -> _Tile:
+def _tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int) -> _BurstTile:
     """Tile of a tensor at a level, and the loops outside it."""
     where = {dim: (rank, factor) for rank, terms in enumerate(tensor.ranks) for dim, factor in terms}
     inside, outside = dict.fromkeys(einsum.dims, 1), []
@@ -115,7 +115,7 @@ def _tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, child: int) -> _Tile
             inside[loop.dim] *= loop.bound
         if index == child:
             box = [1 + sum(factor * (inside[dim] - 1) for dim, factor in rank) for rank in tensor.ranks]
-    return _Tile(box, outside[::-1], [sorted(set(along)) for along in offsets])
+    return _BurstTile(box, outside[::-1], [sorted(set(along)) for along in offsets])
 
 
 def _meet(offsets: Sequence[int], extent: int) -> bool:

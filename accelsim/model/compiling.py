@@ -67,7 +67,7 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-class Table(types.Type):  # type: ignore[misc]  # Numba has no types
+class ArrayTable(types.Type):  # type: ignore[misc]  # Numba has no types
     """A named tuple as a pointer to the addresses and shapes of its arrays; see `machine_code`.
 
     Parameters
@@ -87,21 +87,21 @@ class Table(types.Type):  # type: ignore[misc]  # Numba has no types
         super().__init__(name=f"{kind[1].__name__}_{key[:12]}")
 
 
-@register_model(Table)
+@register_model(ArrayTable)
 class _TableModel(models.OpaqueModel):  # type: ignore[misc]
     """One pointer."""
 
 
 @infer_getattr
 class _Members(AttributeTemplate):  # type: ignore[misc]
-    key = Table
+    key = ArrayTable
 
-    def generic_resolve(self, table: Table, name: str) -> Any:
+    def generic_resolve(self, table: ArrayTable, name: str) -> Any:
         return table.members[name][0] if name in table.members else None
 
 
-@lower_getattr_generic(Table)  # type: ignore[untyped-decorator]
-def _get_member(context: Any, builder: Any, table: Table, pointer: Any, name: str) -> Any:
+@lower_getattr_generic(ArrayTable)  # type: ignore[untyped-decorator]
+def _get_member(context: Any, builder: Any, table: ArrayTable, pointer: Any, name: str) -> Any:
     """Read an array, or another table, from a table; nothing writes to tables, so reads may be moved and merged."""
     of, at = table.members[name]
     words = builder.bitcast(pointer, _WORD.as_pointer())
@@ -128,7 +128,7 @@ def _get_member(context: Any, builder: Any, table: Table, pointer: Any, name: st
             meminfo=None,
         )
         return array._getvalue()
-    if isinstance(of, Table):
+    if isinstance(of, ArrayTable):
         return word(at, _POINTER)
     if isinstance(of, types.Float):
         return word(at, ir.DoubleType())
@@ -153,13 +153,13 @@ def _type_of(kind: Kind) -> Any:
 
 
 @cache
-def _table_type(kind: Kind) -> Table:
-    return Table(kind)
+def _table_type(kind: Kind) -> ArrayTable:
+    return ArrayTable(kind)
 
 
 def _kind_of(of: Any) -> Kind:
     """Kind of an argument of Numba's type: as of what Python passes, or the type itself for what it cannot pass."""
-    if isinstance(of, Table):
+    if isinstance(of, ArrayTable):
         return of.kind
     if isinstance(of, types.Array):
         return ("array", as_dtype(of.dtype).char, of.ndim, {"C": True, "A": False}.get(of.layout, of.layout))

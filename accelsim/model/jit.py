@@ -14,7 +14,7 @@ _FEW = 500
 _PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "") not in ("", "0")
 
 
-class Kernel:
+class CompiledKernel:
     """A function of arrays that is compiled when it is first called, and may be run as plain Python instead.
 
     Parameters
@@ -67,13 +67,13 @@ class Kernel:
     def plain(self) -> Any:
         """The function with plain ones below it."""
         if self._plain is None:
-            self._plain = self.linked(Kernel.plain)
+            self._plain = self.linked(CompiledKernel.plain)
         return self._plain
 
-    def linked(self, form: Callable[[Kernel], Any]) -> FunctionType:
+    def linked(self, form: Callable[[CompiledKernel], Any]) -> FunctionType:
         """The function with other kernels that it calls in one form."""
         code, names = self.function.__code__, self.function.__globals__
-        below = {name: form(names[name]) for name in code.co_names if isinstance(names.get(name), Kernel)}
+        below = {name: form(names[name]) for name in code.co_names if isinstance(names.get(name), CompiledKernel)}
         return FunctionType(code, {**names, **below}, code.co_name, self.function.__defaults__)
 
 
@@ -103,7 +103,7 @@ def _content(name: str, value: Any) -> Any:
     TypeError
         If that is nothing whose content is known to stay: machine code on disk would outlive a change of it.
     """
-    if isinstance(value, Kernel):
+    if isinstance(value, CompiledKernel):
         return value.content()
     if value is None or isinstance(value, bool | int | float | str):
         return repr(value)
@@ -122,11 +122,11 @@ def _content(name: str, value: Any) -> Any:
     raise TypeError(f"{name}: a kernel names {type(value).__name__}; import the number or the kernel itself")
 
 
-def jit(function: Callable[..., Any]) -> Kernel:
+def jit(function: Callable[..., Any]) -> CompiledKernel:
     """Compile a function of arrays once; Python and other kernels call it."""
-    return Kernel(function, True)
+    return CompiledKernel(function, True)
 
 
-def inline(function: Callable[..., Any]) -> Kernel:
+def inline(function: Callable[..., Any]) -> CompiledKernel:
     """Compile a function into each of its callers: for small ones that are called often."""
-    return Kernel(function, False)
+    return CompiledKernel(function, False)

@@ -114,7 +114,7 @@ def _points(einsum: Einsum, rank: tuple[tuple[str, int], ...]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class LevelPort:
     """Ports of all instances of a level together.
 
     Attributes
@@ -173,7 +173,7 @@ def stand(architecture: Architecture, einsum: Einsum, result: Result) -> Stand:
     >>> round(found.least, 3), found.roof, round(found.moved, 3), found.reached, found.limit
     (0.571, 1.0, 0.571, 1.0, 'MAC')
     """
-    outer = Port(architecture.levels[0].name, "", 0.0)
+    outer = LevelPort(architecture.levels[0].name, "", 0.0)
     allowed = [peak_macs_per_cycle(architecture)]
     for port in ports(architecture):
         least = least_bytes(architecture, einsum, port)
@@ -190,7 +190,7 @@ def stand(architecture: Architecture, einsum: Einsum, result: Result) -> Stand:
     )
 
 
-def least_bytes(architecture: Architecture, einsum: Einsum, port: Port) -> float:
+def least_bytes(architecture: Architecture, einsum: Einsum, port: LevelPort) -> float:
     """Bytes that go through a port of the outermost level if each word of the layer moves once."""
     outer = architecture.levels[0]
 
@@ -201,7 +201,7 @@ def least_bytes(architecture: Architecture, einsum: Einsum, port: Port) -> float
     return float(sum(words)) * outer.word_bits / 8
 
 
-def ports(architecture: Architecture) -> list[Port]:
+def ports(architecture: Architecture) -> list[LevelPort]:
     """Ports whose bandwidth is limited, outermost first."""
     found = []
     for index, level in enumerate(architecture.levels):
@@ -209,7 +209,7 @@ def ports(architecture: Architecture) -> list[Port]:
         for direction, rate in rates.items():
             if rate is not None:
                 total = float(rate) * level.word_bits / 8 * architecture.instances(index)
-                found.append(Port(level.name, direction, total))
+                found.append(LevelPort(level.name, direction, total))
     return found
 
 
@@ -218,7 +218,7 @@ def peak_macs_per_cycle(architecture: Architecture) -> float:
     return architecture.macs / architecture.compute.cycles_per_mac
 
 
-def bytes_moved(result: Result, port: Port) -> float:
+def bytes_moved(result: Result, port: LevelPort) -> float:
     """Bytes that go through the ports of all instances of a level."""
     width = next(level.word_bits for level in result.levels if level.level == port.level)
     moved = 0.0
@@ -230,7 +230,7 @@ def bytes_moved(result: Result, port: Port) -> float:
     return moved * width / 8
 
 
-def macs_per_byte(result: Result, port: Port) -> float | None:
+def macs_per_byte(result: Result, port: LevelPort) -> float | None:
     """Arithmetic intensity at a level's ports; None where nothing moves."""
     moved = bytes_moved(result, port)
     return result.macs / moved if moved else None

@@ -56,7 +56,7 @@ class, kinds of its fields), or the name of a scalar."""
 
 
 class Source(Protocol):
-    """What machine code is made from; see `jit.Kernel`."""
+    """What machine code is made from; see `jit.CompiledKernel`."""
 
     name: str
     by_itself: bool
@@ -243,7 +243,7 @@ def _pass(value: Any, plain: list[Any], alive: list[Any]) -> Kind:
 
 
 def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[Kind, ...]]:
-    """Addresses and shapes of the arrays of a named tuple, as `compiling.Table` reads them, and their kinds."""
+    """Addresses and shapes of the arrays of a named tuple, as `compiling.ArrayTable` reads them, and their kinds."""
     words: list[int] = []
     kinds: list[Kind] = []
     floats = []

@@ -37,7 +37,7 @@ class NestLoop:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OracleStep:
     """What one step of the loops outside a tile does to one instance of it."""
 
     indices: tuple[int, ...]
@@ -180,7 +180,7 @@ class _Tile:
         return box, _points(box)
 
 
-def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> Iterator[Step]:
+def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> Iterator[OracleStep]:
     """Step through the loops outside a tile and tell, for each instance, which words enter and leave it.
 
     `level == len(mapping.levels)` walks the compute units, which ask for their word in each step. A last step of each
@@ -199,15 +199,15 @@ def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> I
                 continue
             was, now = now, found
             if was is None:
-                yield Step(step, instance, now[0], now[1], frozenset())
+                yield OracleStep(step, instance, now[0], now[1], frozenset())
                 continue
             vector = tuple(b - a for (a, _), (b, _) in zip(was[0], now[0], strict=True))
             entering, leaving = now[1], was[1]
             if compute:
-                yield Step(step, instance, now[0], entering, leaving)
+                yield OracleStep(step, instance, now[0], entering, leaving)
                 continue
             if not any(vector):
-                yield Step(step, instance, now[0], frozenset(), frozenset())
+                yield OracleStep(step, instance, now[0], frozenset(), frozenset())
                 continue
             if remembered is None or remembered == vector:
                 remembered = vector
@@ -215,9 +215,9 @@ def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> I
                     entering, leaving = entering - leaving, leaving - entering
             else:
                 remembered = None
-            yield Step(step, instance, now[0], entering, leaving)
+            yield OracleStep(step, instance, now[0], entering, leaving)
         if now is not None:
-            yield Step((), instance, now[0], frozenset(), now[1])
+            yield OracleStep((), instance, now[0], frozenset(), now[1])
 
 
 class Sharing:
@@ -297,9 +297,9 @@ def acting_steps(einsum: Einsum, loops: list[NestLoop]) -> list[tuple[int, ...]]
     return sorted(acting)
 
 
-def in_time(steps: Iterable[Step]) -> list[list[Step]]:
+def in_time(steps: Iterable[OracleStep]) -> list[list[OracleStep]]:
     """Steps of all instances, those of one time together; the end, when all tiles are emptied, is one time."""
-    times: dict[tuple[bool, tuple[int, ...]], list[Step]] = {}
+    times: dict[tuple[bool, tuple[int, ...]], list[OracleStep]] = {}
     for step in steps:
         ends = not step.indices and not step.entering
         times.setdefault((ends, step.indices), []).append(step)

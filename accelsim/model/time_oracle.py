@@ -24,9 +24,9 @@ from accelsim.model.oracle import (
     Box,
     Coordinate,
     OracleCounts,
+    OracleStep,
     Point,
     Sharing,
-    Step,
     acting_steps,
     execute,
     holds_partial_sums,
@@ -202,7 +202,7 @@ def _walk_link(
     clock.drains += _time(max([0, *older.values()]) * words[parent], above, "read")
 
 
-def _coming(tensor: Tensor, step: Step, seen: defaultdict[Coordinate, set[Point]]) -> frozenset[Point]:
+def _coming(tensor: Tensor, step: OracleStep, seen: defaultdict[Coordinate, set[Point]]) -> frozenset[Point]:
     """Words that come down to an instance: of the output only those that it held before."""
     if not tensor.output:
         return step.entering

@@ -29,8 +29,8 @@ from accelsim.population.tails import StratifiedSample, make_strata, sample_stra
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
+from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.exact.front import map_front
-from accelsim.search.exact.guide import least_outer_words, needed_words
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value

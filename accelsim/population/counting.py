@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accelsim.model.encode import Floats, Ints
-from accelsim.population.steps import Keeping, Nest, Step
+from accelsim.population.steps import Keeping, LoopStep, Nest
 
 BITS = 32
 """Bits of a word of a number; 63 bits hold the sum of the orders of 12 loops times such words."""
@@ -39,12 +39,12 @@ def as_integer(words: Ints) -> int:
     return sum(int(word) << (BITS * w) for w, word in enumerate(words))
 
 
-def put_loops(step: Step, values: Values, trace: list[Floats] | None = None) -> Values:
+def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None) -> Values:
     """Add up the ways to come to each shape once the loops of a step stand around the shapes.
 
     Parameters
     ----------
-    step : Step
+    step : LoopStep
     values : int64[W, *S] or float64[1, *S]
         Ways to come to each shape inside; integers are exact.
     trace : list, optional
@@ -73,7 +73,7 @@ def put_loops(step: Step, values: Values, trace: list[Floats] | None = None) -> 
     return summed
 
 
-def _put_loop(step: Step, d: int, state: Values) -> Values:
+def _put_loop(step: LoopStep, d: int, state: Values) -> Values:
     """The same for the loop of one dimension."""
     after = state.copy() if step.may_rest[d] else np.zeros_like(state)
     source, target = state.swapaxes(2, 2 + d), after.swapaxes(2, 2 + d)
@@ -140,7 +140,7 @@ def _start(nest: Nest) -> Ints:
     return values
 
 
-def _past(step: Step | Keeping, values: Ints) -> Ints:
+def _past(step: LoopStep | Keeping, values: Ints) -> Ints:
     """Ways once a step is taken."""
     return _times(values, step.choices) if isinstance(step, Keeping) else _summed(step, put_loops(step, values))
 
@@ -151,7 +151,7 @@ def _times(values: Ints, many: Ints) -> Ints:
     return product
 
 
-def _summed(step: Step, values: Ints) -> Ints:
+def _summed(step: LoopStep, values: Ints) -> Ints:
     """Without regard to the product of an axis, of those that are wanted."""
     if not step.slot.axis:
         return values

@@ -12,7 +12,7 @@ from accelsim.model.result import Result
 from accelsim.population.result import Range
 from accelsim.population.sampling import UniformSample
 from accelsim.population.tails import StratifiedSample
-from accelsim.search.exact.found_kernel import SURE
+from accelsim.search.exact.incumbents_kernel import SURE
 from accelsim.search.result import FrontResult, column_value
 
 _FRONT = ("energy", "cycles")

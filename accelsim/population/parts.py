@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.population.result import Near
-from accelsim.search.exact.found_kernel import SURE, WITHIN
+from accelsim.search.exact.incumbents_kernel import SURE, WITHIN
 from accelsim.search.exact.solve import Solver
 from accelsim.search.stopping import answering, raising
 from accelsim.search.strategy import Budget

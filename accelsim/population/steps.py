@@ -22,7 +22,7 @@ Move = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoopStep:
     """Loops that a mapping may put around a tile.
 
     Attributes
@@ -86,7 +86,7 @@ class Nest:
         How many sizes each dimension has.
     words : int64[T, S]
         Words of each tensor's box in every tile.
-    steps : tuple of (Step or Keeping)
+    steps : tuple of (LoopStep or Keeping)
         From the inside out; a Keeping stands after the temporal block of its level.
     """
 
@@ -96,7 +96,7 @@ class Nest:
         self.sizes = tuple(np.array(divisors(space.encoded.einsum.dims[dim]), np.int64) for dim in dims)
         self.shape = tuple(len(found) for found in self.sizes)
         self.words = tile_words(space.encoded, self.sizes)
-        steps: list[Step | Keeping] = []
+        steps: list[LoopStep | Keeping] = []
         for level in range(len(space.encoded.architecture.levels) - 1, -1, -1):
             for axis in ("y", "x"):
                 if Slot(level, axis) in space.slots:
@@ -107,7 +107,7 @@ class Nest:
             steps.append(Keeping(level, keeps, fits, fits.sum(axis=0)))
         self.steps = tuple(steps)
 
-    def _step(self, slot: Slot) -> Step:
+    def _step(self, slot: Slot) -> LoopStep:
         space, moves, may_rest = self.space, [], []
         level = space.encoded.architecture.levels[slot.level]
         size = {"": 1, "x": level.x.size, "y": level.y.size}[slot.axis]
@@ -122,4 +122,4 @@ class Nest:
         free = tuple(not slot.axis and space.is_free(slot.level, dim) for dim in space.encoded.dims)
         ascending = tuple(sorted(products))
         wanted = tuple(product == size or not self.fully_used for product in ascending)
-        return Step(slot, tuple(moves), tuple(may_rest), free, ascending, wanted)
+        return LoopStep(slot, tuple(moves), tuple(may_rest), free, ascending, wanted)

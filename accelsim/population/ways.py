@@ -15,7 +15,7 @@ import numpy.typing as npt
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.population.counting import put_loops
-from accelsim.population.steps import Keeping, Nest, Step
+from accelsim.population.steps import Keeping, LoopStep, Nest
 
 MOST_SUMS = 400_000_000
 """Sums that are kept for drawing, at most: 3.2 GB."""
@@ -209,7 +209,7 @@ def _guide(sums: Floats) -> Ints:
 
 def _refuse_too_many(nest: Nest, outermost: int) -> None:
     shapes, dims = math.prod(nest.shape), len(nest.shape)
-    rooms = [len(_weights(step)) for step in nest.steps[1:outermost] if isinstance(step, Step)]
+    rooms = [len(_weights(step)) for step in nest.steps[1:outermost] if isinstance(step, LoopStep)]
     total = shapes * (1 + sum((dims + 2) * r for r in rooms))
     if total > MOST_SUMS:
         raise AccelsimError(
@@ -218,14 +218,14 @@ def _refuse_too_many(nest: Nest, outermost: int) -> None:
         )
 
 
-def _weights(step: Step) -> Floats:
+def _weights(step: LoopStep) -> Floats:
     """What a way counts by its room: the orders of so many loops, or whether a product of bounds is wanted."""
     if step.slot.axis:
         return np.array(step.wanted, float)
     return np.array([math.factorial(k) for k in range(1 + sum(step.free))], float)
 
 
-def _ways_to_the_whole(nest: Nest, step: Step) -> Floats:
+def _ways_to_the_whole(nest: Nest, step: LoopStep) -> Floats:
     """Orders of the loops of a temporal block that lead from each tile to the whole, 0 if none do; float64[S]."""
     loops: Ints = np.zeros(nest.shape, np.int64)
     may: Bools = np.ones(nest.shape, np.bool_)
@@ -241,7 +241,7 @@ def _ways_to_the_whole(nest: Nest, step: Step) -> Floats:
     return np.where(may, _weights(step)[loops], 0.0)
 
 
-def _to(step: Step, d: int, inside: Ints, outside: Ints, sizes: int) -> Ints:
+def _to(step: LoopStep, d: int, inside: Ints, outside: Ints, sizes: int) -> Ints:
     """Where in a row of ways before a dimension no loop leads, and a loop from each size: int64[rooms, J, 1 + J]."""
     place = {int(room): r for r, room in enumerate(inside)}
     nowhere = len(inside) * sizes

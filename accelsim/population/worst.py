@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from accelsim.mapspace.space import Slot
 from accelsim.model.encode import Batch, Bools, Floats, Ints
-from accelsim.population.chain import Chain, Charged, choices
 from accelsim.population.charges import Charges
-from accelsim.population.steps import Nest, Step
+from accelsim.population.keep_bounds import Charged, KeepBounds, choices
+from accelsim.population.steps import LoopStep, Nest
 
 
 class Worst(NamedTuple):
@@ -38,7 +38,7 @@ stays, and the words that enter the tile kept last; and the words of the output 
 
 
 @dataclass(slots=True)
-class _Labels:
+class _PartialStates:
     """Insides of mappings.
 
     at : int64[N, D], sizes; room : int64[N], used up on an axis; used : int64[N], bits of dimensions in a block;
@@ -57,12 +57,14 @@ class _Labels:
     def __len__(self) -> int:
         return len(self.at)
 
-    def take(self, which: npt.NDArray[np.int64 | np.bool_]) -> _Labels:
-        return _Labels(*(getattr(self, name)[which] for name in _Labels.__slots__))
+    def take(self, which: npt.NDArray[np.int64 | np.bool_]) -> _PartialStates:
+        return _PartialStates(*(getattr(self, name)[which] for name in _PartialStates.__slots__))
 
 
-def _join(parts: list[_Labels]) -> _Labels:
-    return _Labels(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Labels.__slots__))
+def _join(parts: list[_PartialStates]) -> _PartialStates:
+    return _PartialStates(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _PartialStates.__slots__)
+    )
 
 
 def _whole(words: Floats, access: float) -> Floats:
@@ -91,7 +93,7 @@ class WorstSearch:
         self.charged = Charged(nest, charges)
         self.nest, self.charges, self.c = nest, charges, nest.space.encoded.constants
         self.output, self.sliding = self.charged.output, sorted(self.charged.windows)
-        chains = [Chain(self.charged, chosen) for chosen in choices(nest)]
+        chains = [KeepBounds(self.charged, chosen) for chosen in choices(nest)]
         last = len(self.c.fanout) - 1
         tops = [float(self.most(self.start(), chain, last)[0]) for chain in chains]
         self.chains = sorted(zip(tops, chains, strict=True), key=lambda pair: -pair[0])
@@ -127,14 +129,14 @@ class WorstSearch:
         """Whether the time is used up."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def start(self) -> _Labels:
+    def start(self) -> _PartialStates:
         """Nothing but the compute units, each of which takes a word of each tensor for each MAC."""
         levels, tensors = self.charges.read.shape
         sums = np.zeros((1, 2 + 2 * tensors))
         sums[0, VALUE] = self.charged.macs * self.charges.mac
         sums[0, 1 + tensors :] = self.charged.macs
         none = np.zeros(1, np.int64)
-        labels = _Labels(
+        labels = _PartialStates(
             np.zeros((1, len(self.nest.sizes)), np.int64),
             none + 1,
             none,
@@ -146,7 +148,7 @@ class WorstSearch:
         self.cross(labels, levels - 1)
         return labels
 
-    def most(self, labels: _Labels, chain: Chain, lv: int) -> Floats:
+    def most(self, labels: _PartialStates, chain: KeepBounds, lv: int) -> Floats:
         """What mappings with such an inside are charged at most, past the network of a level; float64[N]."""
         tensors = labels.waits.shape[1]
         around = chain.around[lv][tuple(labels.at.T)]
@@ -154,12 +156,12 @@ class WorstSearch:
         summed = labels.sums[:, VALUE] + stays.sum(axis=1) + words @ chain.rest[lv]
         return np.asarray(summed - chain.less[lv] + around)
 
-    def charge(self, labels: _Labels, t: int, amount: Floats) -> None:
+    def charge(self, labels: _PartialStates, t: int, amount: Floats) -> None:
         """Charge for a tensor's words: for as long as its tile stays, or for good."""
         labels.sums[:, 1 + t] += np.where(labels.waits[:, t], amount, 0.0)
         labels.sums[:, VALUE] += np.where(labels.waits[:, t], 0.0, amount)
 
-    def cross(self, labels: _Labels, lv: int) -> None:
+    def cross(self, labels: _PartialStates, lv: int) -> None:
         """Charge what crosses the network below a level."""
         tensors, out = labels.waits.shape[1], self.output
         for t, each in enumerate(self.charges.transfer[lv].tolist()):
@@ -170,7 +172,7 @@ class WorstSearch:
                     labels.sums[:, VALUE] -= each * self.charged.first
                 self.charge(labels, t, each * crossing)
 
-    def store(self, labels: _Labels, chain: Chain, lv: int) -> None:
+    def store(self, labels: _PartialStates, chain: KeepBounds, lv: int) -> None:
         """Charge the level that keeps the tile reached."""
         tensors, out, charges = labels.waits.shape[1], self.output, self.charges
         at = tuple(labels.at.T)
@@ -207,11 +209,11 @@ class WorstSearch:
             if t == out:
                 labels.sums[:, -1] = entering
 
-    def follow(self, chain: Chain) -> None:
+    def follow(self, chain: KeepBounds) -> None:
         """Put loops around the compute units, step by step, until nothing is left outside."""
         labels = self.start()
         for step in self.nest.steps:
-            if isinstance(step, Step):
+            if isinstance(step, LoopStep):
                 labels = self.spread(labels, step, chain) if step.slot.axis else self.repeat(labels, step, chain)
             else:
                 lv = step.level
@@ -227,7 +229,7 @@ class WorstSearch:
         self.reached = max(self.reached, float(values.max()))
         self.found += [(float(v), int(e), chain.keep) for v, e in zip(values, labels.event, strict=True)]
 
-    def prune(self, labels: _Labels, chain: Chain, lv: int) -> _Labels:
+    def prune(self, labels: _PartialStates, chain: KeepBounds, lv: int) -> _PartialStates:
         """Drop labels that cannot pass the floor, that another one is never below, or for which there is no room."""
         most = self.most(labels, chain, lv)
         good = most > self.floor
@@ -252,7 +254,7 @@ class WorstSearch:
             left = np.sort(order[: self.most_labels])
         return labels.take(left)
 
-    def put(self, labels: _Labels, step: Step, d: int) -> _Labels:
+    def put(self, labels: _PartialStates, step: LoopStep, d: int) -> _PartialStates:
         """All labels with a loop over a dimension around, in time or over an axis."""
         outside: dict[int, list[tuple[int, int]]] = {}
         last = step is self.nest.steps[-2]  # the outermost block: what is left of each dimension is a loop here
@@ -277,7 +279,7 @@ class WorstSearch:
         (self._spread_over if step.slot.axis else self._repeat_over)(more, step.slot, d, bounds_put)
         return more
 
-    def _spread_over(self, labels: _Labels, slot: Slot, d: int, bound: Ints) -> None:
+    def _spread_over(self, labels: _PartialStates, slot: Slot, d: int, bound: Ints) -> None:
         tensors, axis, c = labels.waits.shape[1], "xy".index(slot.axis), self.c
         labels.room *= bound
         for t in np.flatnonzero(~c.relevant[:, d]).tolist():
@@ -291,7 +293,7 @@ class WorstSearch:
         elif self.charges.instance >= 0:
             labels.sums[:, VALUE] /= bound
 
-    def _repeat_over(self, labels: _Labels, slot: Slot, d: int, bound: Ints) -> None:
+    def _repeat_over(self, labels: _PartialStates, slot: Slot, d: int, bound: Ints) -> None:
         tensors = labels.waits.shape[1]
         labels.used |= 1 << d
         for t in range(tensors):
@@ -309,7 +311,7 @@ class WorstSearch:
                 if t == self.output:
                     labels.sums[waits, -1] /= fewer
 
-    def _slide(self, labels: _Labels, t: int, d: int, bound: Ints) -> None:
+    def _slide(self, labels: _PartialStates, t: int, d: int, bound: Ints) -> None:
         """Of a window that a loop slides, take off what stays in the tile."""
         if (extents := self.charged.windows[t].get(d)) is None:
             return
@@ -323,7 +325,7 @@ class WorstSearch:
         if t == self.output:
             labels.sums[slides, -1] *= share
 
-    def spread(self, labels: _Labels, step: Step, chain: Chain) -> _Labels:
+    def spread(self, labels: _PartialStates, step: LoopStep, chain: KeepBounds) -> _PartialStates:
         """Put loops over an axis around."""
         lv = step.slot.level
         for d in range(len(step.moves)):
@@ -334,7 +336,7 @@ class WorstSearch:
         labels.room = np.ones(len(labels), np.int64)
         return self.prune(labels, chain, lv)
 
-    def repeat(self, labels: _Labels, step: Step, chain: Chain) -> _Labels:
+    def repeat(self, labels: _PartialStates, step: LoopStep, chain: KeepBounds) -> _PartialStates:
         """Put a temporal block around: in order, until a loop has moved all tiles, and the others in any order."""
         lv, dims = step.slot.level, range(len(step.moves))
         must = sum(1 << d for d in dims if not step.may_rest[d])

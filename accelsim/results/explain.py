@@ -16,7 +16,7 @@ from accelsim.inputs.mapping import last_passes
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
-from accelsim.model.oracle import Box, OracleCounts, Step, execute, walk_tile
+from accelsim.model.oracle import Box, OracleCounts, OracleStep, execute, walk_tile
 from accelsim.model.result import LevelFills, Result
 from accelsim.model.time_oracle import walk_array, walk_fills
 
@@ -359,7 +359,7 @@ def _ranges(ranks: Sequence[str], box: Box | None) -> Ranges | None:
     return None if box is None else {rank: (low, high + 1) for rank, (low, high) in zip(ranks, box, strict=True)}
 
 
-def _why(step: Step, before: Box | None, vector: Vector, remembered: Vector | None, ranks: Sequence[str]) -> str:
+def _why(step: OracleStep, before: Box | None, vector: Vector, remembered: Vector | None, ranks: Sequence[str]) -> str:
     """Say which rule of the model decided what a step moves."""
     if before is None:
         return "whole box: the first one"

@@ -27,7 +27,7 @@ CURVE = 4096
 POLL = 512
 
 
-class Books(NamedTuple):
+class PieceTally(NamedTuple):
     """What one piece of a search has seen.
 
     best : Batch of one mapping, the best so far; value : float64[3], its objective, and the smallest and largest energy
@@ -45,12 +45,12 @@ class Books(NamedTuple):
     improved: Ints
 
 
-def make_books(encoded: Encoded) -> Books:
+def make_tally(encoded: Encoded) -> PieceTally:
     """Empty books."""
     levels = len(encoded.architecture.levels)
     value = np.array([np.inf, np.inf, 0.0])
     tally = np.zeros(RULES * levels, np.int64)
-    return Books(
+    return PieceTally(
         empty_batch(encoded, 1),
         value,
         tally,
@@ -63,7 +63,7 @@ def make_books(encoded: Encoded) -> Books:
 
 @jit
 def _book(
-    books: Books,
+    books: PieceTally,
     number: int,
     energy: float,
     value: float,
@@ -102,7 +102,7 @@ def search_draws(
     first: int,
     count: int,
     terms: Floats,
-    books: Books,
+    books: PieceTally,
     m: Batch,
     s: Detail,
     stop: Ints,
@@ -160,7 +160,7 @@ def search_all(
     first: int,
     last: int,
     terms: Floats,
-    books: Books,
+    books: PieceTally,
     m: Batch,
     s: Detail,
     starts: Ints,

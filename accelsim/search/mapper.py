@@ -30,12 +30,12 @@ from accelsim.search.diagnose import diagnose
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.spaces import Spaces
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.strategy import Budget, Ledger, OnProgress, Progress
+from accelsim.search.strategy import Budget, OnProgress, Progress, SearchTally
 from accelsim.search.value_kernel import terms_of
 
 if TYPE_CHECKING:
     from accelsim.model.detail import Detail
-    from accelsim.search.kernel import Books
+    from accelsim.search.kernel import PieceTally
 
 LARGEST = 20_000_000_000
 """An exhaustive search of more mappings than this is refused."""
@@ -53,16 +53,16 @@ _Piece = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Desk:
+class _Work:
     """What one piece of work needs for itself: books to fill, and scratch space."""
 
-    books: Books
+    books: PieceTally
     mapping: Batch
     detail: Detail
     starts: Ints
     loops: Ints
 
-    def clear(self) -> _Desk:
+    def clear(self) -> _Work:
         """Empty the books."""
         self.books.value[:] = (np.inf, np.inf, 0.0)
         for array in (self.books.tally, self.books.bins, self.books.curve_at, self.books.curve, self.books.improved):
@@ -254,7 +254,7 @@ class _Run:
         self.budget, self.seed, self.workers, self.on_progress = budget, seed, workers, on_progress
         self.terms = terms_of(goal)
         self.stop: Ints = np.zeros(1, np.int64)
-        self.ledger = Ledger(kernel.make_books(encoded))
+        self.ledger = SearchTally(kernel.make_tally(encoded))
         self.key = np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
         self.started = time.monotonic()
 
@@ -277,7 +277,7 @@ class _Run:
             yield first, last
             first = last
 
-    def _work(self, piece: _Piece, desk: _Desk) -> int:
+    def _work(self, piece: _Piece, work: _Work) -> int:
         c, arrays = self.encoded.constants, self.space.arrays
         first, last = piece
         if self.exhaustive:
@@ -288,27 +288,27 @@ class _Run:
                     first,
                     last,
                     self.terms,
-                    desk.books,
-                    desk.mapping,
-                    desk.detail,
-                    desk.starts,
-                    desk.loops,
+                    work.books,
+                    work.mapping,
+                    work.detail,
+                    work.starts,
+                    work.loops,
                     self.stop,
                 )
             )
         count = last - first
         return int(
             self.kernel.search_draws(
-                c, arrays, self.key, first, count, self.terms, desk.books, desk.mapping, desk.detail, self.stop
+                c, arrays, self.key, first, count, self.terms, work.books, work.mapping, work.detail, self.stop
             )
         )
 
     def search(self) -> str:
         """Work through the pieces; returns why it ended."""
         reason = "exhausted" if self.exhaustive else "budget"
-        jobs: deque[tuple[Future[int], _Desk]] = deque()
+        jobs: deque[tuple[Future[int], _Work]] = deque()
         pieces = self.pieces()
-        free = [self._desk() for _ in range(self.workers + 1)]
+        free = [self._make_work() for _ in range(self.workers + 1)]
         self._tell()
         self._work((0, 0), free[0])  # compiles, if this is the first time
         self.started = time.monotonic()
@@ -321,8 +321,8 @@ class _Run:
                         piece = next(pieces, None)
                         if piece is None:
                             break
-                        desk = free.pop()
-                        jobs.append((pool.submit(self._work, piece, desk), desk))
+                        work = free.pop()
+                        jobs.append((pool.submit(self._work, piece, work), work))
                     if not jobs:
                         return reason
                     seen = self._await(jobs[0][0])
@@ -331,9 +331,9 @@ class _Run:
                             reason = "timeout"
                             self.stop[0] = 1
                         continue
-                    desk = jobs.popleft()[1]
-                    self.ledger.add(desk.books, seen)
-                    free.append(desk.clear())
+                    work = jobs.popleft()[1]
+                    self.ledger.add(work.books, seen)
+                    free.append(work.clear())
                     if self._over() and not self.stop[0]:
                         reason = "timeout"
                         self.stop[0] = 1
@@ -343,15 +343,15 @@ class _Run:
                     self._tell()
             except KeyboardInterrupt:
                 self.stop[0] = 1
-                for job, desk in jobs:
+                for job, work in jobs:
                     if not job.cancel():
-                        self.ledger.add(desk.books, job.result())
+                        self.ledger.add(work.books, job.result())
                 return "interrupted"
 
-    def _desk(self) -> _Desk:
+    def _make_work(self) -> _Work:
         starts, loops = np.zeros((2, len(self.encoded.architecture.levels)), np.int64)
         mapping = empty_batch(self.encoded, 1)
-        return _Desk(self.kernel.make_books(self.encoded), mapping, self.make_detail(self.encoded), starts, loops)
+        return _Work(self.kernel.make_tally(self.encoded), mapping, self.make_detail(self.encoded), starts, loops)
 
     def _await(self, job: Future[int]) -> int | None:
         try:

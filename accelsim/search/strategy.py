@@ -11,7 +11,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.search.result import Spread
 
 if TYPE_CHECKING:
-    from accelsim.search.kernel import Books
+    from accelsim.search.kernel import PieceTally
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ OnProgress = Callable[[Progress], None]
 
 
 @dataclass(slots=True)
-class Ledger:
+class SearchTally:
     """The books of all pieces of a search, added up in the order of the pieces."""
 
-    books: Books
+    books: PieceTally
     seen: int = 0
     curve: list[tuple[int, float]] = field(default_factory=list)
 
-    def add(self, books: Books, seen: int) -> None:
+    def add(self, books: PieceTally, seen: int) -> None:
         """Add the books of the next piece."""
         mine = self.books
         for at, value in zip(books.curve_at.tolist(), books.curve.tolist()[: int(books.improved[0])], strict=False):

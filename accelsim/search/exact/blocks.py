@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from accelsim.model.encode import Ints
-from accelsim.search.exact.bounds_kernel import Block
+from accelsim.search.exact.bounds_kernel import BlockSweep
 from accelsim.search.exact.orders import FIXED, Statuses, Structure, order_classes
 from accelsim.search.exact.shapes import Grid
 
@@ -53,7 +53,7 @@ def blocks_in_time(
     statuses: Statuses,
     further: list[Statuses],
     reduce: Callable[[Statuses], Statuses],
-) -> list[Block]:
+) -> list[BlockSweep]:
     """Classes of orders of a level's temporal block as the kernel takes them.
 
     Parameters
@@ -68,7 +68,7 @@ def blocks_in_time(
     reduce : callable
         Takes from statuses what makes no difference there.
     """
-    found: list[Block] = []
+    found: list[BlockSweep] = []
     known: set[object] = set()
     every = structure.dims
     for order_class in order_classes(structure, statuses):
@@ -93,7 +93,7 @@ def blocks_in_time(
         other = structure.partner[inner] if inner >= 0 else -1
         counted |= {inner, other} if inner >= 0 else frozenset[int]()
         found.append(
-            Block(
+            BlockSweep(
                 counted=np.array(sorted(counted), np.int64),
                 swept=np.array(sorted(order_class.allowed - counted), np.int64),
                 frozen=np.array([d not in order_class.allowed for d in sorted(every)]),

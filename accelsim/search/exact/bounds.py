@@ -23,15 +23,15 @@ from accelsim.search.exact.blocks import blocks_in_time, steps_in_time
 from accelsim.search.exact.bounds_kernel import NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
     NONE,
-    STILL,
-    WAIT,
+    STATIONARY,
+    UNDECIDED,
     Statuses,
     Structure,
     all_statuses,
     order_classes,
 )
 from accelsim.search.exact.shapes import Grid, Shapes
-from accelsim.search.exact.tables import Bounds, Context, Table
+from accelsim.search.exact.tables import Bounds, Context, CostTable
 from accelsim.search.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
@@ -133,12 +133,12 @@ class BoundsMaker:
     def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
         """Statuses without what makes no difference from a table inwards.
 
-        That is any status of a tensor that no level further in keeps, and WAIT where no block between two levels that
-        keep the tensor can end the waiting.
+        That is any status of a tensor that no level further in keeps, and UNDECIDED where no block between two levels
+        that keep the tensor can decide it.
         """
         found = []
         for t, status in enumerate(statuses):
-            needed = level + 2 if status == WAIT and around else level + 1
+            needed = level + 2 if status == UNDECIDED and around else level + 1
             found.append(status if self.deepest[t] >= needed else NONE)
         return tuple(found)
 
@@ -207,7 +207,7 @@ class BoundsMaker:
             plans.append(self._plan(level, contexts[level]))
             contexts.append(plans[-1][1])
         self._reserve(contexts)
-        further = Table([()], [()], self.edges[self.levels], np.zeros((1, 1, 1, 1)))
+        further = CostTable([()], [()], self.edges[self.levels], np.zeros((1, 1, 1, 1)))
         scratch = self._scratch()
         bounds.networks = [spreading for spreading, _ in plans]
         self._refuse_endless()
@@ -295,7 +295,7 @@ class BoundsMaker:
             values = bounds.values[starts[at] : starts[at + 1]]
             values = values.reshape(-1, len(statuses), len(self.edges[level]), self.shapes.total)
             (bounds.around if at < self.levels else bounds.inside).append(
-                Table(contexts[level], statuses, self.edges[level], values)
+                CostTable(contexts[level], statuses, self.edges[level], values)
             )
 
     def _scratch(self) -> NetworkScratch:
@@ -373,7 +373,7 @@ class BoundsMaker:
         )
         return spreading, inner
 
-    def _fill_inside(self, level: int, around: Table, table: Table, costs: Bools) -> None:
+    def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
         pairs, moves = steps_in_time(self.grid, level, self.most[level])
         offsets, values = np.zeros(self.shapes.total, np.int64), np.zeros(self.shapes.total)
@@ -409,8 +409,8 @@ class BoundsMaker:
         found = []
         for q, p in itertools.permutations(range(len(statuses)), 2):
             others = zip(range(self.tensors), statuses[q], statuses[p], strict=True)
-            lower = all(low in (STILL, high) for t, low, high in others if t != window)
-            if lower and statuses[q][window] == STILL and statuses[p][window] not in (NONE, STILL):
+            lower = all(low in (STATIONARY, high) for t, low, high in others if t != window)
+            if lower and statuses[q][window] == STATIONARY and statuses[p][window] not in (NONE, STATIONARY):
                 found.append((q, p))
         return found
 

@@ -14,7 +14,7 @@ from accelsim.model.detail import INSIDE, Detail
 from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct
-from accelsim.search.exact.orders import BETWEEN, CARRY_ON, FETCH, FURTHER, NONE, SLIDE, STILL, STOP, TAIL
+from accelsim.search.exact.orders import BETWEEN, CARRY_ON, FETCH, FURTHER, HALO_REUSE, NONE, STATIONARY, STOP, TAIL
 
 if TYPE_CHECKING:
     from accelsim.search.exact.shapes import Options, Shapes
@@ -89,7 +89,7 @@ def pick_splits(
     return found
 
 
-class Block(NamedTuple):
+class BlockSweep(NamedTuple):
     """A class of loop orders for the sweep over a temporal block.
 
     counted, swept : int64[*], dimensions whose bounds the shares depend on, and others that may have a loop; frozen :
@@ -118,7 +118,7 @@ def sweep_block(
     most: Ints,
     pairs: Ints,
     moves: Ints,
-    block: Block,
+    block: BlockSweep,
     inside: Floats,
     out: Floats,
     offsets: Ints,
@@ -207,7 +207,7 @@ def reach_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
 
 
 @inline
-def _ways_on(block: Block, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
+def _ways_on(block: BlockSweep, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
     """How the loop over the other dimension of the rank goes on after a pass, and as bits how those outside may."""
     inner, other, come = block.pair[0], block.pair[1], block.pair[2]
     step = block.step[inner] * inner_low
@@ -226,7 +226,7 @@ def _ways_on(block: Block, inner_low: int, other_low: int, come_high: int) -> tu
 
 
 @inline
-def _differs(block: Block, between: int, tail: int) -> bool:
+def _differs(block: BlockSweep, between: int, tail: int) -> bool:
     """Whether any status is another one than if every pass began anew."""
     found = False
     for i in range(block.term.shape[0]):
@@ -259,7 +259,7 @@ def _among(items: Ints, item: int) -> bool:
 
 @inline
 def _mix(
-    block: Block, inside: Floats, offsets: Ints, size: int, start: int, values: Floats, between: int, tail: int
+    block: BlockSweep, inside: Floats, offsets: Ints, size: int, start: int, values: Floats, between: int, tail: int
 ) -> None:
     """Cost to go inside the block, mixed from the pure statuses by their shares."""
     for at in range(size):
@@ -283,7 +283,7 @@ def _mix(
 
 
 @inline
-def _take_least(most: Ints, moves: Ints, block: Block, values: Floats, size: int) -> None:
+def _take_least(most: Ints, moves: Ints, block: BlockSweep, values: Floats, size: int) -> None:
     """For each outer tile the least value of its inner tiles, one swept dimension after the other."""
     stride = 1
     for d in range(most.shape[0] - 1, -1, -1):
@@ -410,7 +410,7 @@ def sweep_network(
     output, tile, mid = c.output[0], scratch.tile, scratch.mid
     for q in range(p.status.shape[0]):
         for t in range(tensors):
-            scratch.factor[q, t] = 0.0 if p.status[q, t] == STILL and not innermost else 1.0
+            scratch.factor[q, t] = 0.0 if p.status[q, t] == STATIONARY and not innermost else 1.0
     for at in range(tiles.shape[0]):
         rest = tiles[at]
         for d in range(dims):
@@ -460,8 +460,8 @@ def _steps_of_windows(
             if c.relevant[t, d]:
                 scratch.slide[d] = new_share(c, shapes, t, tile, mid, d)
         for q in range(p.status.shape[0]):
-            if p.status[q, t] >= SLIDE:
-                scratch.factor[q, t] = scratch.slide[p.status[q, t] - SLIDE]
+            if p.status[q, t] >= HALO_REUSE:
+                scratch.factor[q, t] = scratch.slide[p.status[q, t] - HALO_REUSE]
 
 
 @inline

@@ -20,8 +20,8 @@ from accelsim.search.exact.estimate_kernel import (
     passes,
     settled_energy,
 )
-from accelsim.search.exact.found_kernel import ANY, Found, Goal
-from accelsim.search.exact.node import Guide, Path
+from accelsim.search.exact.incumbents_kernel import ANY, Goal, Incumbents
+from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
     BEGUN,
     CHOICE,
@@ -54,60 +54,60 @@ LAST = 1 << 30
 
 @jit
 def next_block(
-    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
+    c: Constants, shapes: Shapes, g: CostTables, goal: Goal, found: Incumbents, node: SearchNode, s: Detail, level: int
 ) -> bool:
     """Go to the next temporal block of a level that may lead to something better."""
     all_orders = g.every_orders.shape[0] > 0
     while True:
-        row = path.cursor[level, ORDER]
+        row = node.cursor[level, ORDER]
         if row < 0:
             if level == 0:
-                if path.cursor[0, BEGUN]:
+                if node.cursor[0, BEGUN]:
                     return False
-                path.cursor[0, BEGUN] = 1
+                node.cursor[0, BEGUN] = 1
             else:
-                if not next_mid(shapes, g, path, level, path.cursor[level, BEGUN] == 0):
+                if not next_mid(shapes, g, node, level, node.cursor[level, BEGUN] == 0):
                     return False
-                path.cursor[level, BEGUN] = 1
-            path.mix[0], path.mix_weight[0] = g.still[level], 1.0
+                node.cursor[level, BEGUN] = 1
+            node.mix[0], node.mix_weight[0] = g.still[level], 1.0
             if level > 0 and goal.energy_only[0] and g.spreads[level] == 1:
-                mask = _next_affordable(c, shapes, g, goal, found, path, s, level)
+                mask = _next_affordable(c, shapes, g, goal, found, node, s, level)
                 if mask < 0:
                     return False
             else:
-                mask = lay_bounds(shapes, path, level)
+                mask = lay_bounds(shapes, node, level)
                 found.tally[0] += 1
-                shape = shape_of(shapes, path.mid[level])
-                if not passes(goal, found, bound_of(c, shapes, g, goal, found, path, s, level, AROUND, shape, ONE)):
+                shape = shape_of(shapes, node.mid[level])
+                if not passes(goal, found, bound_of(c, shapes, g, goal, found, node, s, level, AROUND, shape, ONE)):
                     continue
-            path.cursor[level, ORDER] = g.order_first[level, mask]
-            path.cursor[level, ORDER_END] = g.order_first[level, mask + 1]
+            node.cursor[level, ORDER] = g.order_first[level, mask]
+            node.cursor[level, ORDER_END] = g.order_first[level, mask + 1]
             if all_orders:  # look at all if one that can be best passes
                 any_passes = False
                 for one in range(g.order_first[level, mask], g.order_first[level, mask + 1]):
                     any_passes |= passes(
-                        goal, found, _block_bound(c, shapes, g, goal, found, path, s, level, one, g.orders)
+                        goal, found, _block_bound(c, shapes, g, goal, found, node, s, level, one, g.orders)
                     )
                     if any_passes:
                         break
                 if not any_passes:
-                    path.cursor[level, ORDER] = -1
+                    node.cursor[level, ORDER] = -1
                     continue
-                path.cursor[level, ORDER] = g.every_first[level, mask]
-                path.cursor[level, ORDER_END] = g.every_first[level, mask + 1]
+                node.cursor[level, ORDER] = g.every_first[level, mask]
+                node.cursor[level, ORDER_END] = g.every_first[level, mask + 1]
             continue
-        if row >= path.cursor[level, ORDER_END]:
-            path.cursor[level, ORDER] = -1
+        if row >= node.cursor[level, ORDER_END]:
+            node.cursor[level, ORDER] = -1
             continue
-        path.cursor[level, ORDER] = row + 1
+        node.cursor[level, ORDER] = row + 1
         orders = g.every_orders if all_orders else g.orders
-        if passes(goal, found, _block_bound(c, shapes, g, goal, found, path, s, level, row, orders)):
+        if passes(goal, found, _block_bound(c, shapes, g, goal, found, node, s, level, row, orders)):
             return True
 
 
 @jit
 def _next_affordable(
-    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, level: int
+    c: Constants, shapes: Shapes, g: CostTables, goal: Goal, found: Incumbents, node: SearchNode, s: Detail, level: int
 ) -> int:
     """From the shape around the network of a level go to the first that the table of energy does not rule out.
 
@@ -116,20 +116,20 @@ def _next_affordable(
     int
         Which dimensions have a loop in the block then, as bits; -1 if no shape is left.
     """
-    settled = settled_energy(c, g, path, s, level)
+    settled = settled_energy(c, g, node, s, level)
     while True:
         found.tally[0] += 1
-        first = g.around[level] + shape_of(shapes, path.mid[level])
-        energy = settled + mixed(g, path, g.values, level, AROUND, first, ONE)
+        first = g.around[level] + shape_of(shapes, node.mid[level])
+        energy = settled + mixed(g, node, g.values, level, AROUND, first, ONE)
         if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
-            mask = int(lay_bounds(shapes, path, level))
+            mask = int(lay_bounds(shapes, node, level))
             if mask == 0:
                 return mask
-            energy = settled + mixed_by_innermost(c, g, path, level, mask, first)
-            path.mix[0], path.mix_weight[0] = g.still[level], 1.0
+            energy = settled + mixed_by_innermost(c, g, node, level, mask, first)
+            node.mix[0], node.mix_weight[0] = g.still[level], 1.0
             if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 return mask
-        if not next_mid(shapes, g, path, level, False):
+        if not next_mid(shapes, g, node, level, False):
             return -1
 
 
@@ -137,30 +137,30 @@ def _next_affordable(
 def _block_bound(
     c: Constants,
     shapes: Shapes,
-    g: Guide,
+    g: CostTables,
     goal: Goal,
-    found: Found,
-    path: Path,
+    found: Incumbents,
+    node: SearchNode,
     s: Detail,
     level: int,
     row: int,
     orders: Ints,
 ) -> float:
     """Put the loops of a block in order and bound what may follow; infinite if nothing can be of use."""
-    if not lay_block(c, shapes, g, path, s, level, row, orders):
+    if not lay_block(c, shapes, g, node, s, level, row, orders):
         return np.inf
     found.tally[0] += 1
-    pieces = mix_statuses(c, shapes, g, path, s, level, AROUND)
-    shape = shape_of(shapes, path.mid[level])
-    return float(bound_of(c, shapes, g, goal, found, path, s, level, AROUND, shape, pieces))
+    pieces = mix_statuses(c, shapes, g, node, s, level, AROUND)
+    shape = shape_of(shapes, node.mid[level])
+    return float(bound_of(c, shapes, g, goal, found, node, s, level, AROUND, shape, pieces))
 
 
 @inline
-def _next_group(shapes: Shapes, g: Guide, path: Path, level: int, ragged: Bools | None) -> bool:
+def _next_group(shapes: Shapes, g: CostTables, node: SearchNode, level: int, ragged: Bools | None) -> bool:
     """Go to the next options that spread alike: one after the other, or those that lead to the next tile."""
-    cursor = path.cursor[level]
+    cursor = node.cursor[level]
     cursor[ROUTE] += 1
-    if ragged is None or cursor[GROUP] < 0 or not _find_route(shapes, g, path, level):
+    if ragged is None or cursor[GROUP] < 0 or not _find_route(shapes, g, node, level):
         cursor[GROUP] += 1
         cursor[ROUTE] = 0
         group = g.group_first[level] + cursor[GROUP]
@@ -170,18 +170,18 @@ def _next_group(shapes: Shapes, g: Guide, path: Path, level: int, ragged: Bools 
             cursor[OPTION] = g.option_first[level] + cursor[GROUP]
             cursor[OPTION_END] = cursor[OPTION] + 1
             return True
-        if not _find_route(shapes, g, path, level):
+        if not _find_route(shapes, g, node, level):
             cursor[OPTION], cursor[OPTION_END] = 0, 0
     return True
 
 
 @inline
-def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
+def _find_route(shapes: Shapes, g: CostTables, node: SearchNode, level: int) -> bool:
     """Find the options that lead to a tile by one of the ways there are, number ROUTE; False if there is none."""
-    cursor = path.cursor[level]
+    cursor = node.cursor[level]
     rest, number, spread = g.tiles[g.group_first[level] + cursor[GROUP]], cursor[ROUTE], 0
     for d in range(shapes.sizes.shape[0]):
-        ways = shapes.route[d, path.mid[level, d], rest // shapes.stride[d]]
+        ways = shapes.route[d, node.mid[level, d], rest // shapes.stride[d]]
         rest %= shapes.stride[d]
         many = 0
         while many < ways.shape[0] and ways[many] >= 0:
@@ -200,10 +200,10 @@ def _find_route(shapes: Shapes, g: Guide, path: Path, level: int) -> bool:
 def next_spread(
     c: Constants,
     shapes: Shapes,
-    g: Guide,
+    g: CostTables,
     goal: Goal,
-    found: Found,
-    path: Path,
+    found: Incumbents,
+    node: SearchNode,
     s: Detail,
     level: int,
     ragged: Bools | None,
@@ -211,7 +211,7 @@ def next_spread(
     """Go to the next way to spread and to keep that may lead to something better."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
-    keep, cursor = path.mapping.keep[0], path.cursor[level]
+    keep, cursor = node.mapping.keep[0], node.cursor[level]
     choices = 1 if innermost else g.keep_first[level + 2] - g.keep_first[level + 1]
     while True:
         cursor[CHOICE] += 1
@@ -220,68 +220,68 @@ def next_spread(
             choice, cursor[CHOICE] = 0, 0
             cursor[OPTION] += 1
             while cursor[OPTION] >= cursor[OPTION_END]:
-                path.many_failed[level] = 0
-                if not _next_group(shapes, g, path, level, ragged):
+                node.many_failed[level] = 0
+                if not _next_group(shapes, g, node, level, ragged):
                     return False
-            if not spread_over(c, shapes, g, path, s, level, cursor[OPTION]):
+            if not spread_over(c, shapes, g, node, s, level, cursor[OPTION]):
                 cursor[CHOICE] = choices
                 continue
-        shape = shape_of(shapes, path.tile[level + 1])
+        shape = shape_of(shapes, node.tile[level + 1])
         if not innermost:
             k = g.keep_first[level + 1] + choice
             if not g.fits[k, shape]:
                 continue
-            path.held[level + 1] = path.held[level] if c.nodes[level + 1, 0] <= level else 0
+            node.held[level + 1] = node.held[level] if c.nodes[level + 1, 0] <= level else 0
             for t in range(tensors):
                 keep[level + 1, t] = g.keeps[k, t]
-                path.parent[level + 1, t] = level + 1 if g.keeps[k, t] else path.parent[level, t]
-                path.share[level + 1, t] = 1.0
+                node.parent[level + 1, t] = level + 1 if g.keeps[k, t] else node.parent[level, t]
+                node.share[level + 1, t] = 1.0
                 if not g.keeps[k, t]:
                     groups = s.at[level, t, UP if t == c.output[0] else DOWN]
                     share = float(groups * s.level[level, USED]) / float(s.level[level + 1, USED])
-                    path.share[level + 1, t] = path.share[level, t] * share
+                    node.share[level + 1, t] = node.share[level, t] * share
                 else:
                     s.at[level + 1, t, TILE] = shapes.box[t, shape]
-                    path.held[level + 1] += shapes.box[t, shape] * c.word_parts[level + 1, t, 0]
-            if path.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
+                    node.held[level + 1] += shapes.box[t, shape] * c.word_parts[level + 1, t, 0]
+            if node.held[level + 1] > c.capacity[level + 1] and c.capacity[level + 1] != UNLIMITED:
                 continue
-        if not innermost and _shares_less(c, path, s, level, choice):
+        if not innermost and _shares_less(c, node, s, level, choice):
             continue
         found.tally[0] += 1
-        if not flow(c, shapes, path, s, level + 1, ragged):
+        if not flow(c, shapes, node, s, level + 1, ragged):
             continue
         if innermost:
             return True
-        place(c, g, path, level + 1)
-        pieces = path.within_sets[level]
+        place(c, g, node, level + 1)
+        pieces = node.within_sets[level]
         for k in range(pieces):
-            path.mix[k], path.mix_weight[k] = path.within[level, k], path.within_weight[level, k]
+            node.mix[k], node.mix_weight[k] = node.within[level, k], node.within_weight[level, k]
         if pieces == 0:
-            pieces = mix_statuses(c, shapes, g, path, s, level, WITHIN_TILE)
-        if passes(goal, found, bound_of(c, shapes, g, goal, found, path, s, level + 1, WITHIN_TILE, shape, pieces)):
+            pieces = mix_statuses(c, shapes, g, node, s, level, WITHIN_TILE)
+        if passes(goal, found, bound_of(c, shapes, g, goal, found, node, s, level + 1, WITHIN_TILE, shape, pieces)):
             return True
         if goal.energy_only[0] and ragged is None:
-            _note_failed(c, path, s, level, choice)
+            _note_failed(c, node, s, level, choice)
 
 
 @inline
-def _note_failed(c: Constants, path: Path, s: Detail, level: int, choice: int) -> None:
+def _note_failed(c: Constants, node: SearchNode, s: Detail, level: int, choice: int) -> None:
     """Note how a tile that leads to nothing is spread: what shares no more leads to nothing either."""
-    at, tensors = path.many_failed[level], c.whole.shape[0]
-    if at == path.failed.shape[1]:
+    at, tensors = node.many_failed[level], c.whole.shape[0]
+    if at == node.failed.shape[1]:
         return
     for t in range(tensors):
-        path.failed[level, at, 2 * t], path.failed[level, at, 2 * t + 1] = s.at[level, t, DOWN], s.at[level, t, UP]
-    path.failed[level, at, 2 * tensors] = choice
-    path.many_failed[level] = at + 1
+        node.failed[level, at, 2 * t], node.failed[level, at, 2 * t + 1] = s.at[level, t, DOWN], s.at[level, t, UP]
+    node.failed[level, at, 2 * tensors] = choice
+    node.many_failed[level] = at + 1
 
 
 @inline
-def _shares_less(c: Constants, path: Path, s: Detail, level: int, choice: int) -> bool:
+def _shares_less(c: Constants, node: SearchNode, s: Detail, level: int, choice: int) -> bool:
     """Whether the same tile, kept alike, led to nothing with as many children or more sharing each tensor."""
     tensors = c.whole.shape[0]
-    for at in range(path.many_failed[level]):
-        failed = path.failed[level, at]
+    for at in range(node.many_failed[level]):
+        failed = node.failed[level, at]
         less = failed[2 * tensors] == choice
         for t in range(tensors):
             less &= s.at[level, t, DOWN] >= failed[2 * t] and s.at[level, t, UP] >= failed[2 * t + 1]
@@ -292,27 +292,35 @@ def _shares_less(c: Constants, path: Path, s: Detail, level: int, choice: int) -
 
 @jit
 def root_bounds(
-    c: Constants, shapes: Shapes, g: Guide, goal: Goal, found: Found, path: Path, s: Detail, begin: Ints, bounds: Floats
+    c: Constants,
+    shapes: Shapes,
+    g: CostTables,
+    goal: Goal,
+    found: Incumbents,
+    node: SearchNode,
+    s: Detail,
+    begin: Ints,
+    bounds: Floats,
 ) -> int:
     """Bound each tile shape around the outermost network; returns how many can lead to anything."""
-    begin_root(c, g, path, s)
-    settled = settled_energy(c, g, path, s, ROOT)
+    begin_root(c, g, node, s)
+    settled = settled_energy(c, g, node, s, ROOT)
     count, first, least = 0, FIRST, np.inf
-    while next_mid(shapes, g, path, ROOT, first):
+    while next_mid(shapes, g, node, ROOT, first):
         first = FURTHER
-        shape = shape_of(shapes, path.mid[0])
-        path.mix[0], path.mix_weight[0] = g.still[0], 1.0
+        shape = shape_of(shapes, node.mid[0])
+        node.mix[0], node.mix_weight[0] = g.still[0], 1.0
         found.tally[0] += 1
-        bound, mask = np.inf, lay_bounds(shapes, path, ROOT)
-        if bound_of(c, shapes, g, goal, found, path, s, ROOT, AROUND, shape, ONE) == np.inf:
+        bound, mask = np.inf, lay_bounds(shapes, node, ROOT)
+        if bound_of(c, shapes, g, goal, found, node, s, ROOT, AROUND, shape, ONE) == np.inf:
             continue
         quick = -np.inf
         if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
-            quick = settled + mixed_by_innermost(c, g, path, ROOT, mask, g.around[ROOT] + shape)
+            quick = settled + mixed_by_innermost(c, g, node, ROOT, mask, g.around[ROOT] + shape)
             quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
             for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):
-                bound = min(bound, _block_bound(c, shapes, g, goal, found, path, s, ROOT, row, g.orders))
+                bound = min(bound, _block_bound(c, shapes, g, goal, found, node, s, ROOT, row, g.orders))
             least = min(least, bound)
         else:  # its orders need not be looked at yet
             bound = quick
@@ -323,7 +331,7 @@ def root_bounds(
 
 
 @inline
-def _ends(goal: Goal, found: Found, stop: Ints) -> bool:
+def _ends(goal: Goal, found: Incumbents, stop: Ints) -> bool:
     """Whether a search ends before it has looked through everything."""
     found_any = goal.kind[0] == ANY and found.many[0] > 0
     return bool(stop[0] != 0 or found.tally[0] > stop[1] or found.tally[4] != 0 or found_any)
@@ -333,10 +341,10 @@ def _ends(goal: Goal, found: Found, stop: Ints) -> bool:
 def _look_inside(
     c: Constants,
     shapes: Shapes,
-    g: Guide,
+    g: CostTables,
     goal: Goal,
-    found: Found,
-    path: Path,
+    found: Incumbents,
+    node: SearchNode,
     s: Detail,
     full: Detail,
     stop: Ints,
@@ -346,21 +354,21 @@ def _look_inside(
     levels, level, phase = c.fanout.shape[0], ROOT, TIME
     while level >= 0 and not _ends(goal, found, stop):
         if phase == TIME:
-            if next_block(c, shapes, g, goal, found, path, s, level):
+            if next_block(c, shapes, g, goal, found, node, s, level):
                 phase = SPACE
-                path.cursor[level, GROUP], path.cursor[level, CHOICE] = -1, LAST
-                path.cursor[level, OPTION], path.cursor[level, OPTION_END] = 0, 0
+                node.cursor[level, GROUP], node.cursor[level, CHOICE] = -1, LAST
+                node.cursor[level, OPTION], node.cursor[level, OPTION_END] = 0, 0
             else:
                 level -= 1
                 phase = SPACE
-        elif not next_spread(c, shapes, g, goal, found, path, s, level, ragged):
+        elif not next_spread(c, shapes, g, goal, found, node, s, level, ragged):
             phase = TIME
         elif level == levels - 1:
-            settle(c, shapes, g, goal, found, path, s, full, ragged)
+            settle(c, shapes, g, goal, found, node, s, full, ragged)
         else:
             level += 1
             phase = TIME
-            path.cursor[level, ORDER], path.cursor[level, BEGUN] = -1, 0
+            node.cursor[level, ORDER], node.cursor[level, BEGUN] = -1, 0
     return bool(level < 0)
 
 
@@ -368,10 +376,10 @@ def _look_inside(
 def explore(
     c: Constants,
     shapes: Shapes,
-    g: Guide,
+    g: CostTables,
     goal: Goal,
-    found: Found,
-    path: Path,
+    found: Incumbents,
+    node: SearchNode,
     s: Detail,
     full: Detail,
     begin: Ints,
@@ -393,7 +401,7 @@ def explore(
         Dimensions that may leave remainders; None: no dimension, and then what is only for these is not compiled.
     """
     dims = shapes.sizes.shape[0]
-    begin_root(c, g, path, s)
+    begin_root(c, g, node, s)
     for root in range(begin.shape[0]):
         if _ends(goal, found, stop):
             found.open[0] = min(found.open[0], bounds[root])
@@ -402,8 +410,8 @@ def explore(
             continue
         rest = begin[root]
         for d in range(dims):
-            path.mid[0, d] = rest // shapes.stride[d]
-            rest -= path.mid[0, d] * shapes.stride[d]
-        path.cursor[0, ORDER], path.cursor[0, BEGUN] = -1, 0
-        if not _look_inside(c, shapes, g, goal, found, path, s, full, stop, ragged):
+            node.mid[0, d] = rest // shapes.stride[d]
+            rest -= node.mid[0, d] * shapes.stride[d]
+        node.cursor[0, ORDER], node.cursor[0, BEGUN] = -1, 0
+        if not _look_inside(c, shapes, g, goal, found, node, s, full, stop, ragged):
             found.open[0] = min(found.open[0], bounds[root])

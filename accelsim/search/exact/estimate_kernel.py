@@ -10,8 +10,8 @@ import numpy as np
 from accelsim.model.detail import PARTS_APART, USED, Detail
 from accelsim.model.encode import PE, Constants, Floats
 from accelsim.model.jit import inline, jit
-from accelsim.search.exact.found_kernel import BEST, FRONT, SURE, Found, Goal, all_dominated, dominated
-from accelsim.search.exact.node import Guide, Path
+from accelsim.search.exact.incumbents_kernel import BEST, FRONT, SURE, Goal, Incumbents, all_dominated, dominated
+from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
     known_port_cycles,
     least_array_cycles,
@@ -29,10 +29,10 @@ AROUND, WITHIN_TILE, ONE, OF_ENERGY = np.int64(0), np.int64(1), np.int64(1), np.
 def bound_of(
     c: Constants,
     shapes: Shapes,
-    g: Guide,
+    g: CostTables,
     goal: Goal,
-    found: Found,
-    path: Path,
+    found: Incumbents,
+    node: SearchNode,
     s: Detail,
     level: int,
     inside: int,
@@ -45,13 +45,13 @@ def bound_of(
     """
     base = g.inside[level] if inside else g.around[level]
     spreads, total = g.spreads[level], shapes.box.shape[1]
-    least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, path, s, level)
+    least_cycles = 0 if goal.energy_only[0] else least_port_cycles(c, g, node, s, level)
     best, most = np.inf, g.most[CYCLES]
     steps = g.macs[0] * float(c.mac_cycles[0]) / float(s.level[level, USED])
-    settled = settled_energy(c, g, path, s, level)
-    enough, units = np.inf, path.read[level, 0] + path.written[level, 0]
-    path.column[WORDS] = 0.0  # where they count there is a table
-    path.column[CAPACITY] = float(path.held[goal.level[0]]) if goal.level[0] <= level else 0.0
+    settled = settled_energy(c, g, node, s, level)
+    enough, units = np.inf, node.read[level, 0] + node.written[level, 0]
+    node.column[WORDS] = 0.0  # where they count there is a table
+    node.column[CAPACITY] = float(node.held[goal.level[0]]) if goal.level[0] <= level else 0.0
     if goal.kind[0] != FRONT:
         enough = goal.limit[0] * (1.0 + SURE)
         if goal.kind[0] == BEST and found.many[0] == found.value.shape[0]:
@@ -59,54 +59,61 @@ def bound_of(
     for b in range(spreads):
         cycles = np.ceil(steps / g.edges[level, b] * (1.0 - SURE))
         if c.array[PE] >= 0 and not goal.energy_only[0]:
-            cycles = least_array_cycles(c, shapes, path, s, level, inside, g.edges[level, b], cycles)
+            cycles = least_array_cycles(c, shapes, node, s, level, inside, g.edges[level, b], cycles)
         cycles = max(float(least_cycles), cycles)
         if cycles > most:
             continue
         first = base + b * total + shape
-        energy = settled + mixed(g, path, g.values, level, inside, first, pieces)
+        energy = settled + mixed(g, node, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
-        energy, cycles = max(energy, path.energy[level], goal.floor[0]), max(cycles, goal.floor[1])
+        energy, cycles = max(energy, node.energy[level], goal.floor[0]), max(cycles, goal.floor[1])
         if g.words[0]:
-            more = mixed(g, path, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, path, s, level, ONE)
+            more = mixed(g, node, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, node, s, level, ONE)
             if not more < np.inf:
                 continue
-            path.column[WORDS] = outer_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
-        if not within_limits(g.most, energy * (1.0 - SURE), cycles, path.column[WORDS]):
+            node.column[WORDS] = outer_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
+        if not within_limits(g.most, energy * (1.0 - SURE), cycles, node.column[WORDS]):
             continue
-        value = _value_or_beaten(goal, found, path, energy, cycles)
+        value = _value_or_beaten(goal, found, node, energy, cycles)
         k, tables = g.words[0], 0 if goal.energy_only[0] else g.mixed.shape[0]
         while k < tables and value < best and value <= enough:  # else what ports need makes no difference
-            least = mixed(g, path, g.mixed[k], level, inside, first, pieces) - counted_off(c, g, path, s, level, k + 1)
+            least = mixed(g, node, g.mixed[k], level, inside, first, pieces) - counted_off(c, g, node, s, level, k + 1)
             price = 0.0
             for p in range(g.ports.shape[0]):
                 if g.price[k, p] > 0.0:
-                    least += g.price[k, p] * known_port_cycles(c, g, path, s, level, p)
+                    least += g.price[k, p] * known_port_cycles(c, g, node, s, level, p)
                     price += g.price[k, p] * most_instances(g, s, level, g.ports[p, 0])
             if g.with_energy[k]:
-                least += path.energy[level]
-                value = max(value, _value_at_price(goal, found, path, energy, cycles, least, price, most))
+                least += node.energy[level]
+                value = max(value, _value_at_price(goal, found, node, energy, cycles, least, price, most))
             else:
                 cycles = max(cycles, np.ceil(least / price * (1.0 - SURE)))
-                value = _value_or_beaten(goal, found, path, energy, cycles) if cycles <= most else np.inf
+                value = _value_or_beaten(goal, found, node, energy, cycles) if cycles <= most else np.inf
             k += 1
         best = min(best, value)
     return float(best)
 
 
 @inline
-def _value_or_beaten(goal: Goal, found: Found, path: Path, energy: float, cycles: float) -> float:
+def _value_or_beaten(goal: Goal, found: Incumbents, node: SearchNode, energy: float, cycles: float) -> float:
     """Value of energy and cycles; in a front infinite, if a mapping found is as good."""
     if goal.kind[0] != FRONT:
-        return float(value_of(goal.terms, energy, cycles, path.column[WORDS], path.column[CAPACITY]))
-    path.column[ENERGY], path.column[CYCLES] = energy, cycles
-    return float(np.inf) if dominated(goal, found, path.column) else energy * cycles
+        return float(value_of(goal.terms, energy, cycles, node.column[WORDS], node.column[CAPACITY]))
+    node.column[ENERGY], node.column[CYCLES] = energy, cycles
+    return float(np.inf) if dominated(goal, found, node.column) else energy * cycles
 
 
 @jit
 def _value_at_price(
-    goal: Goal, found: Found, path: Path, energy: float, cycles: float, total: float, price: float, most: float
+    goal: Goal,
+    found: Incumbents,
+    node: SearchNode,
+    energy: float,
+    cycles: float,
+    total: float,
+    price: float,
+    most: float,
 ) -> float:
     """Least value of completions whose energy is at least `energy` and `total - price * cycles`; docs/exact.md.
 
@@ -124,7 +131,7 @@ def _value_at_price(
     if goal.kind[0] == FRONT:
         return float(np.inf) if all_dominated(goal, found, energy, cycles, total, price) else 0.0
     end = min((total - energy) / price, most)
-    below, words, held = max(energy, total - price * end), path.column[WORDS], path.column[CAPACITY]
+    below, words, held = max(energy, total - price * end), node.column[WORDS], node.column[CAPACITY]
     if goal.joint[0]:
         first = value_of(goal.terms, above, cycles, words, held)
         return float(min(first, value_of(goal.terms, below, end, words, held)))
@@ -136,35 +143,35 @@ def _value_at_price(
 
 
 @inline
-def settled_energy(c: Constants, g: Guide, path: Path, s: Detail, level: int) -> float:
+def settled_energy(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> float:
     """Energy of all that a node settles, less what the table of energy counts too much inside it [pJ]."""
-    return float(path.energy[level] - counted_off(c, g, path, s, level, OF_ENERGY))
+    return float(node.energy[level] - counted_off(c, g, node, s, level, OF_ENERGY))
 
 
 @inline
-def counted_off(c: Constants, g: Guide, path: Path, s: Detail, level: int, cost: int) -> float:
-    """What is counted too much for reads of an output without an older value: of energy (0), or as `Guide.mixed`."""
-    parent = path.parent[level, c.output[0]]
+def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, cost: int) -> float:
+    """What is counted too much for reads of an output without an older value: energy (0), or as `CostTables.mixed`."""
+    parent = node.parent[level, c.output[0]]
     found = float(s.level[parent, PARTS_APART]) * g.elided[cost, parent]
     return float(found + float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level])
 
 
 @inline
-def mixed(g: Guide, path: Path, values: Floats, level: int, inside: int, first: int, pieces: int) -> float:
+def mixed(g: CostTables, node: SearchNode, values: Floats, level: int, inside: int, first: int, pieces: int) -> float:
     """Cost to go of a node, mixed from entries of a table; `first`: where its class of spread and its shape are."""
     total = 0.0
     step = g.spreads[level] * g.fits.shape[1]
-    for way in range(path.context.shape[1]):
-        weight = path.weight[level, way]
+    for way in range(node.context.shape[1]):
+        weight = node.weight[level, way]
         if weight > 0.0:
-            at = first + path.context[level, way] * g.statuses[inside, level] * step
+            at = first + node.context[level, way] * g.statuses[inside, level] * step
             for k in range(pieces):
-                total += weight * path.mix_weight[k] * values[at + path.mix[k] * step]
+                total += weight * node.mix_weight[k] * values[at + node.mix[k] * step]
     return total
 
 
 @jit
-def mixed_by_innermost(c: Constants, g: Guide, path: Path, level: int, mask: int, first: int) -> float:
+def mixed_by_innermost(c: Constants, g: CostTables, node: SearchNode, level: int, mask: int, first: int) -> float:
     """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
 
     Words of the tensors that this loop does not move are still until loops that do must follow in the block; a window
@@ -177,7 +184,7 @@ def mixed_by_innermost(c: Constants, g: Guide, path: Path, level: int, mask: int
     first : int
         As for `mixed`.
     """
-    bounds, best = path.mapping.temporal[0, level], np.inf
+    bounds, best = node.mapping.temporal[0, level], np.inf
     for d in range(bounds.shape[0]):
         if not mask >> d & 1:
             continue
@@ -198,14 +205,14 @@ def mixed_by_innermost(c: Constants, g: Guide, path: Path, level: int, mask: int
             both = min(moved, new)
             weight = both if k == 3 else moved - both if k == 2 else new - both if k == 1 else 1.0 - max(moved, new)
             if weight > 0.0:
-                path.mix[sets], path.mix_weight[sets] = g.innermost[level, d, k], weight
+                node.mix[sets], node.mix_weight[sets] = g.innermost[level, d, k], weight
                 sets += 1
-        best = min(best, mixed(g, path, g.values, level, AROUND, first, sets))
+        best = min(best, mixed(g, node, g.values, level, AROUND, first, sets))
     return float(best)
 
 
 @inline
-def passes(goal: Goal, found: Found, bound: float) -> bool:
+def passes(goal: Goal, found: Incumbents, bound: float) -> bool:
     """Whether a node is looked at; one that is left for a later round lowers `open`."""
     if goal.kind[0] == FRONT or bound == np.inf:
         return bool(bound < np.inf)

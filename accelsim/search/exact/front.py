@@ -20,10 +20,10 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Floats, encode
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
-from accelsim.search.exact.found_kernel import FRONT, Found
+from accelsim.search.exact.incumbents_kernel import FRONT, Incumbents
 from accelsim.search.exact.mapper import LAST_WALKS, Watch, none_valid, refuse_mismatch, result_of, why_none
 from accelsim.search.exact.ready import get_ready
-from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_found
+from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_incumbents
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, OnProgress
@@ -133,7 +133,7 @@ def front_of(
         outcome, stop = _front(solver, kinds, level, watch, walks)
     except (TimeoutError, TablesTooLarge) as why:
         outcome, stop = None, "memory" if isinstance(why, TablesTooLarge) else "timeout"
-    found = make_found(space, 1) if outcome is None else outcome.found
+    found = make_incumbents(space, 1) if outcome is None else outcome.found
     if outcome is not None:
         refuse_mismatch(outcome)
     if stop != "exhausted":
@@ -173,7 +173,7 @@ class _FrontWalks:
 
     def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: Watch) -> None:
         self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
-        self.found = make_found(space, 1)
+        self.found = make_incumbents(space, 1)
         self.least = self.go(terms_of(LEAST_ENERGY), None)  # whatever the time: there shall be an answer
 
     def go(self, terms: Floats, deadline: float | None) -> float:
@@ -185,7 +185,7 @@ class _FrontWalks:
         self.found = join(self.space, self.found, found_by_walks(self.space, [best]), self.kinds, self.level)
         return best.value
 
-    def go_on(self) -> Found:
+    def go_on(self) -> Incumbents:
         """Walk with other weights of the columns each time, by steps of the golden ratio, until the time is used up."""
         for number in itertools.count():
             end = self.watch.end

@@ -22,9 +22,9 @@ from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.found_kernel import SURE, WITHIN, Found
+from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
 from accelsim.search.exact.ready import get_ready
-from accelsim.search.exact.solve import Outcome, Solver, make_found
+from accelsim.search.exact.solve import Outcome, Solver, make_incumbents
 from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.spaces import Spaces, rounded_spaces, trim
 from accelsim.search.stopping import asked
@@ -68,7 +68,7 @@ class Watch:
             return None
         return self.end - min(SHARE_OF_WALKS * self.budget.seconds, MOST_WALKING)
 
-    def tell(self, found: Found, bound: float) -> None:
+    def tell(self, found: Incumbents, bound: float) -> None:
         """Report the best value so far, and the bound."""
         if self.on_progress is None:
             return
@@ -278,7 +278,7 @@ def _walk(descent: Descent, aim: _Aim, solved: _Solved, deadline: float | None) 
         best = result_of(descent.space, found.mapping, 0, found.column)
         solved.walked, solved.best, solved.value = True, best, found.value
         aim.watch.known = (solved.value, best.energy_pj) if aim.known is None else None
-        aim.watch.tell(make_found(descent.space, 1), 0.0)
+        aim.watch.tell(make_incumbents(descent.space, 1), 0.0)
 
 
 def _walk_remainders(space: MapSpace, descent: Descent, aim: _Aim, solved: _Solved) -> None:

@@ -15,7 +15,7 @@ from accelsim.search.exact.tables import Bounds
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class LimitedPort:
     """A port with a limit.
 
     Attributes
@@ -58,7 +58,7 @@ def count_words(grid: Grid) -> Floats:
     return found
 
 
-def limited_ports(grid: Grid) -> list[Port]:
+def limited_ports(grid: Grid) -> list[LimitedPort]:
     """All ports that have a limit, from the outermost level inwards."""
     c = grid.space.encoded.constants
     found = []
@@ -69,16 +69,16 @@ def limited_ports(grid: Grid) -> list[Port]:
             words, per = c.bandwidth[level, port]
             cycles[nodes, :, action] = c.word_parts[nodes].min(axis=2) * (per / words)
         if nodes.start == level:
-            found.append(Port(level, port, cycles))
+            found.append(LimitedPort(level, port, cycles))
     return found
 
 
-def many_mixed(ports: list[Port]) -> int:
+def many_mixed(ports: list[LimitedPort]) -> int:
     """How many tables there are of ports, and of ports and energy mixed; see `mix_bounds`."""
     return max(0, 3 * len(ports) - 1)
 
 
-def mix_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float | None) -> list[MixedBounds]:
+def mix_bounds(bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline: float | None) -> list[MixedBounds]:
     """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
 
     With energy, cycles have the price at which both weigh the same where their product is least.
@@ -87,7 +87,7 @@ def mix_bounds(bounds: Bounds, ports: list[Port], spreads: int, deadline: float 
     ----------
     bounds : Bounds
         Tables of energy.
-    ports : list of Port
+    ports : list of LimitedPort
     spreads, deadline
         As for `make_bounds`.
     """

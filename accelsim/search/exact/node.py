@@ -11,7 +11,7 @@ from typing import NamedTuple
 from accelsim.model.encode import Batch, Bools, Floats, Ints
 
 
-class Guide(NamedTuple):
+class CostTables(NamedTuple):
     """The map space and its cost-to-go tables.
 
     in_time : bool[L, D, N]; values : float64[*], all tables, one after the other; ports : int64[P, 2], level and number
@@ -22,7 +22,7 @@ class Guide(NamedTuple):
     1], how many of them; context : int64[L, *], context of a code of parents and corners, -1 if there is none; least :
     float64[L, L, T], share of reads assumed at the lower corner, for level, parent and tensor; status : int64[2, L, *],
     number of a code of statuses in the tables around the networks and at the tiles; statuses : int64[2, L], how many
-    there are; still : int64[L], number of STILL for all; innermost : int64[L, D, 4], numbers for a block whose
+    there are; still : int64[L], number of STATIONARY for all; innermost : int64[L, D, 4], numbers for a block whose
     innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y,
     option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*, S]; by_tile : bool[L],
     whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L,
@@ -82,7 +82,7 @@ class Guide(NamedTuple):
     least_inside: Floats
 
 
-class Path(NamedTuple):
+class SearchNode(NamedTuple):
     """The node that is looked at, level by level.
 
     mapping : Batch of one; tile : int64[L + 1, D], divisor indices; mid : int64[L, D], the same around the network;

@@ -29,9 +29,9 @@ from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, dis
 from accelsim.model.systolic import array_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.bounds_kernel import reach_of, way_on
-from accelsim.search.exact.found_kernel import SURE
-from accelsim.search.exact.node import Guide, Path
-from accelsim.search.exact.orders import CARRY_ON, FETCH, NONE, SLIDE, STILL, STOP, WAIT
+from accelsim.search.exact.incumbents_kernel import SURE
+from accelsim.search.exact.node import CostTables, SearchNode
+from accelsim.search.exact.orders import CARRY_ON, FETCH, HALO_REUSE, NONE, STATIONARY, STOP, UNDECIDED
 from accelsim.search.exact.remainders_kernel import flow_at_least
 from accelsim.search.exact.shapes import Shapes
 
@@ -43,7 +43,7 @@ ORDER, ORDER_END, BEGUN, GROUP, OPTION, OPTION_END, CHOICE, ROUTE = range(8)
 
 
 @jit
-def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int) -> int:
+def least_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int) -> int:
     """Cycles that the ports of the levels outside a boundary need at least.
 
     Traffic into levels inside is not known yet; of a tensor that none of these keeps, the compute units ask for a word
@@ -53,14 +53,14 @@ def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int)
     for lv in range(min(level + 1, levels)):
         if not c.limited[lv]:
             continue
-        read, written = path.read[level, lv], path.written[level, lv]
+        read, written = node.read[level, lv], node.written[level, lv]
         for t in range(c.whole.shape[0]):
-            parent = path.parent[level, t]
+            parent = node.parent[level, t]
             if level == levels or c.nodes[parent, 0] != lv:
                 continue
             words = g.needed[t] if lv == 0 else 0
             if g.deepest[t] <= level:
-                share = path.share[level, t] * g.least_inside[level, t]
+                share = node.share[level, t] * g.least_inside[level, t]
                 asked = g.macs[0] / float(s.level[lv, USED]) * share
                 words = max(words, int(asked * (1.0 - SURE)))
             words *= min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
@@ -73,7 +73,7 @@ def least_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int)
 
 
 @inline
-def most_instances(g: Guide, s: Detail, level: int, lv: int) -> float:
+def most_instances(g: CostTables, s: Detail, level: int, lv: int) -> float:
     """Instances of level `lv` that are in use, at most if it lies inside the boundary at `level`."""
     used = float(s.level[min(level, lv), USED])
     for between in range(level, lv):
@@ -82,13 +82,13 @@ def most_instances(g: Guide, s: Detail, level: int, lv: int) -> float:
 
 
 @inline
-def known_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int, p: int) -> float:
+def known_port_cycles(c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, p: int) -> float:
     """Cycles of a port for the traffic known so far, of all instances together."""
     lv, port, words = g.ports[p, 0], g.ports[p, 1], 0
     if port != BY_WRITTEN:
-        words += path.read[level, lv]
+        words += node.read[level, lv]
     if port != BY_READS:
-        words += path.written[level, lv]
+        words += node.written[level, lv]
     rate = float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0])
     return float(words) * rate * float(s.level[min(level, lv), USED])
 
@@ -97,7 +97,7 @@ def known_port_cycles(c: Constants, g: Guide, path: Path, s: Detail, level: int,
 def least_array_cycles(
     c: Constants,
     shapes: Shapes,
-    path: Path,
+    node: SearchNode,
     s: Detail,
     level: int,
     inside: int,
@@ -120,16 +120,16 @@ def least_array_cycles(
     for t in range(c.whole.shape[0]):
         if c.stationary[t]:
             held += 1
-            total += _least_tiles(c, shapes, path, s, level, inside, spread, t)
+            total += _least_tiles(c, shapes, node, s, level, inside, spread, t)
     return float(array_cycles(c, int(steps), max(total, 1), total, held))
 
 
 @jit
 def _least_tiles(
-    c: Constants, shapes: Shapes, path: Path, s: Detail, level: int, inside: int, spread: float, t: int
+    c: Constants, shapes: Shapes, node: SearchNode, s: Detail, level: int, inside: int, spread: float, t: int
 ) -> int:
     """How often what the PEs hold of a tensor changes at least; 1 where remainders make it hard to say."""
-    m, share = path.mapping, 0.5 if c.windowed[t] else 1.0
+    m, share = node.mapping, 0.5 if c.windowed[t] else 1.0
     for d in range(c.relevant.shape[1]):
         if shapes.ragged[d]:
             return 1
@@ -143,7 +143,7 @@ def _least_tiles(
             all_around *= float(m.temporal[0, level, d])
         if c.relevant[t, d]:
             moving *= 1.0 if inside else float(m.temporal[0, level, d])
-            words *= float(shapes.size[d, path.tile[level, d] if inside else path.mid[level, d]])
+            words *= float(shapes.size[d, node.tile[level, d] if inside else node.mid[level, d]])
     if moving > 1.0:
         tiles = max(tiles, int(np.ceil(share * around * moving)))
     for lv in range(level, c.array[PE]):
@@ -157,13 +157,15 @@ def _least_tiles(
 
 
 @jit
-def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, within: int) -> int:
+def mix_statuses(
+    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, within: int
+) -> int:
     """Statuses that the loops outside a network give the tensors, and their shares; returns how many sets there are.
 
     Numbers are those of the table around the network of `level`, or (`within`) at the tiles of the next level. Around,
-    those at all these tiles are noted too, in `Path.within`, unless they depend on how far a tile reaches.
+    those at all these tiles are noted too, in `SearchNode.within`, unless they depend on how far a tile reaches.
     """
-    temporal, order = path.mapping.temporal[0], path.mapping.order[0]
+    temporal, order = node.mapping.temporal[0], node.mapping.order[0]
     tensors, dims = c.relevant.shape
     reaches = within != 0 or level + 1 == c.fanout.shape[0]
     for t in range(tensors):
@@ -185,20 +187,20 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
                         break
                     end = 1.0 - 1.0 / inside
                     if inside > 1.0:
-                        path.piece[t, n], path.piece_end[t, n] = STILL, end
+                        node.piece[t, n], node.piece_end[t, n] = STATIONARY, end
                         n += 1
                     rank = c.rank[t, d]
-                    step = c.factor[t, d] * shapes.size[d, path.mid[lv, d]]
+                    step = c.factor[t, d] * shapes.size[d, node.mid[lv, d]]
                     back = (temporal[lv, d] - 1) * step
                     other = g.partner[d]
-                    sizes = path.tile[level + 1] if within else path.mid[level]
+                    sizes = node.tile[level + 1] if within else node.mid[level]
                     reach = reach_of(
                         c.factor[t, d], shapes.size[d, sizes[d]], c.factor[t, other], shapes.size[other, sizes[other]]
                     )
                     passes = 1.0 / (inside * bound)
                     end = 1.0 - passes
-                    slides = SLIDE + d
-                    path.piece[t, n], path.piece_end[t, n] = slides, end
+                    slides = HALO_REUSE + d
+                    node.piece[t, n], node.piece_end[t, n] = slides, end
                     n += 1
                     continue
                 share = passes * (1.0 - 1.0 / bound)
@@ -207,60 +209,60 @@ def mix_statuses(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, 
                     if c.rank[t, d] != rank:
                         done = True
                         break
-                    far = c.factor[t, d] * shapes.size[d, path.mid[lv, d]]
+                    far = c.factor[t, d] * shapes.size[d, node.mid[lv, d]]
                     way = way_on(far - back, step, reach)
                     reaches |= far > back and way != CARRY_ON
                     if way != FETCH:
-                        status = STILL if way == STOP else slides if way == CARRY_ON else WAIT
+                        status = STATIONARY if way == STOP else slides if way == CARRY_ON else UNDECIDED
                     back += (temporal[lv, d] - 1) * far
-                if status != NONE and n < path.piece.shape[1] - 1:
+                if status != NONE and n < node.piece.shape[1] - 1:
                     end += share
-                    path.piece[t, n], path.piece_end[t, n] = status, end
+                    node.piece[t, n], node.piece_end[t, n] = status, end
                     n += 1
                 passes /= bound
             if done:
                 break
         if n == 0 and inside > 1.0:
-            path.piece[t, 0], path.piece_end[t, 0] = STILL, 1.0 - 1.0 / inside
+            node.piece[t, 0], node.piece_end[t, 0] = STATIONARY, 1.0 - 1.0 / inside
             n = 1
-        path.piece[t, n], path.piece_end[t, n] = NONE, 1.0
-        path.pieces[t] = 0
+        node.piece[t, n], node.piece_end[t, n] = NONE, 1.0
+        node.pieces[t] = 0
     start, sets = 0.0, 0
-    radix = SLIDE + dims
+    radix = HALO_REUSE + dims
     while start < 1.0:
         end, code = 1.0, 0
         for t in range(tensors):
-            end = min(end, path.piece_end[t, path.pieces[t]])
-            code = code * radix + path.piece[t, path.pieces[t]]
+            end = min(end, node.piece_end[t, node.pieces[t]])
+            code = code * radix + node.piece[t, node.pieces[t]]
         if end > start:
-            path.mix[sets], path.mix_weight[sets] = g.status[within, level + within, code], end - start
+            node.mix[sets], node.mix_weight[sets] = g.status[within, level + within, code], end - start
             if not reaches:
-                path.within[level, sets], path.within_weight[level, sets] = g.status[1, level + 1, code], end - start
+                node.within[level, sets], node.within_weight[level, sets] = g.status[1, level + 1, code], end - start
             sets += 1
         for t in range(tensors):
-            while path.piece_end[t, path.pieces[t]] <= end and path.piece_end[t, path.pieces[t]] < 1.0:
-                path.pieces[t] += 1
+            while node.piece_end[t, node.pieces[t]] <= end and node.piece_end[t, node.pieces[t]] < 1.0:
+                node.pieces[t] += 1
         start = end
     if not within:
-        path.within_sets[level] = 0 if reaches else sets
+        node.within_sets[level] = 0 if reaches else sets
     return sets
 
 
 @jit
-def place(c: Constants, g: Guide, path: Path, level: int) -> None:
+def place(c: Constants, g: CostTables, node: SearchNode, level: int) -> None:
     """Contexts at a boundary and their weights, from parents and shares of reads."""
     tensors, levels = c.whole.shape[0], c.fanout.shape[0]
     for t in range(tensors):
-        least = g.least[level, path.parent[level, t], t]
-        path.lower[t] = (1.0 - path.share[level, t]) / (1.0 - least) if least < 1.0 else 0.0
-    for way in range(path.context.shape[1]):
+        least = g.least[level, node.parent[level, t], t]
+        node.lower[t] = (1.0 - node.share[level, t]) / (1.0 - least) if least < 1.0 else 0.0
+    for way in range(node.context.shape[1]):
         weight, code = 1.0, 0
         for t in range(tensors):
             low = way >> t & 1
-            weight *= path.lower[t] if low else 1.0 - path.lower[t]
-            code = (code * levels + path.parent[level, t]) * 2 + low
-        path.weight[level, way] = weight
-        path.context[level, way] = g.context[level, code] if weight > 0.0 else 0
+            weight *= node.lower[t] if low else 1.0 - node.lower[t]
+            code = (code * levels + node.parent[level, t]) * 2 + low
+        node.weight[level, way] = weight
+        node.context[level, way] = g.context[level, code] if weight > 0.0 else 0
 
 
 @inline
@@ -271,22 +273,22 @@ def _charge(c: Constants, s: Detail, lv: int, t: int, words: int, part: int, act
 
 
 @jit
-def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged: Bools | None) -> bool:
+def flow(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, ragged: Bools | None) -> bool:
     """Add all traffic into the tiles of a level (or into the compute units) to the node; False if psums do not fit.
 
     `ragged` is None if no dimension may leave remainders: what is only for these is not compiled then.
     """
     if ragged is not None:
-        flow_at_least(c, shapes, path, s, child)
+        flow_at_least(c, shapes, node, s, child)
         return True
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
-    m = path.mapping
+    m = node.mapping
     temporal, order, keep = m.temporal[0], m.order[0], m.keep[0]
-    energy = path.energy[child - 1]
+    energy = node.energy[child - 1]
     for lv in range(levels):
-        path.read[child, lv], path.written[child, lv] = path.read[child - 1, lv], path.written[child - 1, lv]
+        node.read[child, lv], node.written[child, lv] = node.read[child - 1, lv], node.written[child - 1, lv]
     for t in range(tensors):
-        above = path.parent[child - 1, t]
+        above = node.parent[child - 1, t]
         if child < levels and not keep[child, t]:
             continue
         words = s.level[levels, STEPS] if child == levels else words_into(c, temporal, order, s, child, t)
@@ -297,11 +299,11 @@ def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged
                 down *= s.at[lv, t, DOWN]
             part = c.word_parts[above, t, 0]
             energy += _charge(c, s, above, t, down, part, BY_READ)
-            path.read[child, c.nodes[above, 0]] += down * part
+            node.read[child, c.nodes[above, 0]] += down * part
             if child < levels:
                 part = c.word_parts[child, t, 0]
                 energy += _charge(c, s, child, t, words, part, BY_WRITE)
-                path.written[child, c.nodes[child, 0]] += words * part
+                node.written[child, c.nodes[child, 0]] += words * part
             continue
         up = words
         if c.windowed[t]:
@@ -309,7 +311,7 @@ def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged
         else:
             seen = s.level[child, VISITS] * (1 if child == levels else s.at[child, t, TILE])
         down = up - seen
-        path.fills[child, t], path.moved[child, t] = down, up
+        node.fills[child, t], node.moved[child, t] = down, up
         for lv in range(child - 1, above - 1, -1):
             energy += float(down + up) * float(s.level[lv + 1, USED]) * c.energy[lv, t, BY_TRANSFER]
             down *= s.at[lv, t, DOWN]
@@ -321,21 +323,21 @@ def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged
         reads = up - seen
         partial = int(reads > 0 or s.level[above, PARTS_APART] > 1)
         part = c.word_parts[above, t, partial]
-        fills = path.fills[above, t] if above > 0 else 0
+        fills = node.fills[above, t] if above > 0 else 0
         if above > 0 and c.drain[above]:
-            reads += path.moved[above, t]
+            reads += node.moved[above, t]
         energy += _charge(c, s, above, t, reads, part, BY_READ) + _charge(c, s, above, t, up, part, BY_UPDATE)
         if above > 0:
-            energy += _charge(c, s, above, t, fills, part, BY_WRITE) - path.charged[above, t]
-        path.read[child, c.nodes[above, 0]] += reads * part
-        path.written[child, c.nodes[above, 0]] += (fills + up) * part
+            energy += _charge(c, s, above, t, fills, part, BY_WRITE) - node.charged[above, t]
+        node.read[child, c.nodes[above, 0]] += reads * part
+        node.written[child, c.nodes[above, 0]] += (fills + up) * part
         if child < levels:
             part = min(c.word_parts[child, t, 0], c.word_parts[child, t, 1])
-            path.charged[child, t] = _charge(c, s, child, t, path.fills[child, t], part, BY_WRITE)
+            node.charged[child, t] = _charge(c, s, child, t, node.fills[child, t], part, BY_WRITE)
             if c.drain[child]:  # not rounded up: drained words share accesses with the reads that are not known yet
-                drained = float(path.moved[child, t] * part) / float(c.block[child])
-                path.charged[child, t] += drained * float(s.level[child, USED]) * c.energy[child, t, BY_READ]
-            energy += path.charged[child, t]
+                drained = float(node.moved[child, t] * part) / float(c.block[child])
+                node.charged[child, t] += drained * float(s.level[child, USED]) * c.energy[child, t, BY_READ]
+            energy += node.charged[child, t]
         if c.two_widths[0] and partial and c.capacity[above] != UNLIMITED:
             held = 0
             for u in range(tensors):
@@ -343,12 +345,12 @@ def flow(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, ragged
                     held += s.at[above, u, TILE] * c.word_parts[above, u, partial if u == t else 0]
             if held > c.capacity[above]:
                 return False
-    path.energy[child] = energy
+    node.energy[child] = energy
     return True
 
 
 @inline
-def _first_size(shapes: Shapes, g: Guide, level: int, d: int, outer: int, start: int) -> int:
+def _first_size(shapes: Shapes, g: CostTables, level: int, d: int, outer: int, start: int) -> int:
     """Next divisor index, from `start`, that a temporal loop may multiply up to `outer`; -1 if there is none."""
     for i in range(start, outer + 1):
         over = shapes.over[d, outer, i]
@@ -358,36 +360,36 @@ def _first_size(shapes: Shapes, g: Guide, level: int, d: int, outer: int, start:
 
 
 @inline
-def next_mid(shapes: Shapes, g: Guide, path: Path, level: int, begin: bool) -> bool:
+def next_mid(shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level."""
     dims = shapes.sizes.shape[0]
     if begin:
         for d in range(dims):
-            path.mid[level, d] = _first_size(shapes, g, level, d, path.tile[level, d], 0)
-            if path.mid[level, d] < 0:
+            node.mid[level, d] = _first_size(shapes, g, level, d, node.tile[level, d], 0)
+            if node.mid[level, d] < 0:
                 return False
         return True
     for d in range(dims):
-        i = _first_size(shapes, g, level, d, path.tile[level, d], path.mid[level, d] + 1)
+        i = _first_size(shapes, g, level, d, node.tile[level, d], node.mid[level, d] + 1)
         if i >= 0:
-            path.mid[level, d] = i
+            node.mid[level, d] = i
             return True
-        path.mid[level, d] = _first_size(shapes, g, level, d, path.tile[level, d], 0)
+        node.mid[level, d] = _first_size(shapes, g, level, d, node.tile[level, d], 0)
     return False
 
 
 @jit
 def lay_block(
-    c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, row: int, orders: Ints
+    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, row: int, orders: Ints
 ) -> bool:
     """Put the loops of a temporal block in order; False if the order asks for loops to carry on, which do not."""
     dims = shapes.sizes.shape[0]
-    m = path.mapping
+    m = node.mapping
     inner, outer = orders[row, dims], orders[row, dims + 1]
     if inner >= 0:
         t = g.window[0]
-        step = c.factor[t, inner] * shapes.size[inner, path.mid[level, inner]]
-        far = c.factor[t, outer] * shapes.size[outer, path.mid[level, outer]]
+        step = c.factor[t, inner] * shapes.size[inner, node.mid[level, inner]]
+        far = c.factor[t, outer] * shapes.size[outer, node.mid[level, outer]]
         if far < (m.temporal[0, level, inner] - 1) * step:
             return False
     product, visits, loops = s.level[level, STEPS], s.level[level, VISITS], 0
@@ -407,12 +409,12 @@ def lay_block(
 
 
 @inline
-def lay_bounds(shapes: Shapes, path: Path, level: int) -> int:
+def lay_bounds(shapes: Shapes, node: SearchNode, level: int) -> int:
     """Set the bounds of a temporal block; returns which dimensions have a loop, as bits."""
     mask = 0
     for d in range(shapes.sizes.shape[0]):
-        bound = shapes.factor[d, shapes.over[d, path.tile[level, d], path.mid[level, d]]]
-        path.mapping.temporal[0, level, d] = bound
+        bound = shapes.factor[d, shapes.over[d, node.tile[level, d], node.mid[level, d]]]
+        node.mapping.temporal[0, level, d] = bound
         if bound > 1:
             mask |= 1 << d
     return mask
@@ -428,37 +430,39 @@ def shape_of(shapes: Shapes, digits: Ints) -> int:
 
 
 @inline
-def _least_loops(shapes: Shapes, g: Guide, path: Path, level: int, option: int, d: int) -> bool:
+def _least_loops(shapes: Shapes, g: CostTables, node: SearchNode, level: int, option: int, d: int) -> bool:
     """Whether the loops on both axes are the shortest ones for their numbers of passes."""
-    inner, y, x = shapes.passes[d, path.tile[level + 1, d]], g.option_y[option, d], g.option_x[option, d]
+    inner, y, x = shapes.passes[d, node.tile[level + 1, d]], g.option_y[option, d], g.option_x[option, d]
     middle = -(-inner // y)
     outer = -(-middle // x)
     return bool(y == -(-inner // middle) and x == -(-middle // outer))
 
 
 @jit
-def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, level: int, option: int) -> bool:
+def spread_over(
+    c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, s: Detail, level: int, option: int
+) -> bool:
     """Spread over the network below a level; False if the shape cannot."""
     dims, levels = shapes.sizes.shape[0], c.fanout.shape[0]
-    m = path.mapping
-    rest = g.tiles[g.group_first[level] + path.cursor[level, GROUP]]
+    m = node.mapping
+    rest = g.tiles[g.group_first[level] + node.cursor[level, GROUP]]
     for d in range(dims):
         if g.by_tile[level]:
             index = rest // shapes.stride[d]
             rest %= shapes.stride[d]
         else:
-            index = shapes.over[d, path.mid[level, d], g.option_place[option, d]]
+            index = shapes.over[d, node.mid[level, d], g.option_place[option, d]]
         if index < 0 or (level == levels - 1 and index > 0):
             return False
-        path.tile[level + 1, d] = index
-        if shapes.ragged[d] and not _least_loops(shapes, g, path, level, option, d):
+        node.tile[level + 1, d] = index
+        if shapes.ragged[d] and not _least_loops(shapes, g, node, level, option, d):
             return False
     used, apart = s.level[level, USED], s.level[level, PARTS_APART]
     for d in range(dims):
         m.x[0, level, d], m.y[0, level, d] = g.option_x[option, d], g.option_y[option, d]
         spread = m.x[0, level, d] * m.y[0, level, d]
         s.place[level, d, SPREAD] = spread
-        s.place[level + 1, d, INSIDE] = shapes.size[d, path.tile[level + 1, d]]
+        s.place[level + 1, d, INSIDE] = shapes.size[d, node.tile[level + 1, d]]
         used *= spread
         apart *= spread if c.reduces[d] else 1
     wider = used > s.level[level, USED]
@@ -474,16 +478,16 @@ def spread_over(c: Constants, shapes: Shapes, g: Guide, path: Path, s: Detail, l
 
 
 @jit
-def begin_root(c: Constants, g: Guide, path: Path, s: Detail) -> None:
+def begin_root(c: Constants, g: CostTables, node: SearchNode, s: Detail) -> None:
     """Set up the outermost tile, which is everything."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
-    path.energy[0] = g.start[0]
+    node.energy[0] = g.start[0]
     for lv in range(levels):
-        path.read[0, lv], path.written[0, lv] = 0, -c.already[lv]
-    path.held[0] = 0
+        node.read[0, lv], node.written[0, lv] = 0, -c.already[lv]
+    node.held[0] = 0
     for t in range(tensors):
-        path.parent[0, t], path.share[0, t] = 0, 1.0
-        path.mapping.keep[0, 0, t] = True
+        node.parent[0, t], node.share[0, t] = 0, 1.0
+        node.mapping.keep[0, 0, t] = True
         s.at[0, t, TILE] = c.whole[t]
-        path.held[0] += c.whole[t] * c.word_parts[0, t, 0]
-    place(c, g, path, ROOT)
+        node.held[0] += c.whole[t] * c.word_parts[0, t, 0]
+    place(c, g, node, ROOT)

@@ -3,12 +3,13 @@
 Looking outwards from a tile, each tensor has a **status** in the loops outside it:
 
 NONE : the next loop outside moves its tile, and every step costs the whole tile
-STILL : a step that leaves the tile in place; costs nothing
-SLIDE + d : a step that moves a windowed tile on as the loop over d does, by less than its extent; costs the new part
-WAIT : a step that costs the whole tile, but may turn into STILL or SLIDE if loops further in move along the same rank
+STATIONARY : a step that leaves the tile in place; costs nothing
+HALO_REUSE + d : a step that moves a windowed tile as the loop over d does, by less than its extent; costs the new part
+UNDECIDED : a step that costs the whole tile, but may turn into STATIONARY or HALO_REUSE if loops further in move along
+the same rank
 
 An order gives each tensor a mixture of statuses: with irrelevant loops of product F inside the innermost relevant loop,
-a share 1 - 1/F of all steps is STILL. The cost to go is concave in these shares (a minimum over mappings of linear
+a share 1 - 1/F of all steps is STATIONARY. The cost to go is concave in these shares (a minimum over mappings of linear
 functions), so mixing the values of pure statuses bounds it from below; docs/exact.md has the proofs.
 """
 
@@ -19,10 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-NONE, STILL, WAIT, SLIDE = range(4)
+NONE, STATIONARY, UNDECIDED, HALO_REUSE = range(4)
 FETCH, STOP, CARRY_ON, FURTHER = range(4)
 """What the step of a loop does after a pass over the window inside it: it moves the windowed tile anywhere, not at all,
-by a step of the pass, or further than that; these lead to NONE, STILL, SLIDE and WAIT."""
+by a step of the pass, or further than that; these lead to NONE, STATIONARY, HALO_REUSE and UNDECIDED."""
 FIXED, BETWEEN, TAIL = range(3)
 """On which loop the status of the windowed tensor in a term depends: on none; on the loop over the other dimension of
 the rank, if it has one; on the loop that the incoming status stands for."""
@@ -135,17 +136,17 @@ class _Builder:
         self.found: list[OrderClass] = []
 
     def statuses(self, staying: frozenset[int], still: frozenset[int], window: int | None) -> Statuses:
-        """Incoming statuses of those that stay, STILL for others, and one for the windowed tensor."""
+        """Incoming statuses of those that stay, STATIONARY for others, and one for the windowed tensor."""
         found = [self.incoming[t] if t in staying else NONE for t in range(self.structure.tensors)]
         for t in still:
-            found[t] = STILL
+            found[t] = STATIONARY
         if window is not None:
             found[self.structure.window] = window
         return tuple(found)
 
     def after(self, staying: frozenset[int], still: frozenset[int], d: int) -> tuple[Statuses, ...]:
         """Statuses for each way to go on after a pass of the loop over d."""
-        return tuple(self.statuses(staying, still, window) for window in (NONE, STILL, SLIDE + d, WAIT))
+        return tuple(self.statuses(staying, still, window) for window in (NONE, STATIONARY, HALO_REUSE + d, UNDECIDED))
 
     def add(self, allowed: frozenset[int], terms: list[Term], inner: int = -1, come: int = -1) -> None:
         """Enter a class; terms whose dimensions add nothing to those before are left out."""
@@ -186,11 +187,11 @@ class _Builder:
             inside = structure.irrelevant(first) & allowed if first else allowed
             if moved and window in first:
                 if len(first) > 1:  # what slides when is not followed up: the windowed tensor costs nothing
-                    terms = [Term(structure.irrelevant(a), (self.statuses(staying, a, STILL),)) for a in chain]
-                    terms.append(Term(structure.dims, (self.statuses(staying, frozenset(), STILL),)))
+                    terms = [Term(structure.irrelevant(a), (self.statuses(staying, a, STATIONARY),)) for a in chain]
+                    terms.append(Term(structure.dims, (self.statuses(staying, frozenset(), STATIONARY),)))
                     self.add(allowed, terms)
                     continue
-                stay = [Term(structure.irrelevant(first), (self.statuses(staying, frozenset(), STILL),))]
+                stay = [Term(structure.irrelevant(first), (self.statuses(staying, frozenset(), STATIONARY),))]
                 for d in [d for d in slides if d in allowed] or [-1]:
                     self._slide(staying, allowed, tail, stay, (), d, come)
                 continue
@@ -219,10 +220,10 @@ class _Builder:
         every, nobody = structure.dims, frozenset[int]()
         masks = [structure.irrelevant(alive) for alive in chain]
         if not moved:
-            held = window in staying and self.incoming[window] not in (NONE, STILL)
-            own = STILL if held else None  # irrelevant loops go inside the step that the windowed tensor came with
+            held = window in staying and self.incoming[window] not in (NONE, STATIONARY)
+            own = STATIONARY if held else None  # irrelevant loops go inside the step that the windowed tensor came with
             terms = [Term(m, (self.statuses(staying, alive, own),)) for m, alive in zip(masks, chain, strict=True)]
-            terms += [Term(allowed, (self.statuses(staying, nobody, STILL),))] if held else []
+            terms += [Term(allowed, (self.statuses(staying, nobody, STATIONARY),))] if held else []
             last = self.incoming[window] if held else None
             self.add(allowed, [*terms, Term(every, (self.statuses(staying, nobody, last),))])
             return
@@ -231,7 +232,7 @@ class _Builder:
             self.add(allowed, [*stay, *terms, Term(every, (self.statuses(staying, nobody, tail),))])
             return
         here = frozenset({d}).union(*(term.dims for term in stay))
-        head = [*stay, Term(here, (self.statuses(staying, chain[0] if chain else nobody, SLIDE + d),))]
+        head = [*stay, Term(here, (self.statuses(staying, chain[0] if chain else nobody, HALO_REUSE + d),))]
         if come < 0:
             terms = [
                 Term(m | here, (self.statuses(staying, alive, tail),)) for m, alive in zip(masks, chain, strict=True)
@@ -274,22 +275,22 @@ def order_classes(structure: Structure, incoming: Statuses) -> tuple[OrderClass,
     for staying in _subsets(special):
         if staying:
             builder.block(staying, structure.irrelevant(staying), NONE, windows)
-    if window >= 0 and incoming[window] not in (NONE, STILL):
-        come = incoming[window] - SLIDE if incoming[window] >= SLIDE else -1
+    if window >= 0 and incoming[window] not in (NONE, STATIONARY):
+        come = incoming[window] - HALO_REUSE if incoming[window] >= HALO_REUSE else -1
         runs = {frozenset({d, structure.partner[d]}) for d in windows if come < 0 or d == come}
         idle = structure.irrelevant(frozenset({window}))
         for staying in _subsets(special - {window}):
             may = structure.irrelevant(staying) if staying else structure.dims
             for run in sorted(runs, key=sorted):
                 if run & may:
-                    builder.block(staying, (run | idle) & may, STILL, tuple(sorted(run)), come)
+                    builder.block(staying, (run | idle) & may, STATIONARY, tuple(sorted(run)), come)
     return tuple(builder.found)
 
 
 @lru_cache(maxsize=256)
 def all_statuses(structure: Structure) -> tuple[Statuses, ...]:
-    """Statuses that blocks can lead to; NONE for all tensors first, then STILL for all, which bounds all others."""
-    found: list[Statuses] = [(NONE,) * structure.tensors, (STILL,) * structure.tensors]
+    """Statuses that blocks can lead to; first NONE for all tensors, then STATIONARY for all, which bounds the others."""
+    found: list[Statuses] = [(NONE,) * structure.tensors, (STATIONARY,) * structure.tensors]
     queue = list(found)
     while queue:
         for order_class in order_classes(structure, queue.pop()):
@@ -302,13 +303,13 @@ def all_statuses(structure: Structure) -> tuple[Statuses, ...]:
 
 def dominating(structure: Structure, statuses: Statuses) -> Statuses:
     """A known set of statuses that costs no more than the given one."""
-    below = {NONE: {NONE, WAIT, STILL}, WAIT: {WAIT, STILL}, STILL: {STILL}}
+    below = {NONE: {NONE, UNDECIDED, STATIONARY}, UNDECIDED: {UNDECIDED, STATIONARY}, STATIONARY: {STATIONARY}}
 
     def may(known: int, asked: int) -> bool:
-        if asked >= SLIDE:
-            return known in (asked, STILL)
-        return known in below[asked] or (asked == NONE and known >= SLIDE)
+        if asked >= HALO_REUSE:
+            return known in (asked, STATIONARY)
+        return known in below[asked] or (asked == NONE and known >= HALO_REUSE)
 
     best = [s for s in all_statuses(structure) if all(map(may, s, statuses))]
-    every = (STILL,) * structure.tensors
+    every = (STATIONARY,) * structure.tensors
     return min(best, key=lambda s: sum(map(int.__ne__, s, statuses)), default=every)

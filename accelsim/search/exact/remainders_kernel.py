@@ -15,8 +15,8 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles
 from accelsim.model.systolic import array_cycles
 from accelsim.model.windows import words_into
-from accelsim.search.exact.found_kernel import SURE
-from accelsim.search.exact.node import Path
+from accelsim.search.exact.incumbents_kernel import SURE
+from accelsim.search.exact.node import SearchNode
 from accelsim.search.exact.shapes import Shapes
 
 OWN, SHARED_DOWN, SHARED_UP, MERGED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
@@ -29,30 +29,30 @@ PASSING, NOT_PASSING = np.bool_(True), np.bool_(False)
 
 
 @jit
-def flow_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int) -> None:
+def flow_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int) -> None:
     """As `flow`, where loops leave remainders: at least what all instances together move (docs/exact.md)."""
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
-    output, keep = c.output[0], path.mapping.keep[0]
-    energy = path.energy[child - 1]
+    output, keep = c.output[0], node.mapping.keep[0]
+    energy = node.energy[child - 1]
     for lv in range(levels):
-        path.read[child, lv], path.written[child, lv] = path.read[child - 1, lv], path.written[child - 1, lv]
+        node.read[child, lv], node.written[child, lv] = node.read[child - 1, lv], node.written[child - 1, lv]
     for t in range(tensors):
-        above = path.parent[child - 1, t]
+        above = node.parent[child - 1, t]
         if child < levels and not keep[child, t]:
             continue
-        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, path, s, child, t)
+        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, node, s, child, t)
         if t != output:
             down = words
             for lv in range(child - 1, above - 1, -1):
                 energy += down * c.energy[lv, t, BY_TRANSFER]
                 down *= _share(s, lv, t, DOWN)
-            energy += _charge_at_least(c, path, s, child, above, t, down, READING, PASSING)
+            energy += _charge_at_least(c, node, s, child, above, t, down, READING, PASSING)
             if child < levels:
-                energy += _charge_at_least(c, path, s, child, child, t, words, WRITING, PASSING)
+                energy += _charge_at_least(c, node, s, child, child, t, words, WRITING, PASSING)
             continue
         seen = words if c.windowed[t] else _seen(c, s, child, t)
         up, down = words, max(0.0, words - seen)
-        path.fills[child, t], path.moved[child, t] = int(down), int(up)
+        node.fills[child, t], node.moved[child, t] = int(down), int(up)
         for lv in range(child - 1, above - 1, -1):
             energy += (down + up) * c.energy[lv, t, BY_TRANSFER]
             down *= _share(s, lv, t, DOWN)
@@ -60,22 +60,22 @@ def flow_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: in
         reads = 0.0 if c.windowed[t] else max(0.0, up - _seen(c, s, above, t))
         fills = 0.0
         if above > 0:
-            fills = float(path.fills[above, t])
-            reads += float(path.moved[above, t]) if c.drain[above] else 0.0
-            energy -= path.charged[above, t]
-        energy += _charge_at_least(c, path, s, child, above, t, reads, READING, PASSING)
-        energy += _charge_at_least(c, path, s, child, above, t, up, UPDATING, PASSING)
-        energy += _charge_at_least(c, path, s, child, above, t, fills, WRITING, PASSING)
+            fills = float(node.fills[above, t])
+            reads += float(node.moved[above, t]) if c.drain[above] else 0.0
+            energy -= node.charged[above, t]
+        energy += _charge_at_least(c, node, s, child, above, t, reads, READING, PASSING)
+        energy += _charge_at_least(c, node, s, child, above, t, up, UPDATING, PASSING)
+        energy += _charge_at_least(c, node, s, child, above, t, fills, WRITING, PASSING)
         if child < levels:
-            path.charged[child, t] = _charge_at_least(
-                c, path, s, child, child, t, float(path.fills[child, t]), WRITING, NOT_PASSING
+            node.charged[child, t] = _charge_at_least(
+                c, node, s, child, child, t, float(node.fills[child, t]), WRITING, NOT_PASSING
             )
             if c.drain[child]:
-                path.charged[child, t] += _charge_at_least(
-                    c, path, s, child, child, t, float(path.moved[child, t]), READING, NOT_PASSING
+                node.charged[child, t] += _charge_at_least(
+                    c, node, s, child, child, t, float(node.moved[child, t]), READING, NOT_PASSING
                 )
-            energy += path.charged[child, t]
-    path.energy[child] = energy
+            energy += node.charged[child, t]
+    node.energy[child] = energy
 
 
 @inline
@@ -86,16 +86,16 @@ def _share(s: Detail, lv: int, t: int, way: int) -> float:
 
 @inline
 def _charge_at_least(
-    c: Constants, path: Path, s: Detail, child: int, lv: int, t: int, words: float, action: int, ports: bool
+    c: Constants, node: SearchNode, s: Detail, child: int, lv: int, t: int, words: float, action: int, ports: bool
 ) -> float:
     """Energy of moving so many elements at all instances of a level; with `ports` they pass those of an average one."""
     part = float(min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1]))
     if ports:
-        each, node = int(words / float(s.level[lv, USED]) * part * (1.0 - SURE)), c.nodes[lv, 0]
+        each, held_by = int(words / float(s.level[lv, USED]) * part * (1.0 - SURE)), c.nodes[lv, 0]
         if action == BY_READ:
-            path.read[child, node] += each
+            node.read[child, held_by] += each
         else:
-            path.written[child, node] += each
+            node.written[child, held_by] += each
     return float(words * part / float(c.block[lv]) * c.energy[lv, t, action])
 
 
@@ -110,14 +110,14 @@ def _seen(c: Constants, s: Detail, level: int, t: int) -> float:
 
 
 @jit
-def _words_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, t: int) -> float:
+def _words_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int) -> float:
     """Words that enter all tiles of a tensor at a level at least.
 
     Words of perfect loops, with the loops over dimensions that leave remainders replaced by what these really do.
     """
-    m = path.mapping
+    m = node.mapping
     words = words_into(c, m.temporal[0], m.order[0], s, child, t)
-    most = _without_continuing(c, s, path, child, t) if c.windowed[t] else words
+    most = _without_continuing(c, s, node, child, t) if c.windowed[t] else words
     share = 1.0
     for d in range(c.relevant.shape[1]):
         if not shapes.ragged[d]:
@@ -132,22 +132,22 @@ def _words_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, child: 
                 if e == d:
                     looped *= m.temporal[0, lv, d] if moves else 1
                     stay *= 1 if moves else m.temporal[0, lv, d]
-        many = shapes.passes[d, path.tile[child, d]]
+        many = shapes.passes[d, node.tile[child, d]]
         if not c.relevant[t, d]:
             share *= float(max(1, -(-many // stay))) / float(looped)
             continue
-        size, factor = shapes.size[d, path.tile[child, d]], c.factor[t, d]
+        size, factor = shapes.size[d, node.tile[child, d]], c.factor[t, d]
         share *= float(_boxes(factor, many, c.bounds[d])) / float(looped * _boxes(factor, 1, size))
-        if many >= 3 and _may_rest(shapes, path, child, d):
+        if many >= 3 and _may_rest(shapes, node, child, d):
             share *= 1.0 - 1.0 / float(many)
     used = float(s.level[child, USED])
     return max(0.0, float(most) * used * share - float(most - words) * used)
 
 
 @jit
-def _without_continuing(c: Constants, s: Detail, path: Path, child: int, t: int) -> int:
+def _without_continuing(c: Constants, s: Detail, node: SearchNode, child: int, t: int) -> int:
     """Words into a windowed tile if no outer loop carries on where an inner one ends."""
-    temporal, order = path.mapping.temporal[0], path.mapping.order[0]
+    temporal, order = node.mapping.temporal[0], node.mapping.order[0]
     words = s.at[child, t, TILE]
     for lv in range(child - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):
@@ -170,20 +170,20 @@ def _boxes(factor: int, tiles: int, covered: int) -> int:
 
 
 @jit
-def _may_rest(shapes: Shapes, path: Path, child: int, d: int) -> bool:
+def _may_rest(shapes: Shapes, node: SearchNode, child: int, d: int) -> bool:
     """Whether the innermost temporal loop over a dimension outside a tile makes a last pass of one step."""
     for lv in range(child - 1, -1, -1):
-        outer, inner = shapes.passes[d, path.tile[lv, d]], shapes.passes[d, path.mid[lv, d]]
-        bound = path.mapping.temporal[0, lv, d]
+        outer, inner = shapes.passes[d, node.tile[lv, d]], shapes.passes[d, node.mid[lv, d]]
+        bound = node.mapping.temporal[0, lv, d]
         if bound > 1:
             return bool(outer > 1 and inner - (outer - 1) * bound == 1)
     return False
 
 
 @jit
-def _steps_of_all(c: Constants, path: Path) -> int:
+def _steps_of_all(c: Constants, node: SearchNode) -> int:
     """Steps of the temporal loops of a whole mapping; passes that only the idle would make are not made."""
-    m = path.mapping
+    m = node.mapping
     levels, total = c.fanout.shape[0], 1
     for d in range(c.bounds.shape[0]):
         span, inside = 1, 1  # what all loops cover, and steps of the temporal ones
@@ -206,7 +206,7 @@ def _steps_of_all(c: Constants, path: Path) -> int:
 
 @jit
 def _tiles(
-    c: Constants, path: Path, d: int, child: int, t: int, above: int, way: int, which: int, bound: int
+    c: Constants, node: SearchNode, d: int, child: int, t: int, above: int, way: int, which: int, bound: int
 ) -> tuple[int, int]:
     """Tiles of a level along a dimension, and what they cover, in all steps of the free loops and all instances.
 
@@ -220,13 +220,13 @@ def _tiles(
     """
     if bound <= 0:
         return 0, 0
-    m = path.mapping
+    m = node.mapping
     free = 1
     for lv in range(child):
         on_x, on_y = _counted(c, lv, d, t, above, way, which)
-        free *= (m.temporal[0, lv, d] if path.free[lv, d] else 1) * (m.x[0, lv, d] if on_x else 1)
+        free *= (m.temporal[0, lv, d] if node.free[lv, d] else 1) * (m.x[0, lv, d] if on_x else 1)
         free *= m.y[0, lv, d] if on_y else 1
-    tiles, rest, span = 0, bound, path.span[0, d]
+    tiles, rest, span = 0, bound, node.span[0, d]
     for lv in range(child):
         on_x, on_y = _counted(c, lv, d, t, above, way, which)
         for block in range(3):
@@ -234,7 +234,7 @@ def _tiles(
             if loop == 1:
                 continue
             span //= loop
-            if (path.free[lv, d], on_x, on_y)[block]:
+            if (node.free[lv, d], on_x, on_y)[block]:
                 free //= loop
                 full = (rest - 1) // span
                 tiles += full * free
@@ -259,147 +259,147 @@ def _counted(c: Constants, lv: int, d: int, t: int, above: int, way: int, which:
 
 @jit
 def _words(
-    c: Constants, shapes: Shapes, path: Path, s: Detail, child: int, t: int, above: int, way: int, which: int
+    c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int, above: int, way: int, which: int
 ) -> int:
     """Words that enter tiles of a level, or that the compute units ask for: first boxes, and steps that move one."""
     levels, dims = c.fanout.shape[0], c.relevant.shape[1]
     if c.windowed[t]:
-        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, path, s, child, t)
+        words = shapes.macs[0] if child == levels else _words_at_least(c, shapes, node, s, child, t)
         for lv in range(above, child if way != OWN else above):
             words *= _share(s, lv, t, UP if way == SHARED_UP else DOWN)
         return int(words if which == ALL else words / float(s.level[above, USED]))
     for lv in range(levels):
         for d in range(dims):
-            path.free[lv, d] = child == levels
+            node.free[lv, d] = child == levels
     total = 1
     for d in range(dims):
-        tiles, covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
+        tiles, covered = _tiles(c, node, d, child, t, above, way, which, c.bounds[d])
         total *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] and child < levels else tiles
     if child == levels:
         return total
     for lv in range(child):
         for j in range(s.level[lv, LOOPS]):
-            total += _words_of_loop(c, path, s, child, t, above, way, which, lv, j)
-            path.free[lv, path.mapping.order[0, lv, j]] = True
+            total += _words_of_loop(c, node, s, child, t, above, way, which, lv, j)
+            node.free[lv, node.mapping.order[0, lv, j]] = True
     return total
 
 
 @jit
 def _words_of_loop(
-    c: Constants, path: Path, s: Detail, child: int, t: int, above: int, way: int, which: int, lv: int, j: int
+    c: Constants, node: SearchNode, s: Detail, child: int, t: int, above: int, way: int, which: int, lv: int, j: int
 ) -> int:
     """Words that enter with the steps of one loop; those that leave the box in place bring none."""
-    looped = path.mapping.order[0, lv, j]
+    looped = node.mapping.order[0, lv, j]
     passes, moving, resting = 1, 1, 1
     for d in range(c.relevant.shape[1]):
-        tiles, covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
+        tiles, covered = _tiles(c, node, d, child, t, above, way, which, c.bounds[d])
         if d == looped:
-            path.free[lv, d] = True
-            all_tiles, all_covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
-            path.free[lv, d] = False
+            node.free[lv, d] = True
+            all_tiles, all_covered = _tiles(c, node, d, child, t, above, way, which, c.bounds[d])
+            node.free[lv, d] = False
             tiles, covered = all_tiles - tiles, all_covered - covered
         if not c.relevant[t, d]:
             passes *= tiles
             continue
         moving *= _boxes(c.factor[t, d], tiles, covered)
-        step = _least_step(path, s, child, d, lv, j)
+        step = _least_step(node, s, child, d, lv, j)
         if step > 0:  # of the tiles, those that have another step of the loops inside
-            more, _ = _tiles(c, path, d, child, t, above, way, which, c.bounds[d] - step)
-            tiles, covered = tiles - more, covered - more * path.span[child, d]
+            more, _ = _tiles(c, node, d, child, t, above, way, which, c.bounds[d] - step)
+            tiles, covered = tiles - more, covered - more * node.span[child, d]
         resting *= _boxes(c.factor[t, d], tiles, covered)
     return passes * moving if c.relevant[t, looped] else passes * (moving - resting)
 
 
 @inline
-def _least_step(path: Path, s: Detail, child: int, d: int, lv: int, j: int) -> int:
+def _least_step(node: SearchNode, s: Detail, child: int, d: int, lv: int, j: int) -> int:
     """What the innermost temporal loop over a dimension steps, of those inside a loop and outside a tile; 0: none."""
-    m = path.mapping
+    m = node.mapping
     for inner in range(child - 1, lv - 1, -1):
         if m.temporal[0, inner, d] > 1:
             inside = inner > lv
             for k in range(j + 1, s.level[lv, LOOPS] if inner == lv else 0):
                 inside |= m.order[0, lv, k] == d
             if inside:
-                return int(path.span[inner + 1, d] * m.x[0, inner, d] * m.y[0, inner, d])
+                return int(node.span[inner + 1, d] * m.x[0, inner, d] * m.y[0, inner, d])
             return 0
     return 0
 
 
 @inline
-def _step_through(c: Constants, path: Path, t: int) -> None:
+def _step_through(c: Constants, node: SearchNode, t: int) -> None:
     """Let the loops that move a tensor be stepped through, and no others."""
     for lv in range(c.fanout.shape[0]):
         for d in range(c.relevant.shape[1]):
-            path.free[lv, d] = c.relevant[t, d]
+            node.free[lv, d] = c.relevant[t, d]
 
 
 @jit
-def _first_words(c: Constants, path: Path, child: int, above: int, t: int, way: int, which: int) -> int:
+def _first_words(c: Constants, node: SearchNode, child: int, above: int, t: int, way: int, which: int) -> int:
     """Different words that tiles of a level ever bring to instances of one further out, or to their own."""
     words = 1
-    _step_through(c, path, t)
+    _step_through(c, node, t)
     for d in range(c.relevant.shape[1]):
-        tiles, covered = _tiles(c, path, d, child, t, above, way, which, c.bounds[d])
+        tiles, covered = _tiles(c, node, d, child, t, above, way, which, c.bounds[d])
         words *= _boxes(c.factor[t, d], tiles, covered) if c.relevant[t, d] else tiles
     return words
 
 
 @inline
-def _book(c: Constants, path: Path, lv: int, t: int, words: int, busiest: int, action: int) -> float:
+def _book(c: Constants, node: SearchNode, lv: int, t: int, words: int, busiest: int, action: int) -> float:
     """Energy of moving so many elements; those of the busiest instance pass its ports."""
     part = min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
     if action == BY_READ:
-        path.read[c.fanout.shape[0], c.nodes[lv, 0]] += busiest * part
+        node.read[c.fanout.shape[0], c.nodes[lv, 0]] += busiest * part
     else:
-        path.written[c.fanout.shape[0], c.nodes[lv, 0]] += busiest * part
+        node.written[c.fanout.shape[0], c.nodes[lv, 0]] += busiest * part
     return float(words * part) / float(c.block[lv]) * float(c.energy[lv, t, action])
 
 
 @jit
-def cost_remainders(c: Constants, shapes: Shapes, path: Path, s: Detail) -> tuple[float, int]:
+def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail) -> tuple[float, int]:
     """Energy [pJ] and cycles of a whole mapping.
 
     Exact, but for what is known only of single instances: accesses are not rounded up to blocks, and partial sums are
     taken to be as narrow as finished words; tensors with windows cost what they cost at least, and so does a change of
     what a systolic array holds.
     """
-    m, levels = path.mapping, c.fanout.shape[0]
+    m, levels = node.mapping, c.fanout.shape[0]
     for d in range(c.bounds.shape[0]):
-        path.span[levels, d] = 1
+        node.span[levels, d] = 1
         for lv in range(levels - 1, -1, -1):
-            path.span[lv, d] = path.span[lv + 1, d] * m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
+            node.span[lv, d] = node.span[lv + 1, d] * m.temporal[0, lv, d] * m.x[0, lv, d] * m.y[0, lv, d]
     for lv in range(levels):
-        path.read[levels, lv], path.written[levels, lv] = 0, 0
+        node.read[levels, lv], node.written[levels, lv] = 0, 0
     energy = shapes.macs[0] * float(c.mac[0])
     for t in range(c.whole.shape[0]):
         child = levels
         for lv in range(levels - 1, -1, -1):
             if m.keep[0, lv, t]:
                 if t == c.output[0]:
-                    energy += _cost_output(c, shapes, path, s, t, lv, child)
+                    energy += _cost_output(c, shapes, node, s, t, lv, child)
                 else:
-                    energy += _cost_input(c, shapes, path, s, t, lv, child)
+                    energy += _cost_input(c, shapes, node, s, t, lv, child)
                 child = lv
-    cycles = _steps_of_all(c, path) * c.mac_cycles[0]
+    cycles = _steps_of_all(c, node) * c.mac_cycles[0]
     if c.array[PE] >= 0:
-        cycles = _array_cycles_at_least(c, shapes, path, s, cycles)
+        cycles = _array_cycles_at_least(c, shapes, node, s, cycles)
     for lv in range(levels):
         if c.limited[lv]:
-            cycles = max(cycles, port_cycles(c, lv, path.read[levels, lv], path.written[levels, lv], cycles, False))
+            cycles = max(cycles, port_cycles(c, lv, node.read[levels, lv], node.written[levels, lv], cycles, False))
     for lv in range(levels):
         energy += c.leak[lv] * float(cycles) * float(s.level[lv, USED])
     return energy, cycles
 
 
 @jit
-def _array_cycles_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, steps: int) -> int:
+def _array_cycles_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, steps: int) -> int:
     """Compute cycles with the ramps of a systolic array; a tile is taken to be as large as the largest."""
     tiles, words, first = 0, 0, 0
     for t in range(c.whole.shape[0]):
         if c.stationary[t]:
             for lv in range(c.array[PE], c.nodes[c.array[PE], 1]):
-                if path.mapping.keep[0, lv, t]:
-                    into = _words(c, shapes, path, s, lv, t, lv, OWN, BUSIEST)
+                if node.mapping.keep[0, lv, t]:
+                    into = _words(c, shapes, node, s, lv, t, lv, OWN, BUSIEST)
                     tile = s.at[lv, t, TILE]
                     tiles += -(-into // tile)
                     words += max(into, tile)
@@ -408,49 +408,49 @@ def _array_cycles_at_least(c: Constants, shapes: Shapes, path: Path, s: Detail, 
 
 
 @jit
-def _cost_input(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, above: int, child: int) -> float:
+def _cost_input(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, above: int, child: int) -> float:
     """Energy of all words of a tensor between two levels that keep it, downwards only."""
     levels = c.fanout.shape[0]
     energy = 0.0
-    words = _words(c, shapes, path, s, child, t, above, SHARED_DOWN, ALL)
-    one = _words(c, shapes, path, s, child, t, above, SHARED_DOWN, BUSIEST)
-    energy += _book(c, path, above, t, words, one, READING)
+    words = _words(c, shapes, node, s, child, t, above, SHARED_DOWN, ALL)
+    one = _words(c, shapes, node, s, child, t, above, SHARED_DOWN, BUSIEST)
+    energy += _book(c, node, above, t, words, one, READING)
     for lv in range(above, child):
         if c.transfers[lv]:
-            energy += float(_words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
+            energy += float(_words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
                 c.energy[lv, t, BY_TRANSFER]
             )
     if child < levels:
-        words = _words(c, shapes, path, s, child, t, child, OWN, ALL)
-        energy += _book(c, path, child, t, words, _words(c, shapes, path, s, child, t, child, OWN, BUSIEST), WRITING)
+        words = _words(c, shapes, node, s, child, t, child, OWN, ALL)
+        energy += _book(c, node, child, t, words, _words(c, shapes, node, s, child, t, child, OWN, BUSIEST), WRITING)
     return float(energy)
 
 
 @jit
-def _cost_output(c: Constants, shapes: Shapes, path: Path, s: Detail, t: int, above: int, child: int) -> float:
+def _cost_output(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, above: int, child: int) -> float:
     """Energy of all words of the output between two levels that keep it, upwards and back."""
     levels = c.fanout.shape[0]
     energy = 0.0
-    up = _words(c, shapes, path, s, child, t, above, SHARED_UP, ALL)
-    one = _words(c, shapes, path, s, child, t, above, SHARED_UP, BUSIEST)
-    energy += _book(c, path, above, t, up, one, UPDATING)
+    up = _words(c, shapes, node, s, child, t, above, SHARED_UP, ALL)
+    one = _words(c, shapes, node, s, child, t, above, SHARED_UP, BUSIEST)
+    energy += _book(c, node, above, t, up, one, UPDATING)
     if not c.windowed[t]:
-        up -= _first_words(c, path, child, above, t, MERGED, ALL)
-        one -= _first_words(c, path, child, above, t, MERGED, BUSIEST)
-        energy += _book(c, path, above, t, up, one, READING)
+        up -= _first_words(c, node, child, above, t, MERGED, ALL)
+        one -= _first_words(c, node, child, above, t, MERGED, BUSIEST)
+        energy += _book(c, node, above, t, up, one, READING)
     for lv in range(above, child):
         if c.transfers[lv]:
-            up = _words(c, shapes, path, s, child, t, lv + 1, SHARED_UP, ALL)
-            down = _words(c, shapes, path, s, child, t, lv + 1, SHARED_DOWN, ALL)
-            down -= down if c.windowed[t] else _first_words(c, path, child, lv + 1, t, SHARED_DOWN, ALL)
+            up = _words(c, shapes, node, s, child, t, lv + 1, SHARED_UP, ALL)
+            down = _words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)
+            down -= down if c.windowed[t] else _first_words(c, node, child, lv + 1, t, SHARED_DOWN, ALL)
             energy += float(up + down) * float(c.energy[lv, t, BY_TRANSFER])
     if child < levels:
-        up = _words(c, shapes, path, s, child, t, child, OWN, ALL)
-        one = _words(c, shapes, path, s, child, t, child, OWN, BUSIEST)
+        up = _words(c, shapes, node, s, child, t, child, OWN, ALL)
+        one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
         if c.drain[child]:
-            energy += _book(c, path, child, t, up, one, READING)
+            energy += _book(c, node, child, t, up, one, READING)
         if not c.windowed[t]:
-            up -= _first_words(c, path, child, child, t, MERGED, ALL)
-            one -= _first_words(c, path, child, child, t, MERGED, BUSIEST)
-            energy += _book(c, path, child, t, up, one, WRITING)
+            up -= _first_words(c, node, child, child, t, MERGED, ALL)
+            one -= _first_words(c, node, child, child, t, MERGED, BUSIEST)
+            energy += _book(c, node, child, t, up, one, WRITING)
     return float(energy)

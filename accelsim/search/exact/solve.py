@@ -21,10 +21,10 @@ from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.descent import Incumbent
 from accelsim.search.exact.bounds import kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.found_kernel import ANY, BEST, FRONT, SURE, WITHIN, Found, Goal
-from accelsim.search.exact.guide import make_guide, with_mixed
+from accelsim.search.exact.cost_tables import make_cost_tables, with_mixed
+from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, SURE, WITHIN, Goal, Incumbents
 from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports, many_mixed, mix_bounds
-from accelsim.search.exact.node import Path
+from accelsim.search.exact.node import SearchNode
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
@@ -62,7 +62,7 @@ class Outcome:
 
     Attributes
     ----------
-    found : Found
+    found : Incumbents
     root_bound : float
         What the tables alone prove: no mapping has a smaller value.
     bound : float
@@ -73,7 +73,7 @@ class Outcome:
         `exhausted`, `timeout`, `interrupted` or `nodes`.
     """
 
-    found: Found
+    found: Incumbents
     root_bound: float
     bound: float
     nodes: int
@@ -85,9 +85,9 @@ class Outcome:
     rounds: list[tuple[float, float]] = field(default_factory=list)
 
 
-def make_found(space: MapSpace, room: int) -> Found:
+def make_incumbents(space: MapSpace, room: int) -> Incumbents:
     """Room for so many mappings."""
-    return Found(
+    return Incumbents(
         many=np.zeros(1, np.int64),
         value=np.full(room, np.inf),
         column=np.zeros((room, 4)),
@@ -97,9 +97,9 @@ def make_found(space: MapSpace, room: int) -> Found:
     )
 
 
-def found_by_walks(space: MapSpace, incumbents: Sequence[Incumbent]) -> Found:
+def found_by_walks(space: MapSpace, incumbents: Sequence[Incumbent]) -> Incumbents:
     """Enter what walks found, in the order given."""
-    found = make_found(space, max(1, len(incumbents)))
+    found = make_incumbents(space, max(1, len(incumbents)))
     for i, each in enumerate(incumbents):
         found.value[i], found.column[i] = each.value, each.column
         for target, array in zip(found.best, each.mapping, strict=True):
@@ -108,10 +108,10 @@ def found_by_walks(space: MapSpace, incumbents: Sequence[Incumbent]) -> Found:
     return found
 
 
-def join(space: MapSpace, first: Found, second: Found, columns: tuple[int, ...], level: int) -> Found:
+def join(space: MapSpace, first: Incumbents, second: Incumbents, columns: tuple[int, ...], level: int) -> Incumbents:
     """Put together what two searches found, without what is dominated; of equal mappings those of the first stay."""
     goal = make_goal(FRONT, LEAST_EDP, columns, level)
-    joined = make_found(space, max(1, int(first.many[0] + second.many[0])))
+    joined = make_incumbents(space, max(1, int(first.many[0] + second.many[0])))
     _merge(goal, joined, first)
     _merge(goal, joined, second)
     return joined
@@ -192,7 +192,7 @@ class Solver:
         outer = [port for port in ports if port.level == 0][:1]
         mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
         self.words = kept_bounds(self.grid, 1, count_words(self.grid), deadline) if words else None
-        self.guide = make_guide(self.bounds, outer, mixed, self.words, every=every)
+        self.tables = make_cost_tables(self.bounds, outer, mixed, self.words, every=every)
         self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
         self.mix_entries = many_mixed(ports) * self.bounds.values.size
         if self.mix_entries > MOST_MIXED:
@@ -201,13 +201,13 @@ class Solver:
         self.most_nodes = NO_END
         self.interrupted = False
 
-    def _path(self) -> Path:
+    def _make_node(self) -> SearchNode:
         c = self.space.encoded.constants
         levels, (tensors, dims) = len(c.fanout), c.relevant.shape
         pieces = dims * levels + 2
         tile = np.zeros((levels + 1, dims), np.int64)
         tile[0] = self.grid.shapes.sizes - 1
-        return Path(
+        return SearchNode(
             mapping=empty_batch(self.space.encoded, 1),
             tile=tile,
             mid=np.zeros((levels, dims), np.int64),
@@ -254,8 +254,8 @@ class Solver:
         floor: tuple[float, float] = (0.0, 0.0),
         deadline: float | None = None,
         most_nodes: int = NO_END,
-        seeds: Found | None = None,
-        on_poll: Callable[[Found, float], None] | None = None,
+        seeds: Incumbents | None = None,
+        on_poll: Callable[[Incumbents, float], None] | None = None,
     ) -> Outcome:
         """Find the best mappings.
 
@@ -278,7 +278,7 @@ class Solver:
             When to stop, by `time.monotonic`; a first mapping is looked for even so, unless there are most nodes.
         most_nodes : int
             Partial mappings to bound before the search is given up, about; it is then stopped by `nodes`.
-        seeds : Found, optional
+        seeds : Incumbents, optional
             Mappings that other searches of the same space found.
         """
         started = time.monotonic()
@@ -287,7 +287,7 @@ class Solver:
             kind, objective, columns, level, floor=floor,
             energy_only=kind != FRONT and objective.alone == "energy" and not self._limited(),
         )  # fmt: skip
-        total = make_found(self.space, room)
+        total = make_incumbents(self.space, room)
         if seeds is not None:
             _merge(goal, total, seeds if kind == FRONT else _revalued(seeds, objective))
         begin, values = self._roots(goal, total)
@@ -313,7 +313,7 @@ class Solver:
                 stop = "interrupted"
         outcome.stop = stop or "exhausted"
         outcome.nodes, outcome.leaves, outcome.mismatches = (int(total.tally[k]) for k in (0, 1, 3))
-        outcome.table_bytes = self.bounds.values.nbytes + self.guide.mixed.nbytes
+        outcome.table_bytes = self.bounds.values.nbytes + self.tables.mixed.nbytes
         outcome.seconds = time.monotonic() - started
         return outcome
 
@@ -328,15 +328,15 @@ class Solver:
             Bounds, least first.
         """
         goal = make_goal(BEST, LEAST_ENERGY, (0, 1), 0, energy_only=not self._limited())
-        return self._roots(goal, make_found(self.space, 1))
+        return self._roots(goal, make_incumbents(self.space, 1))
 
-    def _roots(self, goal: Goal, total: Found) -> tuple[Ints, Floats]:
+    def _roots(self, goal: Goal, total: Incumbents) -> tuple[Ints, Floats]:
         """Shapes around the outermost network that can lead to anything, and their bounds, least first."""
         goal.limit[0] = math.inf
         encoded, shapes = self.space.encoded, self.grid.shapes
         begin, values = np.zeros(shapes.total, np.int64), np.zeros(shapes.total)
         many = root_bounds(
-            encoded.constants, shapes, self.guide, goal, total, self._path(), make_detail(encoded), begin, values
+            encoded.constants, shapes, self.tables, goal, total, self._make_node(), make_detail(encoded), begin, values
         )
         order = np.argsort(values[:many], kind="stable")
         return begin[:many][order], values[:many][order]
@@ -378,7 +378,7 @@ class Solver:
         """Make the tables of all ports, and of ports and energy mixed."""
         ports, self.ports = self.ports, []
         mixed = mix_bounds(self.bounds, ports, self.spreads, deadline)
-        self.guide = with_mixed(self.guide, self.bounds, ports, mixed, self.words)
+        self.tables = with_mixed(self.tables, self.bounds, ports, mixed, self.words)
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
         """Limits of the rounds of a search."""
@@ -393,13 +393,13 @@ class Solver:
 
     @staticmethod
     def _teller(
-        on_poll: Callable[[Found, float], None] | None, total: Found, outcome: Outcome
+        on_poll: Callable[[Incumbents, float], None] | None, total: Incumbents, outcome: Outcome
     ) -> Callable[[], None] | None:
         return None if on_poll is None else lambda: on_poll(total, outcome.bound)
 
     def _limited(self) -> bool:
         """Whether cycles or outer words are limited."""
-        return bool(np.isfinite(self.guide.most[[CYCLES, WORDS]]).any())
+        return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any())
 
     @property
     def least_cycles(self) -> int:
@@ -409,9 +409,9 @@ class Solver:
 
     def limit(self, most: Floats) -> None:
         """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""
-        self.guide = self.guide._replace(most=most)
+        self.tables = self.tables._replace(most=most)
 
-    def _find_any(self, goal: Goal, total: Found, begin: Ints, values: Floats) -> None:
+    def _find_any(self, goal: Goal, total: Incumbents, begin: Ints, values: Floats) -> None:
         """Find some mapping, a good one if that is quick: a search that is stopped early shall have an answer."""
         goal.kind[0] = ANY
         for factor in (1.02, 1.2, 2.0, math.inf):
@@ -431,7 +431,7 @@ class Solver:
     def _round(
         self,
         goal: Goal,
-        total: Found,
+        total: Incumbents,
         begin: Ints,
         values: Floats,
         deadline: float | None,
@@ -474,9 +474,9 @@ class Solver:
             return NO_END
         return int(NODES_AN_ENTRY * self.mix_entries)
 
-    def _copy_of(self, total: Found) -> Found:
+    def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""
-        part = make_found(self.space, len(total.value))
+        part = make_incumbents(self.space, len(total.value))
         part.many[0] = total.many[0]
         rows = slice(0, int(total.many[0]))
         for mine, other in zip(
@@ -485,15 +485,15 @@ class Solver:
             mine[rows] = other[rows]
         return part
 
-    def _explore(self, goal: Goal, part: Found, begin: Ints, values: Floats) -> None:
+    def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats) -> None:
         encoded = self.space.encoded
         explore(
             encoded.constants,
             self.grid.shapes,
-            self.guide,
+            self.tables,
             goal,
             part,
-            self._path(),
+            self._make_node(),
             make_detail(encoded),
             make_detail(encoded),
             np.ascontiguousarray(begin),
@@ -522,7 +522,7 @@ class Solver:
         return self.interrupted or bool(asked())
 
 
-def _revalued(found: Found, objective: Objective) -> Found:
+def _revalued(found: Incumbents, objective: Objective) -> Incumbents:
     """Mappings that a search found with what they are worth to another one, which counts its own work."""
     many = int(found.many[0])
     value = np.full(len(found.value), np.inf)
@@ -530,7 +530,7 @@ def _revalued(found: Found, objective: Objective) -> Found:
     return found._replace(value=value, tally=np.zeros_like(found.tally), open=np.full(1, np.inf))
 
 
-def _merge(goal: Goal, total: Found, part: Found) -> None:
+def _merge(goal: Goal, total: Incumbents, part: Incumbents) -> None:
     """Enter what a part of a round found, best first, each mapping once."""
     rows = []
     for found in (total, part):

@@ -16,7 +16,7 @@ Context = tuple[tuple[int, float], ...]
 
 
 @dataclass(slots=True)
-class Table:
+class CostTable:
     """Cost to go by context, status, spread inside and shape.
 
     Attributes
@@ -46,9 +46,9 @@ class Bounds:
     structure : Structure
     statuses : tuple of Statuses
         Q of them, NONE for all tensors first.
-    around : list of Table
+    around : list of CostTable
         For each level, outside the network below it.
-    inside : list of Table
+    inside : list of CostTable
         For each level, at its tile; the outermost has none.
     networks : list of Spreading
     pj : float64[L, T, 4]
@@ -69,8 +69,8 @@ class Bounds:
     pj: Floats
     least: Floats
     values: Floats = field(default_factory=lambda: np.zeros(0))
-    around: list[Table] = field(default_factory=list)
-    inside: list[Table] = field(default_factory=list)
+    around: list[CostTable] = field(default_factory=list)
+    inside: list[CostTable] = field(default_factory=list)
     around_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     inside_at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     networks: list[Spreading] = field(default_factory=list)

@@ -13,16 +13,21 @@ import numpy as np
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.search.exact.candidates import Places, candidate_orders
-from accelsim.search.exact.mixed import MixedBounds, Port
-from accelsim.search.exact.node import Guide
-from accelsim.search.exact.orders import NONE, SLIDE, STILL, dominating
+from accelsim.search.exact.mixed import LimitedPort, MixedBounds
+from accelsim.search.exact.node import CostTables
+from accelsim.search.exact.orders import HALO_REUSE, NONE, STATIONARY, dominating
 from accelsim.search.exact.shapes import Options, make_options, pick_options
 from accelsim.search.exact.tables import Bounds
 
 
-def make_guide(
-    bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], words: Bounds | None = None, *, every: bool = False
-) -> Guide:
+def make_cost_tables(
+    bounds: Bounds,
+    ports: list[LimitedPort],
+    mixed: list[MixedBounds],
+    words: Bounds | None = None,
+    *,
+    every: bool = False,
+) -> CostTables:
     """Lay tables and choices out for the kernel.
 
     Parameters
@@ -72,7 +77,7 @@ def make_guide(
     for rows in keeps:
         first.append(first[-1] + len(rows))
     status = _status_codes(bounds)
-    guide = Guide(
+    cost_tables = CostTables(
         in_time=grid.in_time,
         values=bounds.values,
         ports=np.zeros((0, 2), np.int64),
@@ -88,7 +93,7 @@ def make_guide(
         least=bounds.least,
         status=status,
         statuses=np.array([[len(t.statuses) for t in tables] for tables in (bounds.around, bounds.inside)], np.int64),
-        still=np.array([bounds.around_number(level, (STILL,) * tensors) for level in range(levels)], np.int64),
+        still=np.array([bounds.around_number(level, (STATIONARY,) * tensors) for level in range(levels)], np.int64),
         innermost=_innermost(bounds, status[0], c.relevant),
         option_first=option_first,
         option_x=np.concatenate([o.x for o in options]),
@@ -117,19 +122,19 @@ def make_guide(
         deepest=np.array(bounds.deepest, np.int64),
         least_inside=bounds.least_inside,
     )
-    return with_mixed(guide, bounds, ports, mixed, words) if mixed or words else guide
+    return with_mixed(cost_tables, bounds, ports, mixed, words) if mixed or words else cost_tables
 
 
 def with_mixed(
-    guide: Guide, bounds: Bounds, ports: list[Port], mixed: list[MixedBounds], words: Bounds | None
-) -> Guide:
+    cost_tables: CostTables, bounds: Bounds, ports: list[LimitedPort], mixed: list[MixedBounds], words: Bounds | None
+) -> CostTables:
     """The same with other tables of ports and of words at the outermost level.
 
     Parameters
     ----------
     bounds : Bounds
         Tables of energy.
-    ports : list of Port
+    ports : list of LimitedPort
     mixed : list of MixedBounds
         Their tables tell as many spreads apart as those of energy, or none.
     words : Bounds or None
@@ -137,7 +142,7 @@ def with_mixed(
     """
     mixed = [*([MixedBounds(words, (0.0,) * len(ports))] if words else []), *mixed]
     costs = [bounds, *(each.bounds for each in mixed)]
-    return guide._replace(
+    return cost_tables._replace(
         ports=np.array([[port.level, port.number] for port in ports], np.int64).reshape(-1, 2),
         mixed=np.stack([_for_each_spread(each.bounds, bounds) for each in mixed]),
         price=np.array([each.price for each in mixed]).reshape(len(mixed), len(ports)),
@@ -254,16 +259,16 @@ def _least_outer_cycles(space: MapSpace, needed: Ints) -> float:
 
 
 def _status_codes(bounds: Bounds) -> Ints:
-    """Number for each set of statuses that a path can meet, in each table."""
+    """Number for each set of statuses that a node can meet, in each table."""
     structure = bounds.structure
-    radix = SLIDE + len(structure.idle)
+    radix = HALO_REUSE + len(structure.idle)
     levels = len(bounds.around)
     codes = np.zeros((2, levels, radix**structure.tensors), np.int64)
     met: list[tuple[int, ...]] = [()]
     for t in range(structure.tensors):
-        each: tuple[int, ...] = (NONE, STILL)
+        each: tuple[int, ...] = (NONE, STATIONARY)
         if t == structure.window:
-            each = tuple(s for s in range(radix) if s < SLIDE or structure.partner[s - SLIDE] >= 0)
+            each = tuple(s for s in range(radix) if s < HALO_REUSE or structure.partner[s - HALO_REUSE] >= 0)
         met = [(*head, status) for head in met for status in each]
     for statuses in met:
         code = 0
@@ -279,7 +284,8 @@ def _status_codes(bounds: Bounds) -> Ints:
 def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
     """Numbers of the statuses that steps have outside a network, by the innermost loop there: int64[L, D, 4].
 
-    For tensors that it does not move STILL, then NONE; within each, for a window that it moves SLIDE, then STILL.
+    For tensors that it does not move STATIONARY, then NONE; within each, for a window that it moves HALO_REUSE, then
+    STATIONARY.
 
     Parameters
     ----------
@@ -288,16 +294,16 @@ def _innermost(bounds: Bounds, codes: Ints, relevant: Bools) -> Ints:
     relevant : bool[T, D]
     """
     structure = bounds.structure
-    radix = SLIDE + len(structure.idle)
+    radix = HALO_REUSE + len(structure.idle)
     found = np.zeros((len(codes), len(structure.idle), 4), np.int64)
     for d, moved, new in np.ndindex(found.shape[1], 2, 2):
         code = 0
         for t in range(structure.tensors):
             status = NONE
             if t == structure.window and (not relevant[t, d] or structure.partner[d] >= 0):
-                status = SLIDE + d if relevant[t, d] and not new else STILL
+                status = HALO_REUSE + d if relevant[t, d] and not new else STATIONARY
             elif not relevant[t, d] and not moved:
-                status = STILL
+                status = STATIONARY
             code = code * radix + status
         found[:, d, 2 * moved + new] = codes[:, code]
     return found

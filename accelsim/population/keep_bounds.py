@@ -105,7 +105,7 @@ def choices(nest: Nest) -> Iterator[tuple[int, ...]]:
     yield from itertools.product(*(range(len(step.keeps)) for step in levels))
 
 
-class Chain:
+class KeepBounds:
     """Bounds for one choice of what the levels keep.
 
     keep : bool[L, T]; fits : list of bool[S], tiles that each level has room for.

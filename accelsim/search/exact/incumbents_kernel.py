@@ -38,7 +38,7 @@ class Goal(NamedTuple):
     floor: Floats
 
 
-class Found(NamedTuple):
+class Incumbents(NamedTuple):
     """Mappings found, best first, and the tally of a search.
 
     many : int64[1]; value : float64[K]; column : float64[K, 4], energy, cycles, outer words, capacity; best : Batch of
@@ -55,7 +55,7 @@ class Found(NamedTuple):
 
 
 @jit
-def dominated(goal: Goal, found: Found, column: Floats) -> bool:
+def dominated(goal: Goal, found: Incumbents, column: Floats) -> bool:
     """Whether a mapping found already is at least as good in every column of a front; column : float64[4]."""
     for i in range(found.many[0]):
         better = True
@@ -67,7 +67,7 @@ def dominated(goal: Goal, found: Found, column: Floats) -> bool:
 
 
 @jit
-def all_dominated(goal: Goal, found: Found, energy: float, cycles: float, total: float, price: float) -> bool:
+def all_dominated(goal: Goal, found: Incumbents, energy: float, cycles: float, total: float, price: float) -> bool:
     """Whether mappings found beat every energy and cycles of at least so much, and energy + price * cycles of `total`.
 
     For a front of energy and cycles. From the fewest cycles on: the mapping of least energy that is fast enough beats
@@ -91,7 +91,7 @@ def all_dominated(goal: Goal, found: Found, energy: float, cycles: float, total:
 
 
 @jit
-def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
+def enter(goal: Goal, found: Incumbents, mapping: Batch, column: Floats) -> None:
     """Enter a valid mapping if it is wanted.
 
     Parameters
@@ -132,7 +132,7 @@ def enter(goal: Goal, found: Found, mapping: Batch, column: Floats) -> None:
 
 
 @jit
-def _known(found: Found, mapping: Batch, value: float) -> bool:
+def _known(found: Incumbents, mapping: Batch, value: float) -> bool:
     """Whether a mapping stands in the list already: two orders that were looked at may be one."""
     known = False
     for i in range(found.many[0]):
@@ -155,7 +155,7 @@ def _same(best: Batch, i: int, mapping: Batch) -> bool:
 
 
 @jit
-def _drop_dominated(goal: Goal, found: Found, column: Floats) -> int:
+def _drop_dominated(goal: Goal, found: Incumbents, column: Floats) -> int:
     """Drop what a mapping is at least as good as in every column; returns how many are left."""
     left = 0
     for i in range(found.many[0]):
@@ -180,7 +180,7 @@ def _write(source: Batch, i: int, target: Batch, j: int) -> None:
 
 
 @jit
-def _copy(found: Found, i: int, j: int) -> None:
+def _copy(found: Incumbents, i: int, j: int) -> None:
     if i == j:
         return
     found.value[j] = found.value[i]
