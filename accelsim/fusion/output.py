@@ -173,7 +173,7 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
         raise ValueError(
             f"{tiling.level} cannot keep what the first layer of {chain.name} reads until it is read again"
         )
-    capacity = (level.size_words or 0) // level.multiple_buffering
+    capacity = level.rooms.get("", 0)
     wanted = {_run_key(chain, run): run for run in runs(chain, tiling, level)}
     if len(recorded["parts"]) != len(wanted):
         raise ValueError(f"{chain.name} has {len(wanted)} parts, not {len(recorded['parts'])}")

@@ -103,7 +103,7 @@ class Solutions:
     def solve(self, part: PartProblem, capacity: int) -> None:
         """Map a part, with all of the fusing level at first: the answer often does for less; see `map_part`."""
         level = self.architecture.levels[part.held.level]
-        whole = (level.size_words or 0) // level.multiple_buffering
+        whole = level.rooms.get("", 0)
         several = self.found.setdefault(part, [])
         room = capacity if several else whole
         price = None if self.fronts else self.price
@@ -259,7 +259,7 @@ def _candidates(architecture: Architecture, chain: Chain) -> Iterator[_Candidate
     for name in found if isinstance(found, list) else ():
         at = names.index(name)
         level = architecture.levels[at]
-        capacity = (level.size_words or 0) // level.multiple_buffering
+        capacity = level.rooms.get("", 0)
         helds: dict[tuple[int, frozenset[str], frozenset[str]], Held] = {}
         for tiling in least_room(architecture, chain, name):
             parts = runs(chain, tiling, level)

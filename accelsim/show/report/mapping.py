@@ -169,7 +169,7 @@ def _share_of_space(at: TensorAtLevel, level: LevelResult, spec: Level, role: st
     """Share of the capacity that a tile takes: of the tensor's own partition where there is one."""
     room = level.capacity_words
     if spec.partition_words is not None:
-        room = spec.partition_words.get(role, 0) // spec.multiple_buffering
+        room = spec.rooms.get(role, 0)
     return float(at.storage_words(at.tile_words, level.word_bits)) / room if room else None
 
 
