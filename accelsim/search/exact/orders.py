@@ -289,7 +289,7 @@ def order_classes(structure: Structure, incoming: Statuses) -> tuple[OrderClass,
 
 @lru_cache(maxsize=256)
 def all_statuses(structure: Structure) -> tuple[Statuses, ...]:
-    """Statuses that blocks can lead to: NONE for all tensors, then STATIONARY for all, which bounds them, then others."""
+    """Statuses that blocks can lead to: first NONE for all tensors, then STATIONARY for all, then mixed ones."""
     found: list[Statuses] = [(NONE,) * structure.tensors, (STATIONARY,) * structure.tensors]
     queue = list(found)
     while queue:
