@@ -530,9 +530,6 @@ MUTANTS = (
         "sum(piece * inner * element_bits // burst_bits for piece in pieces)",
         "test_bursts.py::test_bursts__equal_those_of_the_walked_transfers"),
     # census
-    Mutant("an interval of rare counts without the largest weight", "population/intervals.py",
-        "above, spread = total + largest, variance + largest**2", "above, spread = total, variance",
-        "test_tails.py::test_weighted_share__of_equal_weights_is_the_exact_poisson_interval"),
     Mutant("the largest of a census is the last", "population/known.py",
         "if value > column_value(most, column) * (1 + SURE):", "if value > 0:",
         "test_known.py::test_add__the_smallest_and_the_largest_stay_in_any_order"),

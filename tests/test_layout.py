@@ -21,12 +21,7 @@ ORDER = (
 MOST_MODULES = 54
 """Modules of accelsim that `map` loads for an answer that was kept."""
 CIRCLES = [
-    {
-        "accelsim.population.intervals",
-        "accelsim.population.result",
-        "accelsim.population.sampling",
-        "accelsim.population.tails",
-    },
+    {"accelsim.population.result", "accelsim.population.sampling"},
     {"accelsim.search.exact.bounds_kernel", "accelsim.search.exact.shapes"},
 ]
 """Circles between modules of one room that are still there."""

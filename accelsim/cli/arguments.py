@@ -329,10 +329,6 @@ def _add_census(made: argparse.ArgumentParser) -> None:
         help="mappings that are drawn at random (default: 100,000)",
     )  # fmt: skip
     made.add_argument(
-        "--tail-samples", type=argument_types.positive_int, default=0, metavar="N",
-        help="mappings that are drawn in strata besides, for the lowest energies: quantiles down to one in a million",
-    )  # fmt: skip
-    made.add_argument(
         "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the mappings drawn (default: 0)"
     )
     made.add_argument(

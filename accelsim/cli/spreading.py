@@ -95,7 +95,6 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
             constraints=read_layer_constraints(inputs, einsum),
             fully_used=arguments.fully_used,
             samples=arguments.samples,
-            tail_samples=arguments.tail_samples,
             seed=arguments.seed,
             seconds=arguments.seconds,
             workers=arguments.workers,

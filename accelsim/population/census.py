@@ -25,7 +25,6 @@ from accelsim.population.parts import Clock, OnPart, near
 from accelsim.population.result import Census
 from accelsim.population.sampling import Sampler, UniformSample
 from accelsim.population.steps import Keeping, Nest
-from accelsim.population.tails import StratifiedSample, make_strata, sample_strata
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
@@ -57,7 +56,6 @@ def census(
     constraints: Constraints | None = None,
     fully_used: bool = False,
     samples: int = 100_000,
-    tail_samples: int = 0,
     seed: int = 0,
     seconds: float | None = 10.0,
     workers: int | None = None,
@@ -77,8 +75,6 @@ def census(
     samples : int
         Mappings that are drawn uniformly and evaluated. If there are at most ten times as many, all are evaluated
         instead, and quantiles and shares are exact.
-    tail_samples : int
-        Mappings that are drawn in strata besides, for quantiles of the energy down to one in a million.
     seed : int
     seconds : float, optional
         Time for the searches: the best mappings, the front, and those close to the best. If it does not suffice these
@@ -99,7 +95,7 @@ def census(
     NoValidMapping
         If no mapping is valid.
     AccelsimError
-        If the constraints ask for a utilization, the map space is too large to sample, or it cannot be cut into strata.
+        If the constraints limit costs, or the map space is too large to sample.
 
     Examples
     --------
@@ -129,7 +125,6 @@ def census(
             map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
         full = counted if fully_used else count_mappings(used)
         sample = _sample(nest, counted, samples, seed, cores, clock)
-    tail = clock.attempt("drawing mappings in strata", lambda: _tail(sample.sampler, tail_samples, seed, cores))
     exact = not space.encoded.constants.two_widths[0]
     mappings = counted if exact else _with_room(counted, sample)
     if not exact and full:
@@ -152,8 +147,6 @@ def census(
         lambda: _front(architecture, einsum, constraints, clock, cores, known),
     )
     known.add_drawn(sample)
-    if tail is not None:
-        known.add_drawn(tail)
     if sample.complete:
         for column in QUANTITIES:
             known.prove(column, known.lowest(column))
@@ -176,7 +169,6 @@ def census(
         near=close or (),
         front=known.front(searched),
         sample=sample,
-        tail=tail,
         stop=clock.stop,
         seconds=time.monotonic() - started,
     )
@@ -215,11 +207,6 @@ def _sample(nest: Nest, counted: int, samples: int, seed: int, cores: int, clock
         f"partial sums are wider than finished words here, and none of {samples:,} mappings drawn has room for them; "
         "draw more, or constrain the map space (`accelsim map` finds the best mapping without drawing)"
     )
-
-
-def _tail(sampler: Sampler, samples: int, seed: int, cores: int) -> StratifiedSample | None:
-    """A stratified sample, if one is asked for."""
-    return sample_strata(make_strata(sampler), samples, seed, workers=cores) if samples else None
 
 
 def _with_room(counted: int, sample: UniformSample) -> int:

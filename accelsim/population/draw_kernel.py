@@ -58,15 +58,8 @@ def make_drawn(ways: Ways, mappings: int) -> Drawn:
 
 
 @jit
-def _draw_tiles(ways: Ways, among: Ints, key: np.uint64, numbers: Ints, drawn: Drawn) -> None:
-    """Draw the tiles and what is kept of the mappings of some numbers of the sequence of a key.
-
-    Parameters
-    ----------
-    among : int64[2]
-        First and last of the tiles inside the outermost temporal block that are drawn from, in the order of
-        `Ways.outer`.
-    """
+def _draw_tiles(ways: Ways, key: np.uint64, numbers: Ints, drawn: Drawn) -> None:
+    """Draw the tiles and what is kept of the mappings of some numbers of the sequence of a key."""
     last, whole = ways.kind.shape[0] - 1, ways.sizes.shape[0] - 1
     for b in range(numbers.shape[0]):
         drawn.stream[b] = begin_stream(key, numbers[b])
@@ -81,7 +74,7 @@ def _draw_tiles(ways: Ways, among: Ints, key: np.uint64, numbers: Ints, drawn: D
             if p != last:
                 _stay(p, drawn)
         elif p == last - 1:
-            _draw_outermost(ways, among, p, drawn)
+            _draw_outermost(ways, p, drawn)
         elif p == 0:
             drawn.size[p] = 0
         else:
@@ -114,15 +107,13 @@ def _draw_keep(ways: Ways, p: int, drawn: Drawn) -> None:
 
 
 @jit
-def _draw_outermost(ways: Ways, among: Ints, p: int, drawn: Drawn) -> None:
+def _draw_outermost(ways: Ways, p: int, drawn: Drawn) -> None:
     """The tile inside the outermost temporal block."""
-    sums, first, last = ways.outer_sums, among[0], among[1]
-    shapes = sums.shape[0]
-    below = sums[first - 1] if first > 0 else 0.0
+    sums, last = ways.outer_sums, ways.outer_sums.shape[0] - 1
     for b in range(drawn.at.shape[0]):
         drawn.stream[b], u = next_number(drawn.stream[b])
-        wanted = below + u * (sums[last] - below)
-        part = min(int(wanted / sums[shapes - 1] * shapes), shapes - 1)
+        wanted = u * sums[last]
+        part = min(int(u * (last + 1)), last)
         low, high = ways.guide[part], ways.guide[part + 1]
         while low < high:
             middle = (low + high) // 2
@@ -130,7 +121,7 @@ def _draw_outermost(ways: Ways, among: Ints, p: int, drawn: Drawn) -> None:
                 low = middle + 1
             else:
                 high = middle
-        at = ways.outer[min(max(low, first), last)]
+        at = min(low, last)
         drawn.at[b] = at
         for d in range(ways.shape.shape[0]):
             drawn.size[p, d, b] = ways.sizes[at, d]
@@ -271,10 +262,10 @@ def _draw_order(space: SpaceArrays, stream: np.uint64, temporal: Ints, order: In
 
 @jit
 def draw_batch(
-    ways: Ways, space: SpaceArrays, among: Ints, key: np.uint64, numbers: Ints, drawn: Drawn, line: Ints, batch: Batch
+    ways: Ways, space: SpaceArrays, key: np.uint64, numbers: Ints, drawn: Drawn, line: Ints, batch: Batch
 ) -> None:
     """Draw the mappings of some numbers into a batch of mappings of bounds 1, by `draw_and_evaluate`'s parameters."""
-    _draw_tiles(ways, among, key, numbers, drawn)
+    _draw_tiles(ways, key, numbers, drawn)
     for b in range(numbers.shape[0]):
         _place_mapping(
             ways, space, drawn, b, line, batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b]
@@ -336,7 +327,6 @@ def draw_and_evaluate(
     c: Constants,
     ways: Ways,
     space: SpaceArrays,
-    among: Ints,
     key: np.uint64,
     numbers: Ints,
     drawn: Drawn,
@@ -349,8 +339,6 @@ def draw_and_evaluate(
 
     Parameters
     ----------
-    among : int64[2]
-        As for the tiles.
     drawn : of B mappings
         Scratch.
     line : int64[D]
@@ -361,7 +349,7 @@ def draw_and_evaluate(
         Written: energy [pJ], cycles, storage words read and written at the outermost level, compute units in use.
         Infinite energy where partial sums, wider than finished words, do not fit.
     """
-    _draw_tiles(ways, among, key, numbers, drawn)
+    _draw_tiles(ways, key, numbers, drawn)
     some = batch.temporal.shape[0]
     for first in range(0, numbers.shape[0], some):
         many = min(some, numbers.shape[0] - first)

@@ -11,12 +11,10 @@ from accelsim.model.encode import Floats
 from accelsim.model.result import Result
 from accelsim.population.result import Range
 from accelsim.population.sampling import UniformSample
-from accelsim.population.tails import StratifiedSample
 from accelsim.search.exact.incumbents_kernel import SURE
 from accelsim.search.result import FrontResult, column_value
 
 _FRONT = ("energy", "cycles")
-Drawn = UniformSample | StratifiedSample
 
 
 class Known:
@@ -39,7 +37,7 @@ class Known:
         self.most: dict[str, Result] = {}
         self.bounds = dict.fromkeys(QUANTITIES, 0.0)
         self._found: list[Result] = []
-        self._samples: list[Drawn] = []
+        self._samples: list[UniformSample] = []
 
     def add(self, result: Result, searched: str = "") -> None:
         """Add a valid mapping; of those with an equal value of a column the one stays that was searched for it."""
@@ -54,7 +52,7 @@ class Known:
             if value > column_value(most, column) * (1 + SURE):
                 self.most[column] = result
 
-    def add_drawn(self, sample: Drawn) -> None:
+    def add_drawn(self, sample: UniformSample) -> None:
         """Add mappings that were drawn; they come after the searches, whose mapping stays where values are equal."""
         self._samples.append(sample)
         for column in QUANTITIES:
@@ -115,6 +113,6 @@ class Known:
         return FrontResult(_FRONT, points, values, "interrupted", self.space_size, 0, len(energy), 0, 0.0)
 
 
-def drawn_values(sample: Drawn, column: str) -> Floats:
+def drawn_values(sample: UniformSample, column: str) -> Floats:
     """A column of a sample, float64[B]."""
     return {"energy": sample.energy_pj, "cycles": sample.cycles, "outer_words": sample.outer_words}[column]

@@ -9,7 +9,6 @@ from accelsim.results.output import Provenance, mapping_json, provenance_json
 
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval
-    from accelsim.population.tails import StratifiedSample
 
 
 def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
@@ -63,21 +62,6 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             "seed": sample.seed,
             "estimates": estimates,
         },
-        "tail": None if census.tail is None else _tail_json(census, census.tail),
-    }
-
-
-def _tail_json(census: Census, tail: StratifiedSample) -> dict[str, Any]:
-    """What a stratified sample tells of the lowest energies."""
-    from accelsim.population.tails import TAILS, WITHIN
-
-    lowest = census.range_of("energy").lowest
-    return {
-        "asked": tail.asked,
-        "mappings": len(tail),
-        "strata": len(tail.many),
-        "quantiles": {f"{share:g}": _interval_json(tail.quantile(share)) for share in TAILS},
-        "within": {f"{share:g}": _interval_json(tail.share((1 + share) * lowest)) for share in WITHIN},
     }
 
 

@@ -10,7 +10,6 @@ from accelsim.search.result import FrontResult
 
 if TYPE_CHECKING:
     from accelsim.population.sampling import UniformSample
-    from accelsim.population.tails import StratifiedSample
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +117,6 @@ class Census:
         `exhausted` these are the best of those known, and others may beat them.
     sample : UniformSample
         All valid mappings if there are few (`UniformSample.complete`).
-    tail : StratifiedSample, or None
-        For quantiles that the uniform sample cannot tell; None if none was asked for.
     stop : str
         `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
     seconds : float
@@ -138,7 +135,6 @@ class Census:
     near: tuple[Near, ...]
     front: FrontResult
     sample: UniformSample
-    tail: StratifiedSample | None
     stop: str
     seconds: float
 

@@ -69,7 +69,7 @@ class Sampler:
 
     def mapping(self, seed: int, number: int) -> Mapping:
         """Draw the mapping of a number of the sequence of a seed."""
-        return draw_one(self.nest, self.ways, (0, len(self.ways.outer) - 1), stream_key(seed), number)
+        return draw_one(self.nest, self.ways, stream_key(seed), number)
 
     def sample(
         self,
@@ -94,10 +94,7 @@ class Sampler:
             Called a few times a second with how many there are.
         """
         step = min(PIECE, -(-count // workers))
-        pieces = [
-            Piece((0, len(self.ways.outer) - 1), stream_key(seed), first, min(step, count - first))
-            for first in range(0, count, step)
-        ]
+        pieces = [Piece(stream_key(seed), first, min(step, count - first)) for first in range(0, count, step)]
         column = evaluate_pieces(self.nest, self.ways, pieces, workers=workers, seconds=seconds, on_poll=on_poll)
         valid = np.flatnonzero(np.isfinite(column[ENERGY]))
         found = np.ascontiguousarray(column[:, valid])
@@ -194,12 +191,11 @@ class UniformSample:
         if self.complete:
             raise ValueError("these mappings were listed, not drawn")
         nest, ways, key = self.sampler.nest, self.sampler.ways, stream_key(self.seed)
-        among, line = np.array([0, len(ways.outer) - 1]), np.zeros(len(nest.shape), np.int64)
-        kept = []
+        kept, line = [], np.zeros(len(nest.shape), np.int64)
         for first in range(0, len(self), DECODED):
             numbers = self.number[first : first + DECODED]
             batch = empty_batch(nest.space.encoded, len(numbers))
-            draw_batch(ways, nest.space.arrays, among, key, numbers, make_drawn(ways, len(numbers)), line, batch)
+            draw_batch(ways, nest.space.arrays, key, numbers, make_drawn(ways, len(numbers)), line, batch)
             kept.append(batch.keep)
         found: Bools = np.concatenate(kept)
         return found
@@ -295,22 +291,18 @@ def stream_key(*seed: int) -> np.uint64:
 
 
 class Piece(NamedTuple):
-    """Mappings that one thread draws.
+    """Mappings that one thread draws: so many of the sequence of a key from a number on."""
 
-    From the tiles of a range inside the outermost temporal block, so many of the sequence of a key from a number on.
-    """
-
-    among: tuple[int, int]
     key: np.uint64
     first: int
     many: int
 
 
-def draw_one(nest: Nest, ways: Ways, among: tuple[int, int], key: np.uint64, number: int) -> Mapping:
+def draw_one(nest: Nest, ways: Ways, key: np.uint64, number: int) -> Mapping:
     """Draw the mapping of a number of a sequence."""
     encoded, batch = nest.space.encoded, empty_batch(nest.space.encoded, 1)
     line = np.zeros(len(nest.shape), np.int64)
-    draw_batch(ways, nest.space.arrays, np.array(among), key, np.array([number]), make_drawn(ways, 1), line, batch)
+    draw_batch(ways, nest.space.arrays, key, np.array([number]), make_drawn(ways, 1), line, batch)
     return decode_mapping(encoded, batch, 0)
 
 
@@ -343,7 +335,7 @@ def evaluate_pieces(
         column = np.zeros((4, piece.many))
         numbers, line = np.arange(piece.first, piece.first + piece.many), np.zeros(len(nest.shape), np.int64)
         draw_and_evaluate(
-            encoded.constants, ways, nest.space.arrays, np.array(piece.among), piece.key, numbers,
+            encoded.constants, ways, nest.space.arrays, piece.key, numbers,
             drawn, line, empty_batch(encoded, TOGETHER), make_detail(encoded), column,
         )  # fmt: skip
         spare.append(drawn)

@@ -32,7 +32,7 @@ class Ways(NamedTuple):
 
     kind : int64[P], TEMPORAL, ON_X, ON_Y or KEEPING; level : int64[P]; shape : int64[D], sizes of each dimension; apart
     : int64[D], how far these lie apart in the number of a shape; sizes : int64[S, D], which they are in each shape;
-    quotient : int64[D, J, J], of a size and one inside; outer : int64[S], tiles inside the outermost temporal block;
+    quotient : int64[D, J, J], of a size and one inside;
     outer_ways, outer_sums : float64[S], ways that lead through each of these, and the same added up; guide : int64[S +
     1], the first of them for each equal part of the ways.
 
@@ -57,7 +57,6 @@ class Ways(NamedTuple):
     apart: Ints
     sizes: Ints
     quotient: Ints
-    outer: Ints
     outer_ways: Floats
     outer_sums: Floats
     guide: Ints
@@ -166,7 +165,6 @@ def lay_ways(nest: Nest) -> Ways:
         apart=np.array([math.prod(nest.shape[d + 1 :]) for d in range(dims)], np.int64),
         sizes=np.ascontiguousarray(np.indices(nest.shape).reshape(dims, -1).T, np.int64),
         quotient=_quotients(nest),
-        outer=np.arange(shapes),
         outer_ways=outermost_ways,
         outer_sums=np.cumsum(outermost_ways),
         guide=_guide(np.cumsum(outermost_ways)),
@@ -189,14 +187,6 @@ def lay_ways(nest: Nest) -> Ways:
         keep=np.concatenate(keeps),
         many=many,
         pick=np.concatenate(picks),
-    )
-
-
-def in_order(ways: Ways, order: Ints) -> Ways:
-    """The same ways, with the tiles inside the outermost temporal block in another order."""
-    sums = np.cumsum(ways.outer_ways[order])
-    return ways._replace(
-        outer=ways.outer[order], outer_ways=ways.outer_ways[order], outer_sums=sums, guide=_guide(sums)
     )
 
 

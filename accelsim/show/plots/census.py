@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _BAND = "#CCCCCC"
 _BAND_LABEL = "95 % confidence"
-_RARE = 0.01
-"""Shares below it are taken from the stratified sample, if there is one."""
 _NEAR = 0.01
 """How far above the lowest energy a histogram says how many mappings there are."""
 
@@ -175,8 +173,6 @@ def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:
     above_lowest = census.sample.energy_pj / census.range_of("energy").lowest - 1
     for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
         share = census.sample.share(above_lowest <= above * (1 + 1e-9))
-        if census.tail is not None and share.value < _RARE:
-            share = census.tail.share(census.range_of("energy").lowest * (1 + above * (1 + 1e-9)))
         rows.append(_within(float(above), share.value, share.low, share.high, exact=complete))
     return rows
 
@@ -195,7 +191,7 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
         complete = census.sample.complete
         exact = [row for row in rows if row["exact"] and row["factor"] > 1 and not complete]
         drawn = [row for row in rows if complete or not row["exact"]]
-        least = [row["share"] / 3 for row in rows if row["share"] > 0 and (row["exact"] or census.tail)]
+        least = [row["share"] / 3 for row in rows if row["share"] > 0 and row["exact"]]
         bottom = min(least if complete else [0.3 / len(census.sample), *least])
         above = [row["factor"] - 1 for row in drawn]
         ax.set(xscale="log", yscale="log")
@@ -215,8 +211,7 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
         _factor_ticks(ax, left, right)
         known = "" if census.range_of("energy").lowest_proved else " known"
         ax.set(xlabel=f"energy / lowest energy{known}", ylabel="share of the mappings")
-        strata = () if census.tail is None or complete else (f"{len(census.tail):,} drawn from strata",)
-        put_title(ax, *heads(census), *strata, legend=True)
+        put_title(ax, *heads(census), legend=True)
     return ax
 
 

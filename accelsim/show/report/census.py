@@ -12,7 +12,6 @@ from accelsim.show.table import Column, Part, Row, Table, bold, heading
 if TYPE_CHECKING:
     from accelsim.population.result import Census, Interval, Near, Range
     from accelsim.population.sampling import UniformSample
-    from accelsim.population.tails import StratifiedSample
 
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
 _KEEPS = 8
@@ -71,7 +70,6 @@ def census_report(census: Census) -> Iterator[Part]:
     yield from _notes(census.ranges)
     yield _mean_line(census.sample)
     yield f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes."
-    yield from _low_energies(census)
     yield from _units(census)
     yield from _keeps(census)
 
@@ -121,64 +119,6 @@ def _figure(head: str, key: str) -> Column:
         return energy(row[key]) if row["column"] == "energy" else count(round(row[key]))
 
     return Column(head, cell)
-
-
-def _low_energies(census: Census) -> Iterator[Part]:
-    """Quantiles of the lowest energies, and shares of mappings close to the lowest, from a stratified sample."""
-    if census.tail is None:
-        return
-    from accelsim.population.tails import TAILS, WITHIN
-
-    tail, lowest = census.tail, census.range_of("energy").lowest
-    columns = (
-        Column("share of mappings", "share", _rare),
-        Column("energy at most", "energy_pj", energy),
-        Column("of the lowest", "energy_pj", lambda value: times(value / lowest)),
-        Column("95 %", lambda row: f"{times(row['low_pj'] / lowest)} to {times(row['high_pj'] / lowest)}"),
-    )
-    rows: list[Row] = []
-    for share in TAILS:
-        found = tail.quantile(share)
-        ends = {"low_pj": max(found.low, lowest), "high_pj": found.high}
-        rows.append({"share": share, "energy_pj": found.value, **ends})
-    note = f"estimated from {tail_words(tail)}, with 95 % intervals"
-    yield Table("low_energies", columns, rows, "Low energies", note)
-    columns = (
-        Column("energy within", "within", percent),
-        Column("share of mappings", "share", _rare),
-        Column("95 %", lambda row: f"{_rare(row['low'])} to {_rare(row['high'])}"),
-        Column("counted", lambda row: _counted(row, census.mappings)),
-    )
-    near = {each.share: each for each in census.near}
-    rows = []
-    for within in WITHIN:
-        found, exact = tail.share((1 + within) * lowest), near.get(within)
-        ends = {"share": found.value, "low": found.low, "high": found.high}
-        counted = {"counted": exact and exact.mappings, "complete": exact and exact.complete}
-        rows.append({"within": within, **ends, **counted})
-    yield ""
-    yield Table("close", columns, rows)
-
-
-def _counted(row: Row, mappings: int) -> str | None:
-    """Share of the mappings that were counted, not estimated."""
-    return None if row["counted"] is None else ("" if row["complete"] else ">") + _rare(row["counted"] / mappings)
-
-
-def tail_words(tail: StratifiedSample) -> str:
-    """How many mappings were drawn from strata, and how many of these the estimates use."""
-    return f"{len(tail):,} of {tail.asked:,} mappings drawn from {len(tail.many)} strata, whose numbers the others plan"
-
-
-def _rare(share: float) -> str:
-    """A share that may be very small.
-
-    Examples
-    --------
-    >>> _rare(0.01), _rare(1.234e-7), _rare(0.0)
-    ('0.01', '1.2e-7', '0')
-    """
-    return f"{share:.2g}".replace("e-0", "e-")
 
 
 def _mean_line(sample: UniformSample) -> str:
