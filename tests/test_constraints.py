@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -353,3 +354,44 @@ def test_shipped_constraints__leave_valid_mappings(path):
     found = map_einsum(machine, einsum, constraints=constraints, budget=Budget(mappings=100_000))
     assert count_mappings(Nest(MapSpace(encode(machine, einsum), constraints))) > 1000
     assert not constraints.broken_by(found.best.mapping)
+
+
+def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsys):
+    """GEMM 4 x 6 x 8 on the two-level machine: less energy takes more words, so both limits bind or rule all out."""
+    (tmp_path / "w.yaml").write_text("workload: {name: w, gemm: {M: 4, N: 6, K: 8}}")
+    (tmp_path / "c.yaml").write_text("constraints: {limits: [cycles <= 1e6]}")
+    asked = ["map", "two_level", str(tmp_path / "w.yaml"), "--no-cache", "--constraints", str(tmp_path / "c.yaml")]
+    assert main([*asked, "--limit", "outer_words <= 400", "-o", str(tmp_path / "out")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "energy is optimal (proved) with cycles <= 1000000 and outer_words <= 400" in said
+    assert main(["verify", str(tmp_path / "out")]) == 0
+    document = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert document["limits"] == ["outer_words <= 400"]
+    assert document["search"]["limits"] == ["cycles <= 1000000", "outer_words <= 400"]
+    capsys.readouterr()
+    assert main([*asked, "--limit", "outer_words <= 100"]) == 1
+    said = capsys.readouterr().err
+    assert "outer_words is at least " in said
+    assert "nearest miss" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("cycles < 3", "a limit is the most that is allowed"),
+        ("energy <= 3", "an energy has a unit"),
+        ("enery <= 3 uJ", "did you mean 'energy'?"),
+        ("cycles <= 4 uJ", "cycles have no unit"),
+        ("cycles <= 0", "nothing costs so little"),
+        ("[1]", "cannot be read"),
+    ],
+)
+def test_limits__that_cannot_be_read_are_mistakes_with_a_place(tmp_path, capsys, text, told):
+    path = tmp_path / "c.yaml"
+    path.write_text(f"constraints:\n  limits: [{text!r}]\n")
+    assert main(["check", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{path}:2:12: limits[0]: ")
+    assert told in said
+    assert main(["map", "two_level", "conv1d", "--limit", text]) == 2
+    assert told in capsys.readouterr().err

@@ -129,7 +129,7 @@ class Machines:
 
 def energy_alone(architecture: Architecture, mapper: Mapper) -> bool:
     """Whether the best mapping follows from the energies alone, so that no bandwidth changes it."""
-    limited = mapper.constraints is not None and mapper.constraints.limit_costs
+    limited = mapper.constraints is not None and bool(mapper.constraints.on_costs)
     leaks = any(action == "leak" for _, _, action in architecture.energy.entries)
     return Objective.parse(mapper.objective).alone == "energy" and mapper.seconds is None and not leaks and not limited
 

@@ -134,9 +134,10 @@ class Constraints:
         return next((found for found in self.levels if found.level == level), LevelConstraint(level))
 
     @property
-    def limit_costs(self) -> bool:
-        """Whether they say anything of the cost of a mapping."""
-        return self.min_utilization > 0 or bool(self.limits)
+    def on_costs(self) -> tuple[str, ...]:
+        """What they ask of the cost of a mapping, such as `cycles <= 2000000`."""
+        least = [f"utilization >= {float(self.min_utilization):g}"] if self.min_utilization > 0 else []
+        return (*least, *map(str, self.limits))
 
     def broken_by_costs(self, costs: tuple[float, float, float], ideal_cycles: Fraction) -> list[str]:
         """What energy [pJ], cycles and outer words of a mapping break of this, in words.

@@ -105,7 +105,7 @@ def census(
     '35,632 valid mappings; 16 within 1 % of the best'
     """
     started = time.monotonic()
-    if constraints is not None and constraints.limit_costs:
+    if constraints is not None and constraints.on_costs:
         raise AccelsimError(
             "a census counts mappings by their tiles, which do not tell costs; leave min_utilization and limits out, "
             "and ask for those that use all compute units"
@@ -183,7 +183,7 @@ def count_and_limit(
     finished words. No energy where the levels have so many choices of what to keep that it would take seconds.
     """
     space = MapSpace(encode(architecture, einsum), constraints)
-    if space.constraints.limit_costs or space.encoded.constants.two_widths[0]:
+    if space.constraints.on_costs or space.encoded.constants.two_widths[0]:
         return None
     nest = Nest(space)
     few = math.prod(len(step.keeps) for step in nest.steps if isinstance(step, Keeping)) <= FEW_CHOICES

@@ -190,6 +190,7 @@ def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
         "uneven": search.uneven,
         "imperfect": list(search.imperfect),
         "padded": list(search.padded),
+        "limits": list(search.limits),
         "space_size": search.space_size,
         "certificate": None if search.certificate is None else certificate_json(search.certificate),
         "within": None if within is None else {"share": within[0], "mappings": within[1]},
@@ -230,6 +231,7 @@ def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> Search
         uneven=recorded["uneven"],
         imperfect=tuple(recorded["imperfect"]),
         padded=tuple(recorded["padded"]),
+        limits=tuple(recorded["limits"]),
     )
 
 
@@ -283,6 +285,7 @@ def front_json(front: FrontResult, provenance: Provenance, machine: Mapping[str,
             "columns": list(front.columns),
             "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
             "stop": front.stop,
+            "limits": list(front.limits),
             "space_size": front.space_size,
             "nodes": front.nodes,
             "evaluated": front.evaluated,

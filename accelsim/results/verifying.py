@@ -71,6 +71,11 @@ class Task:
     on_progress: OnProgress | None
     same_version: bool
 
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What is asked of costs."""
+        return () if self.constraints is None else self.constraints.on_costs
+
     def cost(self, recorded: Mapping[str, Any]) -> Result:
         """Evaluate the mapping of a result or a point, as result.json holds it."""
         return evaluate(self.architecture, self.einsum, read_mapping_json(recorded))
@@ -313,6 +318,7 @@ def _search_anew(
     found = replace(
         found,
         best=best,
+        limits=task.limits,
         method="exact" if exact else "exhaustive" if recorded["seed"] is None else "random",
         certificate=proof,
         sample=None if sampled is None else sampled.sample,
@@ -372,6 +378,7 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
     found = {
         **recorded,
         **({name: getattr(again, name) for name in work} if same_way else {}),
+        "limits": list(task.limits),
         "architecture": task.architecture.name,
         "layer": task.einsum.name,
         "points": [

@@ -406,6 +406,7 @@ class _Run:
             certificate=proof,
             ranked=(best,),
             sample=Sample(ledger.seen, ledger.valid, self._rejections(), ledger.spread(), tuple(ledger.curve)),
+            limits=self.space.constraints.on_costs,
         )
 
     def _rejections(self) -> tuple[Rejection, ...]:

@@ -177,6 +177,8 @@ class SearchResult:
         Dimensions whose loops might leave remainders.
     padded : tuple of str
         Bounds that were tried instead of the Einsum's, such as `P=56`.
+    limits : tuple of str
+        What the constraints ask of costs, such as `cycles <= 2000000`; a proof is of the mappings that keep it.
     kept : str
         When the answer was kept on disk, such as `2026-11-23 10:02 UTC`, if it comes from there; else empty.
     """
@@ -195,6 +197,7 @@ class SearchResult:
     uneven: bool = False
     imperfect: tuple[str, ...] = ()
     padded: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     kept: str = ""
 
 
@@ -217,6 +220,8 @@ class FrontResult:
     nodes, evaluated, table_bytes : int
         As in `Certificate`.
     seconds : float
+    limits : tuple of str
+        As in `SearchResult`.
     """
 
     columns: tuple[str, ...]
@@ -228,6 +233,7 @@ class FrontResult:
     evaluated: int
     table_bytes: int
     seconds: float
+    limits: tuple[str, ...] = ()
 
     def rows(self) -> list[Dict[str, Any]]:
         """One row for each point, in order: the columns asked for, energy [pJ], cycles, EDP and utilization."""

@@ -157,6 +157,7 @@ def front_of(
         evaluated=0 if outcome is None else outcome.leaves,
         table_bytes=0 if outcome is None else outcome.table_bytes,
         seconds=time.monotonic() - watch.started,
+        limits=space.constraints.on_costs,
     )
 
 

@@ -161,6 +161,7 @@ def map_exactly(
         uneven=len(spaces.arrangements) > 1,
         imperfect=tuple(sorted(first.imperfect)),
         padded=padded,
+        limits=first.constraints.on_costs,
     )
 
 

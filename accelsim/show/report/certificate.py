@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,7 @@ def verdict(search: SearchResult) -> str:
     if certificate is None:
         seen = f" of {search.sample.seen:,} seen" if search.sample else ""
         return f"the best{seen}, not a proved optimum"
-    return short_verdict(certificate)
+    return short_verdict(certificate) + within_limits(search.limits)
 
 
 def short_verdict(certificate: Certificate) -> str:
@@ -84,12 +84,17 @@ def long_verdict(search: SearchResult, certificate: Certificate) -> str:
             f"padding to {', '.join(search.padded)}" if search.padded else "",
         ]
         also = f" ({'; '.join(filter(None, which))})" if any(which) else ""
-        space = f"{large(search.space_size)} in the map space{also}"
+        space = f"{large(search.space_size)} in the map space{also}{within_limits(search.limits)}"
         return f"optimal (proved): no mapping of the {space} has {_lower(search)}"
     digits = 6 if certificate.gap < 0.01 else 4
     best = objective_value(search.objective, certificate.value, digits)
     bound = objective_value(search.objective, certificate.bound, digits)
     return f"{short_verdict(certificate)} (best {best}, lower bound {bound})"
+
+
+def within_limits(limits: Sequence[str]) -> str:
+    """Which mappings a proof is of, where costs are limited."""
+    return f" with {' and '.join(limits)}" if limits else ""
 
 
 def _lower(search: SearchResult) -> str:

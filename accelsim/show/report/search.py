@@ -9,7 +9,7 @@ from typing import Any
 from accelsim.inputs.units import format_bits
 from accelsim.model.result import Result
 from accelsim.search.result import FrontResult, Sample, SearchResult
-from accelsim.show.report.certificate import STOPS, gap_text, long_verdict, objective_value
+from accelsim.show.report.certificate import STOPS, gap_text, long_verdict, objective_value, within_limits
 from accelsim.show.report.nest import nest_line
 from accelsim.show.report.text import count, energy, large, percent, times
 from accelsim.show.table import Column, Part, Table, bold, dim, heading
@@ -174,7 +174,8 @@ def front_verdict(front: FrontResult) -> str:
     """Say whether the front is complete."""
     if front.stop != "exhausted":
         return "not complete: points may be missing, and some of these may be beaten by mappings that were not seen"
-    return f"complete (proved): no mapping of the {large(front.space_size)} in the map space beats one of these"
+    space = f"{large(front.space_size)} in the map space{within_limits(front.limits)}"
+    return f"complete (proved): no mapping of the {space} beats one of these"
 
 
 def front_report(front: FrontResult) -> Iterator[Part]:
