@@ -164,3 +164,15 @@ def test_index__lists_every_page():
     index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
     unlisted = [page.name for page in PAGES[1:] if page.name != "index.md" and f"({page.name})" not in index]
     assert unlisted == []
+
+
+def test_contributing__its_example_changes_lines_that_there_are():
+    diff = (REPOSITORY / "CONTRIBUTING.md").read_text().partition("```diff\n")[2].partition("```")[0]
+    source, checked = "", 0
+    for line in diff.splitlines():
+        if line.startswith("--- "):
+            source = (REPOSITORY / line.removeprefix("--- ")).read_text()
+        elif line[0] in " -" and line.strip() != "...":
+            assert line[1:] in source, line
+            checked += 1
+    assert checked >= 3

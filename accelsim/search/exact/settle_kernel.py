@@ -57,7 +57,7 @@ def settle(
                 held += full.at[lv, t, TILE] * c.word_parts[lv, t, full.at[lv, t, PARTIAL]]
     node.column[ENERGY], node.column[CYCLES] = energy, float(cycles)
     node.column[WORDS], node.column[CAPACITY] = outer_words(c, words), float(held)
-    if within_limits(g.most, energy * (1.0 - SURE), node.column[CYCLES], node.column[WORDS]):
+    if within_limits(g.most, energy, node.column[CYCLES], node.column[WORDS]):
         enter(goal, found, m, node.column)
 
 
