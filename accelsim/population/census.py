@@ -142,6 +142,7 @@ def census(
     search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
     clock.attempt("finding the lowest energy", lambda: search("energy"))
     clock.attempt("finding the fewest cycles", lambda: search("cycles"))
+    clock.attempt("finding the fewest outer words", lambda: search("outer_words"))
     searched = clock.attempt(
         "finding the mappings that none beats in energy and cycles",
         lambda: _front(architecture, einsum, constraints, clock, cores, known),
