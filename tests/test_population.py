@@ -38,7 +38,7 @@ from accelsim.show.report.census import census_sentence
 from tests.brute import identity, truth
 from tests.problems import MOST, plain, problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "2400"))
+PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "1200"))
 SMALL = 250
 """Mappings of most of them at most, so that many can be looked at."""
 LARGE, CENSUSES = PROBLEMS // 6, PROBLEMS // 24
