@@ -1,6 +1,6 @@
 """The census against brute force: exact numbers, uniform draws, and what is estimated from them.
 
-`ACCELSIM_CENSUS_PROBLEMS`: how many random map spaces are looked at (default 2400).
+`ACCELSIM_CENSUS_PROBLEMS`: how many random map spaces are looked at (default 1200).
 """
 
 from __future__ import annotations
