@@ -40,7 +40,7 @@ def fuse_command(arguments: argparse.Namespace) -> int:
         found = fuse(
             inputs.architecture,
             inputs.workload,
-            objective=arguments.objective or "energy",
+            objective="energy" if arguments.objective is None else arguments.objective,
             chain=split(arguments.chain) if arguments.chain else (),
             longest=arguments.longest,
             seconds=arguments.seconds,

@@ -232,7 +232,7 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
     from accelsim.results.cache import MapOptions
 
     return MapOptions(
-        objective=arguments.objective or "energy",
+        objective="energy" if arguments.objective is None else arguments.objective,
         method=arguments.search,
         top=arguments.top or 1,
         within=arguments.within,

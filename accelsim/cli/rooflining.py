@@ -30,7 +30,7 @@ def roofline_command(arguments: argparse.Namespace) -> int:
     if arguments.mig or arguments.calibration or arguments.dtype:
         name = "--mig" if arguments.mig else "--calibration" if arguments.calibration else "--dtype"
         raise AccelsimError(f"{name}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
-    objective = arguments.objective or "energy"
+    objective = "energy" if arguments.objective is None else arguments.objective
     machine, stands = _stands(arguments, objective)
     if arguments.output:
         from accelsim.show.plots.throughput import plot_machine_roofline

@@ -473,7 +473,7 @@ def why_none(stop: str, space: MapSpace) -> list[str]:
 def _what_limits_leave(space: MapSpace) -> list[str]:
     """For each limit on costs the least that there is within the others, where that is found soon."""
     asked, found = space.constraints, []
-    for limit in asked.limits:
+    for limit in {each.quantity: each for each in asked.limits}.values():
         others = tuple(other for other in asked.limits if other.quantity != limit.quantity)
         loose = MapSpace(space.encoded, replace(asked, limits=others))
         try:
