@@ -43,8 +43,8 @@ SMALL = 250
 """Mappings of most of them at most, so that many can be looked at."""
 LARGE, CENSUSES = PROBLEMS // 6, PROBLEMS // 24
 """Map spaces of up to `MOST` mappings that are counted, and whose census is taken."""
-GROUPS, LARGE_GROUPS = 12, 5
-DRAWN = 12
+GROUPS, LARGE_GROUPS = 6, 5
+DRAWN = 24
 """Problems of each group that are also sampled."""
 
 
