@@ -19,13 +19,13 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 from accelsim import load_architecture, load_workload, map_einsum  # noqa: E402
+from accelsim.inputs.objective import QUANTITIES  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
 from accelsim.population.census import STARTS  # noqa: E402
 from accelsim.population.counting import count_mappings  # noqa: E402
 from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
 from accelsim.population.extremes import climb_from, largest_value  # noqa: E402
-from accelsim.population.known import COLUMNS  # noqa: E402
 from accelsim.population.sampling import Sampler  # noqa: E402
 from accelsim.population.steps import Nest  # noqa: E402
 from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
@@ -58,7 +58,7 @@ def row(machine: str) -> list[str]:
     mark()
     sampler = Sampler(nest)
     few = sampler.sample(FEW)
-    for column, goal in zip(COLUMNS, (ENERGY, CYCLES, WORDS), strict=True):
+    for column, goal in zip(QUANTITIES, (ENERGY, CYCLES, WORDS), strict=True):
         starts = [few.mapping(int(at)) for at in (-few.values(column)).argsort(kind="stable")[:STARTS]]
         largest_value(nest, goal, climb_from(space, starts, goal)[1])
     mark()
