@@ -6,7 +6,6 @@ calls again with each of its callers; compiling took five times as long.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import inspect
 import pickle
@@ -169,14 +168,7 @@ def _kind_of(of: Any) -> Kind:
 def compile_kernel(kernel: Source, kinds: tuple[Kind, ...]) -> None:
     """Compile a kernel for what Python passes."""
     with LOCK:
-        collected = gc.isenabled()
-        gc.disable()  # there is little to free, and looking for it takes time
-        try:
-            _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
-        finally:
-            gc.freeze()  # what the compiler leaves is not looked through again
-            if collected:
-                gc.enable()
+        _compile(kernel, tuple(_type_of(kind) for kind in kinds), name_of(kernel, kinds))
 
 
 def _compile(kernel: Source, of: tuple[Any, ...], name: str) -> Any:
