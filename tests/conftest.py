@@ -14,6 +14,7 @@ from accelsim.cli import main as cli
 from accelsim.inputs.energy.table import ComponentTable, read_energy_table
 from accelsim.inputs.fields import open_document
 from accelsim.inputs.source import Problems
+from accelsim.model.machine_code import say_once
 from accelsim.results.cache import FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -52,6 +53,12 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("reference data ../shared is absent")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiling_is_said():
+    """What commands print does not depend on which test compiles first."""
+    say_once()
 
 
 @pytest.fixture(autouse=True)
