@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +17,7 @@ from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, loa
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import Loop
+from accelsim.inputs.objective import QUANTITIES, Limit
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.kernel import draw_many
@@ -395,3 +397,23 @@ def test_limits__that_cannot_be_read_are_mistakes_with_a_place(tmp_path, capsys,
     assert told in said
     assert main(["map", "two_level", "conv1d", "--limit", text]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "limit", ["energy <= 3.00000000001 uJ", "energy <= 0.7 fJ", "cycles <= 3.7", "outer_words <= 9e6"]
+)
+def test_limits__and_what_exceeds_them_differ_in_print(limit):
+    read = Limit.parse(limit)
+    assert Limit.parse(str(read)).largest == pytest.approx(read.largest, rel=1e-11)
+    more = read.largest * (1 + 1e-10) if read.quantity == "energy" else read.largest + 1
+    costs = tuple(more if name == read.quantity else 0.0 for name in QUANTITIES)
+    value, most = read.broken_by(costs).removeprefix(f"{read.quantity} ").split(", the limit is ")
+    assert value != most.partition(" <= ")[2]
+
+
+def test_limits__that_nothing_keeps_are_explained_within_the_seconds_asked_for():
+    machine, layer = load_architecture("nvdla"), load_workload("conv").layers[0]
+    asked, started = Constraints(limits=("outer_words <= 10", "energy <= 1 pJ")), time.monotonic()
+    with pytest.raises(NoValidMapping):
+        map_einsum(machine, layer, constraints=asked, budget=Budget(seconds=4.0))
+    assert time.monotonic() - started < 30.0  # the search alone takes seconds on a busy machine, the rest ten for each

@@ -54,22 +54,8 @@ _ALIGNED = 8
 """A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
 _MOST_LINES = 5
 """Layers that are named as left out."""
-_FOREIGN = (
-    *(
-        "constraints",
-        "limit",
-        "objective",
-        "top",
-        "within",
-        "uneven",
-        "imperfect",
-        "pad",
-        "pareto",
-        "mappings",
-        "seed",
-        "html",
-    ),
-)
+_FOREIGN = "constraints limit objective top within uneven imperfect pad pareto mappings seed html".split()
+"""Options of `map` that a GPU has no use for."""
 
 
 def gpus_command(arguments: argparse.Namespace) -> int:

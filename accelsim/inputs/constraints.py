@@ -136,7 +136,7 @@ class Constraints:
     @property
     def on_costs(self) -> tuple[str, ...]:
         """What they ask of the cost of a mapping, such as `cycles <= 2000000`."""
-        least = [f"utilization >= {float(self.min_utilization):g}"] if self.min_utilization > 0 else []
+        least = [f"utilization >= {float(self.min_utilization):.12g}"] if self.min_utilization > 0 else []
         return (*least, *map(str, self.limits))
 
     def broken_by_costs(self, costs: tuple[float, float, float], ideal_cycles: Fraction) -> list[str]:

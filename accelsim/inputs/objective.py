@@ -182,11 +182,12 @@ class Limit:
         return cls(name, most)
 
     def __str__(self) -> str:
-        return f"{self.quantity} <= {self.written(float(self.most))}"
+        most = float(self.most) if self.quantity == "energy" else self.largest
+        return f"{self.quantity} <= {self.written(most)}"
 
     def written(self, value: float) -> str:
-        """A value of the quantity with its unit."""
-        return format_si(value * 1e-12, "J", 8) if self.quantity == "energy" else f"{round(value)}"
+        """A value of the quantity with its unit; what exceeds the limit differs from it in print too."""
+        return format_si(value * 1e-12, "J", 12) if self.quantity == "energy" else f"{round(value)}"
 
     @property
     def largest(self) -> float:

@@ -143,7 +143,7 @@ def front_of(
     if not found.many[0]:
         nodes, seconds = (0, 0.0) if outcome is None else (outcome.nodes, outcome.seconds)
         reason = none_valid(stop, nodes, seconds, space.size)
-        reasons = [reason, *(why_none(stop, space) if explain else ())]
+        reasons = [reason, *(why_none(stop, space, watch.end) if explain else ())]
         raise NoValidMapping("\n".join(reasons), proved=stop == "exhausted")
     each = [result_of(space, found.best, i, found.column[i]) for i in range(int(found.many[0]))]
     values, points = _undominated([(tuple(column_value(one, column) for column in columns), one) for one in each])

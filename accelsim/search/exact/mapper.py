@@ -119,7 +119,7 @@ def map_exactly(
         raise KeyboardInterrupt
     if solved.best is None:
         reason = none_valid(solved.stop, solved.nodes, time.monotonic() - watch.started, spaces.size)
-        reasons = [reason, *(why_none(solved.stop, first) if explain else ())]
+        reasons = [reason, *(why_none(solved.stop, first, watch.end) if explain else ())]
         raise NoValidMapping("\n".join(reasons), proved=solved.stop == "exhausted")
     certificate = solved.certificate
     best, stop = solved.best, solved.stop
@@ -460,25 +460,29 @@ def none_valid(stop: str, nodes: int, seconds: float, size: int) -> str:
     return f"no valid mapping found in {seconds:.3g} s; give it more time"
 
 
-def why_none(stop: str, space: MapSpace) -> list[str]:
-    """What makes mappings invalid; the nearest miss is one without remainders."""
+def why_none(stop: str, space: MapSpace, end: float | None) -> list[str]:
+    """What makes mappings invalid, said by `end` (by `time.monotonic`); the nearest miss is one without remainders."""
     try:
         space = MapSpace(space.encoded, space.constraints) if space.imperfect else space
     except NoValidMapping as error:
         return [str(error)]
     key = np.uint64(np.random.SeedSequence(0).generate_state(1, np.uint64)[0])
-    return [*_what_limits_leave(space), *diagnose(space, key, proved=stop == "exhausted")]
+    proved = stop == "exhausted"
+    return [*(_what_limits_leave(space, end) if proved else []), *diagnose(space, key, proved=proved)]
 
 
-def _what_limits_leave(space: MapSpace) -> list[str]:
+def _what_limits_leave(space: MapSpace, end: float | None) -> list[str]:
     """For each limit on costs the least that there is within the others, where that is found soon."""
-    asked, found = space.constraints, []
-    for limit in {each.quantity: each for each in asked.limits}.values():
-        others = tuple(other for other in asked.limits if other.quantity != limit.quantity)
-        loose = MapSpace(space.encoded, replace(asked, limits=others))
+    rules, found = space.constraints, []
+    for limit in {each.quantity: each for each in rules.limits}.values():
+        others = tuple(other for other in rules.limits if other.quantity != limit.quantity)
+        loose = MapSpace(space.encoded, replace(rules, limits=others))
+        seconds = LEAST_SECONDS if end is None else min(LEAST_SECONDS, end - time.monotonic())
+        if seconds <= 0:
+            break
         try:
             least = map_exactly(
-                Spaces.of(loose), Objective.parse(limit.quantity), budget=Budget(seconds=LEAST_SECONDS), workers=1,
+                Spaces.of(loose), Objective.parse(limit.quantity), budget=Budget(seconds=seconds), workers=1,
                 on_progress=None, explain=False,
             )  # fmt: skip
         except NoValidMapping:
