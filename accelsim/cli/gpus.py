@@ -54,7 +54,20 @@ _ALIGNED = 8
 """A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
 _MOST_LINES = 5
 """Layers that are named as left out."""
-_FOREIGN = "constraints limit objective top within uneven imperfect pad pareto mappings seed html".split()
+_FOREIGN = [
+    "constraints",
+    "limit",
+    "objective",
+    "top",
+    "within",
+    "uneven",
+    "imperfect",
+    "pad",
+    "pareto",
+    "mappings",
+    "seed",
+    "html",
+]
 """Options of `map` that a GPU has no use for."""
 
 
