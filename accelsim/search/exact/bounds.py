@@ -18,7 +18,7 @@ from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
 from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
-from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_WRITE
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.blocks import blocks_in_time, steps_in_time
 from accelsim.search.exact.bounds_kernel import NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
@@ -71,11 +71,30 @@ def least_energies(grid: Grid) -> Floats:
     return pj
 
 
+def copies_apart(grid: Grid) -> list[Floats]:
+    """Copies of the output at the tiles of each level, and of the compute units: one, and as many as there can be.
+
+    One alone where the others make no difference further in.
+    """
+    c = grid.space.encoded.constants
+    levels, output = len(c.fanout), int(c.output[0])
+    deepest = max(
+        level for level in range(levels) if grid.space.keep[level, output] or (level, output) in grid.space.free_keeps
+    )
+    found, most = [], 1.0
+    for level in range(levels + 1):
+        some = level < levels and (deepest > level or c.transfers.any())
+        several = most > 1.0 and some and not c.windowed[output]
+        found.append(np.array([1.0, most] if several else [1.0]))
+        most *= float(np.max(grid.options[level].apart, initial=1.0)) if level < levels else 1.0
+    return found
+
+
 class BoundsMaker:
     """Fills the tables; see `make_bounds`."""
 
-    def __init__(self, grid: Grid, spreads: int, pj: Floats, deadline: float | None) -> None:
-        self.grid, self.most_spreads, self.deadline = grid, spreads, deadline
+    def __init__(self, grid: Grid, spreads: int, pj: Floats, deadline: float | None, fine: bool) -> None:
+        self.grid, self.most_spreads, self.deadline, self.fine = grid, spreads, deadline, fine
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
         self.shapes: Shapes = grid.shapes
@@ -85,6 +104,9 @@ class BoundsMaker:
         least = np.ones((self.levels, self.levels, self.tensors))
         for level, parent, t in np.ndindex(*least.shape):
             least[level, parent, t] = self._corner(parent, level, t)
+        self.wider = self._widths()
+        self.pj = pj.copy()
+        self.pj[:, self.c.output[0], :BY_TRANSFER] *= self.wider[:, None]
         self.bounds = Bounds(grid, structure, all_statuses(structure), pj, least)
         self.may_keep = may = grid.space.keep.copy()
         for level, t in grid.space.free_keeps:
@@ -108,26 +130,33 @@ class BoundsMaker:
             }
             for level in range(self.levels)
         ]
-        self.apart = [
-            float(np.max(options.apart, initial=1.0)) if len(options.apart) else 1.0 for options in grid.options
-        ]
         self._count_off()
+        self.copies = copies_apart(grid) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
         self.fits = [fitting_keeps(grid.space, self.shapes.box, level) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
 
+    def _widths(self) -> Floats:
+        """How much wider partial sums are than the narrowest words of the output: float64[L]; 1 if it has windows."""
+        t = int(self.c.output[0])
+        parts = self.c.word_parts[:, t]
+        return np.ones(self.levels) if self.c.windowed[t] else parts[:, 1] / parts.min(axis=1)
+
     def _count_off(self) -> None:
-        """Note what the output's words cost that are not fetched, because each has no older value the first time."""
+        """Note what the tables count too much for one copy of the output; docs/exact.md, first reads and widths."""
         t = int(self.c.output[0])
         whole = 0.0 if self.c.windowed[t] else float(self.c.whole[t])
-        pj = self.bounds.pj[:, t] * whole
-        self.bounds.elided = pj[:, BY_READ].copy()
+        pj = self.pj[:, t] * whole
+        narrow = 1.0 - 1.0 / self.wider
+        self.bounds.elided = pj[:, BY_READ] + pj[:, BY_UPDATE] * narrow
         self.entering = pj[:, BY_TRANSFER].copy()
-        self.entering[:-1] += pj[1:, BY_WRITE] + pj[1:, BY_READ]
+        self.entering[:-1] += pj[1:, BY_WRITE] + self.bounds.elided[1:]
+        self.entering[:-1] += np.where(self.c.drain[1:], pj[1:, BY_READ] * narrow[1:], 0.0)
         costs = np.zeros(self.levels + 1)
         for level in range(self.levels - 1, -1, -1):
             keeps = level == self.levels - 1 or self.may_keep[level + 1, t]
-            costs[level] = self.apart[level] * (costs[level + 1] + (self.entering[level] if keeps else 0.0))
+            apart = float(np.max(self.grid.options[level].apart, initial=1.0))
+            costs[level] = apart * (costs[level + 1] + (self.entering[level] if keeps else 0.0))
         self.bounds.copy_costs = costs
 
     def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
@@ -207,7 +236,7 @@ class BoundsMaker:
             plans.append(self._plan(level, contexts[level]))
             contexts.append(plans[-1][1])
         self._reserve(contexts)
-        further = CostTable([()], [()], self.edges[self.levels], np.zeros((1, 1, 1, 1)))
+        further = CostTable([()], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
         scratch = self._scratch()
         bounds.networks = [spreading for spreading, _ in plans]
         self._refuse_endless()
@@ -216,7 +245,7 @@ class BoundsMaker:
             costs = self._costs_anything(level, contexts[level])
             spreading = _only(bounds.networks[level], costs)
             tiles = np.flatnonzero(spreading.fits.any(axis=0)) if level < self.levels - 1 else np.zeros(1, np.int64)
-            out = np.full((self.shapes.total, int(costs.sum()), *around.values.shape[1:3]), np.inf)
+            out = np.full((self.shapes.total, int(costs.sum()), *around.values.shape[1:4]), np.inf)
             inside = np.ascontiguousarray(np.moveaxis(further.values, -1, 0))
             entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
             first, go = 0, max(1, IN_ONE_GO // max(1, entries))
@@ -228,7 +257,7 @@ class BoundsMaker:
                     self.most[level],
                     self.grid.options[level],
                     spreading,
-                    bounds.pj,
+                    self.pj,
                     tiles[first : first + go],
                     inside,
                     out,
@@ -246,9 +275,13 @@ class BoundsMaker:
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
-        pj = self.bounds.pj
+        pj = self.pj
         further = bool(pj[level + 1 :].any() or pj[level, :, BY_TRANSFER].any())
-        return np.array([further or any(pj[above, t].any() for t, (above, _) in enumerate(each)) for each in contexts])
+        passing = [
+            any(pj[above, t].any() or pj[above:level, t, BY_TRANSFER].any() for t, (above, _) in enumerate(context))
+            for context in contexts
+        ]
+        return np.array(passing) | further
 
     def _look_at_clock(self) -> float:
         """Return the time, unless it has run out."""
@@ -279,7 +312,8 @@ class BoundsMaker:
         for around in (True, False):
             for level in range(self.levels):
                 statuses = (self.around_statuses if around else self.inside_statuses)[level]
-                many = len(contexts[level]) * len(statuses) * len(self.edges[level]) if around or level else 0
+                each = len(self.copies[level]) * len(self.edges[level])
+                many = len(contexts[level]) * len(statuses) * each if around or level else 0
                 starts.append(starts[-1] + many * self.shapes.total)
         needed = starts[-1] * bounds.pj.itemsize
         if needed > MOST_BYTES:
@@ -293,9 +327,10 @@ class BoundsMaker:
         for at, statuses in enumerate([*self.around_statuses, *self.inside_statuses]):
             level = at % self.levels
             values = bounds.values[starts[at] : starts[at + 1]]
-            values = values.reshape(-1, len(statuses), len(self.edges[level]), self.shapes.total)
+            copies, edges = self.copies[level], self.edges[level]
+            values = values.reshape(-1, len(statuses), len(copies), len(edges), self.shapes.total)
             (bounds.around if at < self.levels else bounds.inside).append(
-                CostTable(contexts[level], statuses, self.edges[level], values)
+                CostTable(contexts[level], statuses, copies, edges, values)
             )
 
     def _scratch(self) -> NetworkScratch:
@@ -311,6 +346,9 @@ class BoundsMaker:
             factor=np.zeros((max(map(len, self.around_statuses)), self.tensors)),
             weight=np.zeros(self.tensors),
             slide=np.zeros(dims),
+            copies=np.zeros(2),
+            chord=np.zeros(2),
+            saved=np.zeros(2),
         )
 
     def _plan(self, level: int, contexts: list[Context]) -> tuple[Spreading, list[Context]]:
@@ -354,6 +392,7 @@ class BoundsMaker:
             fits=fits,
             parent=np.array([[parent for parent, _ in context] for context in contexts], np.int64),
             shared=np.array([[share for _, share in context] for context in contexts]),
+            passed=np.array([self._passed(level, context) for context in contexts]),
             target=target,
             passing=passing,
             least=least,
@@ -367,11 +406,25 @@ class BoundsMaker:
             ),
             loose=np.array([self.bounds.structure.loose]),
             elided=self.entering[level : level + 1],
-            further=self.bounds.copy_costs[level + 1 : level + 2],
+            copy_costs=self.bounds.copy_costs[level + 1 : level + 2],
+            copies=self.copies[level],
+            inner_copies=self.copies[level + 1],
             edges=self.edges[level],
             inner_edges=self.edges[level + 1],
         )
         return spreading, inner
+
+    def _passed(self, level: int, context: Context) -> list[tuple[float, float]]:
+        """What a word of each tensor pays on networks outside a level that it passes: the nearest one, and the others.
+
+        Words on the nearest are those that leave the network of `level`; of the others at least the share that the
+        parent sees, because networks on the way only bring words together.
+        """
+        found = []
+        for t, (parent, _) in enumerate(context):
+            pj = self.pj[parent:level, t, BY_TRANSFER]
+            found.append((float(pj[-1:].sum()), float(pj[:-1].sum())))
+        return found
 
     def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
@@ -385,17 +438,21 @@ class BoundsMaker:
             for each in table.statuses
         ]
         table.values[~costs] = 0.0
-        for at, b in itertools.product(np.flatnonzero(costs), range(len(around.edges))):
-            inner = np.ascontiguousarray(around.values[at, :, b])
-            for q, found in enumerate(blocks):
-                out = table.values[at, q, b]
-                for block in found:
+        rows, lanes = np.flatnonzero(costs), len(around.copies) * len(around.edges)
+        many = max(1, IN_ONE_GO // (len(table.statuses) * lanes * self.shapes.total))
+        for first in range(0, len(rows), many):
+            some = rows[first : first + many]
+            inner = np.moveaxis(around.values[some], 1, 0).reshape(len(further), -1, self.shapes.total)
+            inner = np.ascontiguousarray(inner)
+            found = np.full((len(table.statuses), inner.shape[1], self.shapes.total), np.inf)
+            for q, classes in enumerate(blocks):
+                for block in classes:
                     self._look_at_clock()
-                    sweep_block(self.shapes, self.most[level], pairs, moves, block, inner, out, offsets, values)
-                if q:
-                    np.minimum(out, table.values[at, 0, b], out=out)
+                    sweep_block(self.shapes, self.most[level], pairs, moves, block, inner, found[q], offsets, values)
+                np.minimum(found[q], found[0], out=found[q])
             for q, p in self._gaps_that_close(table.statuses):
-                np.minimum(table.values[at, q, b], table.values[at, p, b], out=table.values[at, q, b])
+                np.minimum(found[q], found[p], out=found[q])
+            table.values[some] = np.moveaxis(found.reshape(len(found), len(some), *table.values.shape[2:]), 0, 1)
 
     def _gaps_that_close(self, statuses: list[Statuses]) -> list[tuple[int, int]]:
         """Pairs of numbers: a window that stays in place, and one that loops further in may bring back to its place.
@@ -419,7 +476,11 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
     """The same network for some contexts only."""
     p = spreading
     return p._replace(
-        parent=p.parent[contexts], shared=p.shared[contexts], target=p.target[contexts], least=p.least[contexts]
+        parent=p.parent[contexts],
+        shared=p.shared[contexts],
+        passed=p.passed[contexts],
+        target=p.target[contexts],
+        least=p.least[contexts],
     )
 
 
@@ -436,19 +497,19 @@ def keep_bounds() -> Iterator[None]:
         _kept.reset(token)
 
 
-def kept_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None) -> Bounds:
+def kept_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None, *, fine: bool = False) -> Bounds:
     """As `make_bounds`, but tables of an equal map space that were made within `keep_bounds` are not made again."""
     kept, space = _kept.get(), grid.space
     if kept is None:
-        return make_bounds(grid, spreads, pj, deadline)
+        return make_bounds(grid, spreads, pj, deadline, fine=fine)
     constants = tuple(array.tobytes() for array in space.encoded.constants)
-    key = (constants, space.encoded.dims, space.constraints, space.imperfect, grid.widest, spreads, pj.tobytes())
+    key = (constants, space.encoded.dims, space.constraints, space.imperfect, grid.widest, spreads, pj.tobytes(), fine)
     if key not in kept:
-        kept[key] = make_bounds(grid, spreads, pj, deadline)
+        kept[key] = make_bounds(grid, spreads, pj, deadline, fine=fine)
     return kept[key]
 
 
-def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None) -> Bounds:
+def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None, *, fine: bool = False) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
     Parameters
@@ -460,6 +521,8 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
         What an element's action costs: its energy [pJ], or anything else that adds up.
     deadline : float, optional
         When to give up, by `time.monotonic`.
+    fine : bool
+        Whether to tell copies of the output apart.
 
     Returns
     -------
@@ -472,4 +535,4 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
     TablesTooLarge
         If they would take more than `MOST_BYTES`.
     """
-    return BoundsMaker(grid, spreads, pj, deadline).make()
+    return BoundsMaker(grid, spreads, pj, deadline, fine).make()

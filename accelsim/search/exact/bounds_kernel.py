@@ -136,9 +136,9 @@ def sweep_block(
     moves : int64[D, *, 2]
         Indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
         allowed insides; inside -1: no longer allowed as it is. -1 after the last.
-    inside : float64[Q, S]
-        Cost to go inside the block, for each status.
-    out : float64[S]
+    inside : float64[Q, N, S]
+        Cost to go inside the block, for each status, in N tables.
+    out : float64[N, S]
         Lowered.
     offsets, values : int64[S], float64[S]
         Scratch space.
@@ -181,10 +181,11 @@ def sweep_block(
             middle = tail if block.pair[0] >= 0 and block.bound[block.pair[1]] == 1 else between
             if block.pair[0] >= 0 and not _differs(block, middle, tail):
                 continue
-            _mix(block, inside, offsets, size, start, values, middle, tail)
-            _take_least(most, moves, block, values, size)
-            for at in range(size):
-                out[end + offsets[at]] = min(out[end + offsets[at]], values[at])
+            for n in range(out.shape[0]):
+                _mix(block, inside[:, n], offsets, size, start, values, middle, tail)
+                _take_least(most, moves, block, values, size)
+                for at in range(size):
+                    out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
 
 
 @inline
@@ -316,7 +317,9 @@ class Spreading(NamedTuple):
     least : float64[C, K, W], the least share assumed inside; status : int64[Q, T]; window : int64[1], tensor, -1 none;
     step : int64[D], what a step of its dimensions moves the box by for each unit of tile; rank : int64[D]; loose :
     bool[1]; elided : float64[1], what the output's words cost that are not fetched because no older value is there, for
-    each copy of the output at the next level; further : float64[1], the same further in, at most; edges : float64[B]
+    each copy of the output at the next level; copies, inner_copies : float64[A], float64[A'], copies of the output at
+    this level and at the next that tables tell apart; copy_costs : float64[1], what further in each further copy saves
+    at most, if they are not told apart there; edges : float64[B]
     spreads inside up to this, for the tables of this level; inner_edges : float64[B'].
     """
 
@@ -325,6 +328,7 @@ class Spreading(NamedTuple):
     fits: Bools
     parent: Ints
     shared: Floats
+    passed: Floats
     target: Ints
     passing: Ints
     least: Floats
@@ -332,7 +336,9 @@ class Spreading(NamedTuple):
     inner_status: Ints
     loose: Bools
     elided: Floats
-    further: Floats
+    copy_costs: Floats
+    copies: Floats
+    inner_copies: Floats
     edges: Floats
     inner_edges: Floats
 
@@ -341,7 +347,7 @@ class NetworkScratch(NamedTuple):
     """Scratch space of `sweep_network`.
 
     tile, mid : int64[D]; x, y : int64[L, D]; words, each : float64[T]; share : float64[T, 2]; factor : float64[Q, T];
-    weight : float64[W].
+    weight : float64[W]; copies, chord, saved : float64[A].
     """
 
     tile: Ints
@@ -354,6 +360,9 @@ class NetworkScratch(NamedTuple):
     factor: Floats
     weight: Floats
     slide: Floats
+    copies: Floats
+    chord: Floats
+    saved: Floats
 
 
 @inline
@@ -400,8 +409,8 @@ def sweep_network(
         Least energy of an element's action [pJ].
     tiles : int64[*]
         Shapes that the next level may hold.
-    inside : float64[S, C', Q, B']
-    out : float64[S, C, Q, B]
+    inside : float64[S, C', Q, A', B']
+    out : float64[S, C, Q, A, B]
         Lowered.
     """
     level = p.level[0]
@@ -482,9 +491,14 @@ def _sweep_contexts(
     level = p.level[0]
     levels, tensors = c.fanout.shape[0], c.whole.shape[0]
     innermost = level == levels - 1
-    copies = options.apart[o]
+    many, several = p.copies.shape[0], p.inner_copies.shape[0] > 1
+    for a in range(many):
+        scratch.copies[a] = p.copies[a] * options.apart[o]
+        more = scratch.copies[a] - 1.0
+        scratch.chord[a] = more / (p.inner_copies[1] - 1.0) if several else 0.0
+        scratch.saved[a] = 0.0 if several else more * p.copy_costs[0]
     for m in range(p.parent.shape[0]):
-        fixed = -(copies - 1.0) * p.further[0]
+        elided = 0.0
         for t in range(tensors):
             scratch.each[t] = 0.0
             if not innermost and not p.keeps[k, t]:
@@ -493,6 +507,8 @@ def _sweep_contexts(
             words, each = scratch.words[t], pj[level, t, BY_TRANSFER]
             if not innermost:
                 each += pj[level + 1, t, BY_WRITE]
+            passed = p.passed[m, t, 0] + p.shared[m, t] * p.passed[m, t, 1]
+            each += passed * scratch.share[t, 1 if t == output else 0]
             if t != output:
                 each += p.shared[m, t] * scratch.share[t, 0] * pj[above, t, BY_READ]
             else:
@@ -504,7 +520,7 @@ def _sweep_contexts(
                     each -= 0.0 if innermost else pj[level + 1, t, BY_WRITE]
                 else:
                     each += pj[level, t, BY_TRANSFER] + share * pj[above, t, BY_READ]
-                    fixed -= copies * p.elided[0]
+                    elided = p.elided[0]
             scratch.each[t] = words * each
         ways = 1
         for w in range(p.passing.shape[1]):
@@ -517,19 +533,25 @@ def _sweep_contexts(
             least = p.least[m, k, w]
             scratch.weight[w] = (1.0 - share) / (1.0 - least) if least < 1.0 else 0.0
         for q in range(p.status.shape[0]):
-            cost = fixed
+            cost = 0.0
             for t in range(tensors):
                 cost += scratch.factor[q, t] * scratch.each[t]
             for b in range(p.inner_edges.shape[0]):
-                further = 0.0
+                spread, at = float(options.spread[o]) * p.inner_edges[b], 0
+                while p.edges[at] < 0.999999 * spread:
+                    at += 1
+                further, last = 0.0, 0.0
                 for way in range(ways):
                     share = 1.0
                     for w in range(p.passing.shape[1]):
                         if (1 << w) < ways:
                             share *= scratch.weight[w] if way >> w & 1 else 1.0 - scratch.weight[w]
                     if share > 0.0 and not innermost:
-                        further += share * inside[tile, p.target[m, k, way], p.inner_status[q], b]
-                spread, at = float(options.spread[o]) * p.inner_edges[b], 0
-                while p.edges[at] < 0.999999 * spread:
-                    at += 1
-                out[around, m, q, at] = min(out[around, m, q, at], cost + further)
+                        entry = inside[tile, p.target[m, k, way], p.inner_status[q]]
+                        further += share * entry[0, b]
+                        last += share * entry[1, b] if several else 0.0
+                for a in range(many if further < np.inf else 0):
+                    found = cost + further - scratch.copies[a] * elided - scratch.saved[a]
+                    if several:
+                        found += scratch.chord[a] * (last - further)
+                    out[around, m, q, a, at] = min(out[around, m, q, a, at], found)

@@ -21,6 +21,7 @@ from accelsim.search.exact.estimate_kernel import (
     settled_energy,
 )
 from accelsim.search.exact.incumbents_kernel import ANY, Goal, Incumbents
+from accelsim.search.exact.memo_kernel import Memo, beaten_before
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (
     BEGUN,
@@ -120,12 +121,12 @@ def _next_affordable(
     while True:
         found.tally[0] += 1
         first = g.around[level] + shape_of(shapes, node.mid[level])
-        energy = settled + mixed(g, node, g.values, level, AROUND, first, ONE)
+        energy = settled + mixed(g, node, s, g.values, level, AROUND, first, ONE)
         if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
             mask = int(lay_bounds(shapes, node, level))
             if mask == 0:
                 return mask
-            energy = settled + mixed_by_innermost(c, g, node, level, mask, first)
+            energy = settled + mixed_by_innermost(c, g, node, s, level, mask, first)
             node.mix[0], node.mix_weight[0] = g.still[level], 1.0
             if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 return mask
@@ -205,6 +206,7 @@ def next_spread(
     found: Incumbents,
     node: SearchNode,
     s: Detail,
+    memo: Memo,
     level: int,
     ragged: Bools | None,
 ) -> bool:
@@ -259,6 +261,8 @@ def next_spread(
         if pieces == 0:
             pieces = mix_statuses(c, shapes, g, node, s, level, WITHIN_TILE)
         if passes(goal, found, bound_of(c, shapes, g, goal, found, node, s, level + 1, WITHIN_TILE, shape, pieces)):
+            if memo.level.shape[0] > 0 and beaten_before(c, g, memo, node, s, level + 1, shape):
+                continue
             return True
         if goal.energy_only[0] and ragged is None:
             _note_failed(c, node, s, level, choice)
@@ -316,7 +320,7 @@ def root_bounds(
             continue
         quick = -np.inf
         if goal.energy_only[0] and g.spreads[ROOT] == 1 and mask != 0:
-            quick = settled + mixed_by_innermost(c, g, node, ROOT, mask, g.around[ROOT] + shape)
+            quick = settled + mixed_by_innermost(c, g, node, s, ROOT, mask, g.around[ROOT] + shape)
             quick = value_of(goal.terms, max(quick, goal.floor[0]), 0.0, 0.0, 0.0) if quick < np.inf else np.inf
         if quick < least:
             for row in range(g.order_first[0, mask], g.order_first[0, mask + 1]):
@@ -347,6 +351,7 @@ def _look_inside(
     node: SearchNode,
     s: Detail,
     full: Detail,
+    memo: Memo,
     stop: Ints,
     ragged: Bools | None,
 ) -> bool:
@@ -361,7 +366,7 @@ def _look_inside(
             else:
                 level -= 1
                 phase = SPACE
-        elif not next_spread(c, shapes, g, goal, found, node, s, level, ragged):
+        elif not next_spread(c, shapes, g, goal, found, node, s, memo, level, ragged):
             phase = TIME
         elif level == levels - 1:
             settle(c, shapes, g, goal, found, node, s, full, ragged)
@@ -382,6 +387,7 @@ def explore(
     node: SearchNode,
     s: Detail,
     full: Detail,
+    memo: Memo,
     begin: Ints,
     bounds: Floats,
     stop: Ints,
@@ -413,5 +419,5 @@ def explore(
             node.mid[0, d] = rest // shapes.stride[d]
             rest -= node.mid[0, d] * shapes.stride[d]
         node.cursor[0, ORDER], node.cursor[0, BEGUN] = -1, 0
-        if not _look_inside(c, shapes, g, goal, found, node, s, full, stop, ragged):
+        if not _look_inside(c, shapes, g, goal, found, node, s, full, memo, stop, ragged):
             found.open[0] = min(found.open[0], bounds[root])

@@ -116,6 +116,7 @@ def make_cost_tables(
         most=space.most,
         start=np.array([certain]),
         elided=bounds.elided[None],
+        copies=np.array([(len(table.copies), table.copies[-1]) for table in bounds.around]),
         copy_costs=bounds.copy_costs[None],
         widest=np.array([float(np.max(options.spread, initial=1)) for options in grid.options]),
         needed=needed,

@@ -64,12 +64,12 @@ def bound_of(
         if cycles > most:
             continue
         first = base + b * total + shape
-        energy = settled + mixed(g, node, g.values, level, inside, first, pieces)
+        energy = settled + mixed(g, node, s, g.values, level, inside, first, pieces)
         if not energy < np.inf:
             continue
         energy, cycles = max(energy, node.energy[level], goal.floor[0]), max(cycles, goal.floor[1])
         if g.words[0]:
-            more = mixed(g, node, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, node, s, level, ONE)
+            more = mixed(g, node, s, g.mixed[0], level, inside, first, pieces) - counted_off(c, g, node, s, level, ONE)
             if not more < np.inf:
                 continue
             node.column[WORDS] = outer_words(c, units + int(np.ceil(more * (1.0 - SURE) - SURE)))
@@ -78,7 +78,9 @@ def bound_of(
         value = _value_or_beaten(goal, found, node, energy, cycles)
         k, tables = g.words[0], 0 if goal.energy_only[0] else g.mixed.shape[0]
         while k < tables and value < best and value <= enough:  # else what ports need makes no difference
-            least = mixed(g, node, g.mixed[k], level, inside, first, pieces) - counted_off(c, g, node, s, level, k + 1)
+            least = mixed(g, node, s, g.mixed[k], level, inside, first, pieces) - counted_off(
+                c, g, node, s, level, k + 1
+            )
             price = 0.0
             for p in range(g.ports.shape[0]):
                 if g.price[k, p] > 0.0:
@@ -153,25 +155,37 @@ def counted_off(c: Constants, g: CostTables, node: SearchNode, s: Detail, level:
     """What is counted too much for reads of an output without an older value: energy (0), or as `CostTables.mixed`."""
     parent = node.parent[level, c.output[0]]
     found = float(s.level[parent, PARTS_APART]) * g.elided[cost, parent]
-    return float(found + float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level])
+    if g.copies[level, 0] == 1.0:
+        found += float(s.level[level, PARTS_APART] - 1) * g.copy_costs[cost, level]
+    return float(found)
 
 
 @inline
-def mixed(g: CostTables, node: SearchNode, values: Floats, level: int, inside: int, first: int, pieces: int) -> float:
+def mixed(
+    g: CostTables, node: SearchNode, s: Detail, values: Floats, level: int, inside: int, first: int, pieces: int
+) -> float:
     """Cost to go of a node, mixed from entries of a table; `first`: where its class of spread and its shape are."""
-    total = 0.0
-    step = g.spreads[level] * g.fits.shape[1]
+    total, each = 0.0, g.spreads[level] * g.fits.shape[1]
+    step, more = each, 0.0
+    if g.copies[level, 0] > 1.0:
+        step, more = 2 * each, float(s.level[level, PARTS_APART] - 1) / (g.copies[level, 1] - 1.0)
     for way in range(node.context.shape[1]):
         weight = node.weight[level, way]
         if weight > 0.0:
             at = first + node.context[level, way] * g.statuses[inside, level] * step
             for k in range(pieces):
-                total += weight * node.mix_weight[k] * values[at + node.mix[k] * step]
+                place = at + node.mix[k] * step
+                found = values[place]
+                if more > 0.0 and found < np.inf:
+                    found += more * (values[place + each] - found)
+                total += weight * node.mix_weight[k] * found
     return total
 
 
 @jit
-def mixed_by_innermost(c: Constants, g: CostTables, node: SearchNode, level: int, mask: int, first: int) -> float:
+def mixed_by_innermost(
+    c: Constants, g: CostTables, node: SearchNode, s: Detail, level: int, mask: int, first: int
+) -> float:
     """Cost to go of a node at least, whatever the order of the loops of its block: the least over the innermost one.
 
     Words of the tensors that this loop does not move are still until loops that do must follow in the block; a window
@@ -207,7 +221,7 @@ def mixed_by_innermost(c: Constants, g: CostTables, node: SearchNode, level: int
             if weight > 0.0:
                 node.mix[sets], node.mix_weight[sets] = g.innermost[level, d, k], weight
                 sets += 1
-        best = min(best, mixed(g, node, g.values, level, AROUND, first, sets))
+        best = min(best, mixed(g, node, s, g.values, level, AROUND, first, sets))
     return float(best)
 
 

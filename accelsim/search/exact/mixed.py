@@ -78,7 +78,9 @@ def many_mixed(ports: list[LimitedPort]) -> int:
     return max(0, 3 * len(ports) - 1)
 
 
-def mix_bounds(bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline: float | None) -> list[MixedBounds]:
+def mix_bounds(
+    bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline: float | None, *, fine: bool
+) -> list[MixedBounds]:
     """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
 
     With energy, cycles have the price at which both weigh the same where their product is least.
@@ -88,7 +90,7 @@ def mix_bounds(bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline:
     bounds : Bounds
         Tables of energy.
     ports : list of LimitedPort
-    spreads, deadline
+    spreads, deadline, fine
         As for `make_bounds`.
     """
     grid = bounds.grid
@@ -98,7 +100,8 @@ def mix_bounds(bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline:
 
     def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
         costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
-        return MixedBounds(make_bounds(grid, spreads, costs + bounds.pj * with_energy, deadline), price, with_energy)
+        found = make_bounds(grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine)
+        return MixedBounds(found, price, with_energy)
 
     def only(at: int, price: float) -> tuple[float, ...]:
         return tuple(price * (k == at) for k in range(count))
@@ -106,10 +109,10 @@ def mix_bounds(bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline:
     found = [mix(only(k, each[k])) for k in range(count)]
     found += [mix(tuple(map(sum, zip(only(0, each[0]), only(k, each[k]), strict=True)))) for k in range(1, count)]
     macs, mac_cycles = float(encoded.einsum.macs), float(encoded.constants.mac_cycles[0])
-    energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0].min(axis=1)
+    energy = macs * float(encoded.constants.mac[0]) + bounds.around[0].values[0, 0, 0].min(axis=1)
     cycles = macs * mac_cycles / bounds.around[0].edges
     for table in found[:count]:
-        cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0].min(axis=1))
+        cycles = np.maximum(cycles, table.bounds.around[0].values[0, 0, 0].min(axis=1))
     products = energy * cycles
     best = int(np.argmin(products))
     if 0.0 < products[best] < math.inf:

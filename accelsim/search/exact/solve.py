@@ -14,15 +14,17 @@ from threading import Timer
 
 import numpy as np
 
+from accelsim.inputs.errors import TablesTooLarge
 from accelsim.inputs.objective import LEAST_EDP, LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.descent import Incumbent
-from accelsim.search.exact.bounds import kept_bounds, least_energies
+from accelsim.search.exact.bounds import copies_apart, kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import make_cost_tables, with_mixed
 from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, SURE, WITHIN, Goal, Incumbents
+from accelsim.search.exact.memo_kernel import Memo
 from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import SearchNode
 from accelsim.search.exact.shapes import make_grid
@@ -45,14 +47,16 @@ LONGEST_DIVE = 5.0
 SPREADS, MORE_SPREADS, FEW_SHAPES = 3, 5, 8192
 """Classes of spatial spread that the tables tell apart where cycles count; more if there are at most so many shapes."""
 NODES_AN_ENTRY = 0.05
-"""After so many nodes for each entry of the tables of all ports, and of ports and energy mixed, these are made: the
-search has taken about as long as they take then. Before, there are tables of the outermost port only."""
+"""After so many nodes for each entry of the finer tables these are made: the search has taken about as long as they
+take then. They tell copies of the output apart; and there are some of each port, and of ports and energy mixed."""
 MOST_MIXED = 50_000_000
-"""Entries that these tables may have, at most."""
+"""Entries that the tables of ports may have, at most."""
+MEMO = 1 << 18
+"""Nodes that each piece of a wave remembers."""
 FAILED = 8
 """Ways to spread a tile that led to nothing, which others are compared with."""
 NO_END = 1 << 62
-MIX = "mix"
+FINER = "finer"
 """Why a round ends if these tables are to be made."""
 
 
@@ -187,19 +191,24 @@ class Solver:
         self.grid = make_grid(space, widest)
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
-        self.bounds = kept_bounds(self.grid, self.spreads, least_energies(self.grid), deadline)
-        ports = limited_ports(self.grid) if cycles else []
-        outer = [port for port in ports if port.level == 0][:1]
-        mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline), (1.0,)) for port in outer]
-        self.words = kept_bounds(self.grid, 1, count_words(self.grid), deadline) if words else None
-        self.tables = make_cost_tables(self.bounds, outer, mixed, self.words, every=every)
-        self.ports = [] if self.grid.shapes.ragged.any() else ports  # whose tables are not made yet
-        self.mix_entries = many_mixed(ports) * self.bounds.values.size
-        if self.mix_entries > MOST_MIXED:
-            self.ports = []
+        self.ports = limited_ports(self.grid) if cycles else []
+        self.counts_words, self.every, self.finer = words, every, False
+        self._fill_tables(deadline, fine=False)
+        self.copies = any(len(each) > 1 for each in copies_apart(self.grid))
+        self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
+        self.mixes = 0 < self.mix_entries <= MOST_MIXED and not self.grid.shapes.ragged.any()
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes = NO_END
         self.interrupted = False
+
+    def _fill_tables(self, deadline: float | None, *, fine: bool) -> None:
+        """Make the tables of energy, of the outermost port, and of words there if these count."""
+        self.bounds = kept_bounds(self.grid, self.spreads, least_energies(self.grid), deadline, fine=fine)
+        outer = [port for port in self.ports if port.level == 0][:1]
+        mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline, fine=fine), (1.0,)) for port in outer]
+        counted = count_words(self.grid) if self.counts_words else None
+        self.words = None if counted is None else kept_bounds(self.grid, 1, counted, deadline, fine=fine)
+        self.tables = make_cost_tables(self.bounds, outer, mixed, self.words, every=self.every)
 
     def _make_node(self) -> SearchNode:
         c = self.space.encoded.constants
@@ -299,9 +308,9 @@ class Solver:
             if none_yet and deadline is not None and most_nodes == NO_END:
                 self._find_any(goal, total, begin, values)
             stop = self._go_through(goal, outcome, begin, values, limit, deadline, tell)
-        if stop == MIX:
+        if stop == FINER:
             try:
-                self._mix(deadline)
+                self._refine(goal, deadline)
                 begin, values = self._roots(goal, total)
                 least = float(values[0]) if len(values) else math.inf
                 outcome.bound = outcome.root_bound = max(outcome.bound, least)
@@ -374,11 +383,18 @@ class Solver:
                 break
         return ""
 
-    def _mix(self, deadline: float | None) -> None:
-        """Make the tables of all ports, and of ports and energy mixed."""
-        ports, self.ports = self.ports, []
-        mixed = mix_bounds(self.bounds, ports, self.spreads, deadline)
-        self.tables = with_mixed(self.tables, self.bounds, ports, mixed, self.words)
+    def _refine(self, goal: Goal, deadline: float | None) -> None:
+        """Make tables that tell copies of the output apart, and those of all ports, and of ports and energy mixed."""
+        self.finer, most, before = True, self.tables.most, (self.bounds, self.words, self.tables)
+        try:
+            if self.copies:
+                self._fill_tables(deadline, fine=True)
+            if self.mixes and not goal.energy_only[0]:
+                mixed = mix_bounds(self.bounds, self.ports, self.spreads, deadline, fine=self.copies)
+                self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words)
+        except TablesTooLarge:
+            self.bounds, self.words, self.tables = before
+        self.limit(most)
 
     def _rounds(self, kind: int, least: float, limit: float) -> list[float]:
         """Limits of the rounds of a search."""
@@ -418,7 +434,7 @@ class Solver:
             goal.limit[0] = values[0] * factor
             timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self._halt)
             timer.start()
-            self._explore(goal, total, begin, values)
+            self._explore(goal, total, begin, values, self._make_memo(0))
             timer.cancel()
             self.stop[0] = 0
             if total.many[0] or self._is_interrupted():
@@ -439,22 +455,22 @@ class Solver:
     ) -> str:
         """Look through some root shapes; returns why it ended early, or nothing."""
         first, stop = 0, ""
+        memos = self._memos(goal, len(total.value))
         size = len(begin) if self.grid.shapes.total <= SMALL else FIRST_WAVE
         with ThreadPoolExecutor(self.workers) as pool:
             while first < len(begin) and not stop:
                 last = min(first + size, len(begin))
                 pieces = 1 if first == 0 else PIECES
-                mixing, left = self._nodes_without_mixing(goal), (self.most_nodes - int(total.tally[0])) // pieces
-                self.stop[1], why = min((mixing, MIX), (left, "nodes"))
-                if total.tally[0] > mixing or left <= 0:
+                coarse, left = self._coarse_nodes(goal), (self.most_nodes - int(total.tally[0])) // pieces
+                self.stop[1], why = min((coarse, FINER), (left, "nodes"))
+                if total.tally[0] > coarse or left <= 0:
                     stop = why
                     break
                 parts = [self._copy_of(total) for _ in range(pieces)]
+                rows = [slice(first + k, last, pieces) for k in range(pieces)]
                 jobs = [
-                    pool.submit(
-                        self._explore, goal, part, begin[first + k : last : pieces], values[first + k : last : pieces]
-                    )
-                    for k, part in enumerate(parts)
+                    pool.submit(self._explore, goal, part, begin[row], values[row], memo)
+                    for part, row, memo in zip(parts, rows, memos, strict=False)
                 ]
                 stop = self._await(jobs, deadline, on_poll)
                 for job in jobs:
@@ -468,11 +484,13 @@ class Solver:
             total.open[0] = min(total.open[0], float(values[first]))
         return stop
 
-    def _nodes_without_mixing(self, goal: Goal) -> int:
-        """Nodes after which tables of all ports may pay, if the search can begin again; they are made once."""
-        if not self.ports or goal.energy_only[0] or goal.kind[0] == WITHIN:
+    def _coarse_nodes(self, goal: Goal) -> int:
+        """Nodes after which finer tables may pay, if the search can begin again; they are made once."""
+        mixes = self.mixes and not goal.energy_only[0]
+        if self.finer or goal.kind[0] == WITHIN or not (mixes or self.copies):
             return NO_END
-        return int(NODES_AN_ENTRY * self.mix_entries)
+        entries = self.mix_entries * mixes + 2 * self.bounds.values.size * self.copies
+        return int(NODES_AN_ENTRY * entries)
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
         """An empty tally with what was found so far, for one piece of a round."""
@@ -485,7 +503,39 @@ class Solver:
             mine[rows] = other[rows]
         return part
 
-    def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats) -> None:
+    def _make_memo(self, places: int, *, timed: bool = False) -> Memo:
+        c = self.space.encoded.constants
+        rounds_up = (c.word_parts % c.block[:, None, None] != 0).any(axis=(1, 2))
+        ports = np.flatnonzero(c.limited | ((np.arange(len(c.block)) == 0) & (self.words is not None)))
+        counts = len(c.whole) + 1 + timed * (1 + 2 * len(ports))
+        return Memo(
+            key=np.zeros((places, 2), np.uint64),
+            worth=np.zeros((places, 2)),
+            counts=np.zeros((places, counts), np.int64),
+            level=np.zeros(places, np.int64),
+            timed=np.array([timed]),
+            ports=ports,
+            rounds_up=rounds_up,
+            rounds_further_in=np.append(np.logical_or.accumulate(rounds_up[::-1])[::-1], False),
+            hash=np.zeros(2, np.uint64),
+            counted=np.zeros(counts, np.int64),
+        )
+
+    def _memos(self, goal: Goal, room: int) -> list[Memo]:
+        """A memo for each piece of a wave, of nodes that the whole round has looked through."""
+        c = self.space.encoded.constants
+        grouped = (c.nodes[:, 1] - c.nodes[:, 0] > 1).any()
+        useless = (
+            goal.kind[0] != BEST
+            or room > 1
+            or self.grid.shapes.ragged.any()
+            or c.windowed[c.output[0]]
+            or (c.partitioned.any() and (grouped or c.two_widths[0]))
+        )
+        timed = not goal.energy_only[0] or bool(c.leak.any())
+        return [self._make_memo(0 if useless else MEMO, timed=timed) for _ in range(PIECES)]
+
+    def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
         encoded = self.space.encoded
         explore(
             encoded.constants,
@@ -496,6 +546,7 @@ class Solver:
             self._make_node(),
             make_detail(encoded),
             make_detail(encoded),
+            memo,
             np.ascontiguousarray(begin),
             np.ascontiguousarray(values),
             self.stop,

@@ -17,21 +17,24 @@ Context = tuple[tuple[int, float], ...]
 
 @dataclass(slots=True)
 class CostTable:
-    """Cost to go by context, status, spread inside and shape.
+    """Cost to go by context, status, copies of the output, spread inside and shape.
 
     Attributes
     ----------
     contexts : list of Context
     statuses : list of Statuses
         NONE for all tensors first.
+    copies : float64[A]
+        Copies of the output at the tile: one, and the most that networks further out can make.
     edges : float64[B]
         Children further in: up to so many.
-    values : float64[C, Q, B, S]
+    values : float64[C, Q, A, B, S]
         pJ.
     """
 
     contexts: list[Context]
     statuses: list[Statuses]
+    copies: Floats
     edges: Floats
     values: Floats
 

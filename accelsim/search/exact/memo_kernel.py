@@ -1,0 +1,228 @@
+"""Partial mappings that were looked through already, so that none is looked through that one of them beats; compiled.
+
+docs/exact.md, section 4, says what makes two nodes comparable. Axis letters as in node; M = nodes remembered.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelsim.model.detail import (
+    DOWN,
+    INSIDE,
+    LOOPS,
+    PARTS_APART,
+    SPREAD,
+    TILE,
+    UP,
+    USED,
+    Detail,
+)
+from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Floats, Ints
+from accelsim.model.jit import inline, jit
+from accelsim.model.kernel import BY_WRITE
+from accelsim.model.windows import tiles_into, words_into
+from accelsim.search.exact.node import CostTables, SearchNode
+
+PLACES = 4
+"""Places that a node may take in the memo."""
+FREE = 1 << 30
+EQUAL = 1e-13
+"""Relative rounding of two sums of the same energies."""
+
+
+class Memo(NamedTuple):
+    """Nodes that were looked through, by what their completions depend on.
+
+    key : uint64[M, 2], a hash of 128 bits of all that must be equal; worth : float64[M, 2], energy so far if the output
+    is as narrow as finished words where it comes from, and if it is as wide as partial sums [pJ]; counts : int64[M, V],
+    what is better the smaller it is, see `_count`; level : int64[M], its boundary, 0 if there is none; timed :
+    bool[1], whether cycles or outer words make a difference; ports : int64[*], levels whose words count then;
+    rounds_up : bool[L], whether accesses of a level may be rounded up, or of any further in : bool[L + 1]; hash,
+    counted : uint64[2], int64[V], scratch space.
+    """
+
+    key: Ints
+    worth: Floats
+    counts: Ints
+    level: Ints
+    timed: Bools
+    ports: Ints
+    rounds_up: Bools
+    rounds_further_in: Bools
+    hash: Ints
+    counted: Ints
+
+
+@inline
+def _mix(key: Ints, value: int) -> None:
+    """Add a number to a hash of two halves."""
+    word = np.uint64(value)
+    first, second = key[0], key[1]
+    first = (first ^ word) * np.uint64(0x9E3779B97F4A7C15)
+    second = (second + word) * np.uint64(0xC2B2AE3D27D4EB4F)
+    key[0] = first ^ (first >> np.uint64(29))
+    key[1] = second ^ (second >> np.uint64(31)) ^ np.uint64(0x165667B19E3779F9)
+
+
+@jit
+def _share_of_reads(c: Constants, s: Detail, key: Ints, parent: int, level: int, t: int, side: int) -> None:
+    """Add which share of the words of a tensor its parent reads for a level further in, and those of networks."""
+    groups, children = 1, 1
+    for lv in range(parent, level):
+        groups *= s.at[lv, t, side]
+        children *= s.level[lv + 1, USED] // s.level[lv, USED]
+        if c.transfers.any():
+            for each in (s.at[lv, t, DOWN], s.at[lv, t, UP], s.level[lv + 1, USED]):
+                _mix(key, each)
+    a, b = groups, children
+    while b:
+        a, b = b, a % b
+    _mix(key, groups // a)
+    _mix(key, children // a)
+
+
+@jit
+def _slides(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int, t: int) -> None:
+    """Add the loops outside a tile that decide how a window may slide on."""
+    temporal, order = node.mapping.temporal[0], node.mapping.order[0]
+    rank, idle = -1, 1
+    for lv in range(level - 1, -1, -1):
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d = order[lv, j]
+            if not c.relevant[t, d]:
+                idle *= temporal[lv, d]
+                continue
+            if rank >= 0 and c.rank[t, d] != rank:
+                _mix(key, -1)
+                return
+            rank = c.rank[t, d]
+            _mix(key, idle)
+            _mix(key, d)
+            _mix(key, temporal[lv, d])
+            _mix(key, s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD])
+
+
+@inline
+def _still(c: Constants, node: SearchNode, s: Detail, level: int, t: int) -> int:
+    """Product of the loops outside a tile down to the innermost that moves it."""
+    temporal, order = node.mapping.temporal[0], node.mapping.order[0]
+    product = 1
+    for lv in range(level - 1, -1, -1):
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d = order[lv, j]
+            if c.relevant[t, d]:
+                return product
+            product *= temporal[lv, d]
+    return product
+
+
+@inline
+def _count(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail, level: int) -> None:
+    """Write what is better the smaller it is.
+
+    These are, for each tensor, the loops outside its tile that leave it in place (negative); and the words held at the
+    last level, if the next one shares its room. Where cycles make a difference, these are also the fills of the
+    output's parent, and the words of ports, as far as they are known.
+    """
+    tensors, levels = c.whole.shape[0], c.fanout.shape[0]
+    for t in range(tensors):
+        memo.counted[t] = 0
+        if g.deepest[t] > level and not c.windowed[t]:
+            memo.counted[t] = -_still(c, node, s, level, t)
+    shares = level + 1 < levels and c.nodes[level + 1, 0] <= level
+    memo.counted[tensors] = node.held[level] if shares else 0
+    if memo.timed[0]:
+        parent, at = node.parent[level, c.output[0]], tensors + 1
+        memo.counted[at] = node.fills[parent, c.output[0]] if parent > 0 else 0
+        for k in range(memo.ports.shape[0]):
+            memo.counted[at + 1 + 2 * k] = node.read[level, memo.ports[k]]
+            memo.counted[at + 2 + 2 * k] = node.written[level, memo.ports[k]]
+
+
+@jit
+def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: Detail, level: int, shape: int) -> bool:
+    """Whether a node was looked through that is as good as this one in all that its completions depend on.
+
+    Else this one is remembered.
+
+    Parameters
+    ----------
+    level, shape : int
+        Its boundary, and the tile there.
+    """
+    key, output, tensors, timed = memo.hash, c.output[0], c.whole.shape[0], memo.timed[0]
+    key[0], key[1] = np.uint64(level), np.uint64(shape)
+    _mix(key, s.level[level, PARTS_APART])
+    if timed or memo.rounds_further_in[level]:
+        _mix(key, s.level[level, USED])
+    for lv in range(level):
+        if c.leak[lv] > 0.0:
+            _mix(key, s.level[lv, USED])
+    for t in range(tensors):
+        parent = node.parent[level, t]
+        _mix(key, parent)
+        if memo.rounds_up[parent] or (timed and c.limited[c.nodes[parent, 0]]):
+            _mix(key, s.level[parent, USED])
+        if parent < level:
+            _share_of_reads(c, s, key, parent, level, t, UP if t == output else DOWN)
+        if g.deepest[t] > level and c.windowed[t]:
+            _slides(c, node, s, key, level, t)
+        if timed and c.array[PE] >= 0 and c.stationary[t]:
+            m = node.mapping
+            for lv in range(c.array[PE], min(level + 1, c.nodes[c.array[PE], 1])):
+                if m.keep[0, lv, t]:
+                    _mix(key, tiles_into(c, m.temporal[0], m.order[0], s, lv, t))
+                    _mix(key, words_into(c, m.temporal[0], m.order[0], s, lv, t))
+                    _mix(key, s.at[lv, t, TILE])
+    parent = node.parent[level, output]
+    _mix(key, s.level[parent, PARTS_APART])
+    narrow = wide = node.energy[level]
+    if parent > 0 and c.drain[parent]:
+        _mix(key, node.fills[parent, output])
+        _mix(key, node.moved[parent, output])
+        _mix(key, s.level[parent, USED])
+    elif parent > 0 and c.two_widths[0]:
+        settled = node.energy[level] - node.charged[parent, output]
+        pj = float(s.level[parent, USED]) * c.energy[parent, output, BY_WRITE]
+        words, block = node.fills[parent, output], c.block[parent]
+        narrow = settled + float(-(-words * c.word_parts[parent, output, 0] // block)) * pj
+        wide = settled + float(-(-words * c.word_parts[parent, output, 1] // block)) * pj
+    last = c.nodes[parent, 1] - 1
+    if c.two_widths[0] and c.capacity[parent] != UNLIMITED:
+        parts = c.word_parts[parent, output, 1] - c.word_parts[parent, output, 0]
+        more = s.at[parent, output, TILE] * parts
+        _mix(key, int(node.held[last] + more > c.capacity[parent]) if last <= level else more)
+    _count(c, g, memo, node, s, level)
+    return bool(_enter(memo, narrow, wide, level))
+
+
+@inline
+def _enter(memo: Memo, narrow: float, wide: float, level: int) -> bool:
+    """Whether an entry of the memo is as good; else the node takes the place of one that it beats, or of a deep one."""
+    key = memo.hash
+    first = int(key[0] % np.uint64(memo.level.shape[0] // PLACES)) * PLACES
+    place, deepest = first, -1
+    for at in range(first, first + PLACES):
+        depth = memo.level[at]
+        if depth == 0:
+            depth = FREE
+        elif memo.key[at, 0] == key[0] and memo.key[at, 1] == key[1]:
+            as_good = memo.worth[at, 0] <= narrow * (1.0 + EQUAL) and memo.worth[at, 1] <= wide * (1.0 + EQUAL)
+            worse = memo.worth[at, 0] >= narrow and memo.worth[at, 1] >= wide
+            for k in range(memo.counted.shape[0]):
+                as_good &= memo.counts[at, k] <= memo.counted[k]
+                worse &= memo.counts[at, k] >= memo.counted[k]
+            if as_good:
+                return True
+            if worse:
+                depth = FREE
+        if depth > deepest:
+            place, deepest = at, depth
+    memo.key[place, 0], memo.key[place, 1] = key[0], key[1]
+    memo.worth[place, 0], memo.worth[place, 1], memo.level[place] = narrow, wide, level
+    for k in range(memo.counted.shape[0]):
+        memo.counts[place, k] = memo.counted[k]
+    return False
