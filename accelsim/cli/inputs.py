@@ -57,7 +57,7 @@ def _sizes(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str
     asked = {option: getattr(arguments, option, None) for option in SIZES}
     if not any(asked.values()):
         return {}
-    if arguments.workload is None:
+    if getattr(arguments, "workload", None) is None:
         raise AccelsimError("--batch and --sequence are sizes of a workload, and none is given")
     known = parameter_names(library.resolve(arguments.workload, "workloads"))
     found = {}
