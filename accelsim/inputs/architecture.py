@@ -9,7 +9,7 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
-from accelsim.inputs import fields, forms, library
+from accelsim.inputs import fields, forms
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.energy.table import (
     AREA,
@@ -24,7 +24,7 @@ from accelsim.inputs.energy.table import (
     own_energy_keys,
     read_component,
 )
-from accelsim.inputs.fields import About, Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.fields import About, Fields, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
@@ -221,13 +221,14 @@ class _Machine:
         return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
 
 
-def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Architecture:
-    """Read an architecture file and the energy table that it names.
+def load_architecture(source: Source, overrides: Mapping[str, str] | None = None) -> Architecture:
+    """Read an architecture and the energy table that it names.
 
     Parameters
     ----------
-    path : str or path
-        YAML file with a top-level key `architecture`, or the name of one that ships.
+    source : str, path or dict
+        YAML file with a top-level key `architecture`, or the name of one that ships; or what such a file holds, as
+        YAML text of several lines or as a dict, where a table's path is relative to the working directory.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -242,9 +243,8 @@ def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | 
         With every mistake in the file and its place.
     """
     problems = Problems()
-    path = library.find(path, "arch") or path
-    document = fields.open_document(path, "architecture", overrides, problems)
-    return problems.result(read_architecture(document.body, path, problems) if document else None)
+    document = fields.open_source(source, "architecture", overrides, problems)
+    return problems.result(read_architecture(document.body, document.path, problems) if document else None)
 
 
 def read_architecture(body: Node, path: str | PathLike[str], problems: Problems) -> Architecture | None:
