@@ -44,6 +44,11 @@ def test_efficiency__lowers_both_bandwidths_exactly(load):
     assert (glb.read_bandwidth, glb.write_bandwidth) == (Fraction(7, 5), Fraction(21, 20))
 
 
+def test_first_level__may_have_a_size(load):
+    machine = load(dram="size: 4 kB")
+    assert (machine.levels[0].size_words, machine.levels[0].keep) == (2000, frozenset(ALL))
+
+
 @pytest.mark.parametrize("share", ["0", "1.1", "-0.5", "80%", "1e-1"])
 def test_efficiency__is_a_share(load, share):
     with pytest.raises(SpecError, match="efficiency: expected a share above 0, at most 1, got"):
@@ -109,7 +114,7 @@ def test_bandwidth__is_exact(load, rate, clock, word):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"glb": "bypass: [Weights]"}, "levels[1]: 'size' is missing; only the first level is unlimited"),
+        ({"glb": "bypass: [Weights]"}, "levels[1]: 'size' is missing; only the first level may be unlimited"),
         ({"glb": "size: 0 KiB"}, "levels[1].size: '0 KiB' is zero"),
         ({"glb": "size: -1 KiB"}, "'-1 KiB' is negative"),
         ({"glb": "size: 15 bit"}, "'15 bit' is less than one word of 16 bit"),
@@ -132,7 +137,7 @@ def test_bandwidth__is_exact(load, rate, clock, word):
             {"glb": "size: 1 KiB, fanout: {energy: {read: 1 pJ}}"},
             "fanout.energy.read: unknown key; keys: transfer, source",
         ),
-        ({"dram": "size: 1 GiB"}, "levels[0].size: the first level has no size"),
+        ({"dram": "size: {Inputs: 1 GiB}"}, "levels[0].size: Outputs is kept but has no partition"),
         ({"dram": "bypass: [Inputs]"}, "levels[0].bypass: the first level keeps everything"),
         ({"compute": "class: mac"}, "compute: no energy for 'compute' here, and there is no energy table"),
         ({"compute": "class: mac, energy: {leak: 1 pJ}"}, "compute.energy.leak: unknown key"),

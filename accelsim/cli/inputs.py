@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
 """Parameters that the options for sizes set, the first of them that a workload has."""
-KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def find_files(given: dict[str, str]) -> dict[str, Path]:
     if machine and library.find(machine, "arch") is None and _catalogued(machine):
         what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
         raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
-    return {kind: library.resolve(name, KINDS[kind]) for kind, name in given.items()}
+    return {kind: library.resolve(name, library.FOLDERS[kind]) for kind, name in given.items()}
 
 
 def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Architecture, Workload]:
@@ -145,7 +144,7 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
 
 def _given(arguments: argparse.Namespace) -> dict[str, str]:
     """Names of the files of each kind that the command line gives."""
-    attributes = {**dict.fromkeys(KINDS, ""), "architecture": "arch"}
+    attributes = {**dict.fromkeys(library.FOLDERS, ""), "architecture": "arch"}
     names = {kind: getattr(arguments, attribute or kind, None) for kind, attribute in attributes.items()}
     return {kind: name for kind, name in names.items() if name is not None}
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
-from accelsim.inputs import fields, forms, library
+from accelsim.inputs import fields, forms
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.energy.table import (
     AREA,
@@ -24,7 +24,7 @@ from accelsim.inputs.energy.table import (
     own_energy_keys,
     read_component,
 )
-from accelsim.inputs.fields import About, Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.fields import About, Fields, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
@@ -47,7 +47,8 @@ class Level:
 
     An element of b bits takes `ceil(b / word_bits)` words, or the share of these in `compression` (by role; 1 where it
     is left out), unless it is a partial sum. `size_words` is shared by all tensors; `partition_words` (by
-    role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
+    role) replaces it where each has its own; both None means unlimited. In the outermost level all tensors of a layer
+    must fit at once. Bandwidths are in words a cycle; None means
     unlimited. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which may keep
     no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
     None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is what
@@ -220,13 +221,14 @@ class _Machine:
         return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
 
 
-def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Architecture:
-    """Read an architecture file and the energy table that it names.
+def load_architecture(source: Source, overrides: Mapping[str, str] | None = None) -> Architecture:
+    """Read an architecture and the energy table that it names.
 
     Parameters
     ----------
-    path : str or path
-        YAML file with a top-level key `architecture`, or the name of one that ships.
+    source : str, path or dict
+        YAML file with a top-level key `architecture`, or the name of one that ships; or what such a file holds, as
+        YAML text of several lines or as a dict, where a table's path is relative to the working directory.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -241,9 +243,8 @@ def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | 
         With every mistake in the file and its place.
     """
     problems = Problems()
-    path = library.find(path, "arch") or path
-    document = fields.open_document(path, "architecture", overrides, problems)
-    return problems.result(read_architecture(document.body, path, problems) if document else None)
+    document = fields.open_source(source, "architecture", overrides, problems)
+    return problems.result(read_architecture(document.body, document.path, problems) if document else None)
 
 
 def read_architecture(body: Node, path: str | PathLike[str], problems: Problems) -> Architecture | None:
@@ -312,7 +313,6 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     plain = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}
     keep: frozenset[str] = level.value("keep", frozenset())
     bypass: frozenset[str] = level.value("bypass", frozenset())
-    size_words, partition_words = _size(level, word_bits, first=first)
     if keep & bypass:
         both = ", ".join(sorted(keep & bypass))
         level.problems.add(
@@ -320,6 +320,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         )
     if first and bypass:
         level.problems.add(level.entries["bypass"], "the first level keeps everything", "leave `bypass` out")
+    if first:
+        keep, bypass = frozenset(ROLES), frozenset()
+    size_words, partition_words = _size(level, word_bits, first=first)
     if partition_words is not None:
         for role in sorted(keep - partition_words.keys()):
             level.problems.add(
@@ -337,12 +340,12 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         bandwidth=_bandwidth(level, "bandwidth", word_bits, machine, efficiency),
         read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
         write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
-        keep=frozenset(ROLES) if first else keep,
-        bypass=frozenset() if first else bypass,
+        keep=keep,
+        bypass=bypass,
         x=_axis(level, "x", array),
         y=_axis(level, "y", array),
         systolic=array,
-        compression=read_compression(level, frozenset() if first else bypass),
+        compression=read_compression(level, bypass),
         burst_bits=level.value("burst", 0) or None,
         **plain,
     )
@@ -376,12 +379,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
 def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, dict[str, int] | None]:
     """Capacity [words] shared by all tensors, or by role."""
     node = level.get("size")
-    if first and node is not None:
-        hint = "leave it out, or put a level before this one"
-        level.problems.add(node, "the first level has no size: it keeps everything", hint)
-        return None, None
     if node is None and not first and level.readable:
-        level.problems.add(level.node, "'size' is missing", "only the first level is unlimited")
+        hint = "only the first level may be unlimited: the list begins with the outermost"
+        level.problems.add(level.node, "'size' is missing", hint)
     if node is None or level.problems.unreadable(node):
         return None, None
     if not isinstance(node, MapNode):

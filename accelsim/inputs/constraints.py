@@ -9,12 +9,11 @@ from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
-from os import PathLike
 
-from accelsim.inputs import fields, library
+from accelsim.inputs import fields
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields
+from accelsim.inputs.fields import Fields, Source
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.objective import Limit
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
@@ -185,17 +184,18 @@ def _as_one(nodes: list[LevelMapping]) -> LevelMapping:
 
 
 def load_constraints(
-    path: str | PathLike[str],
+    source: Source,
     architecture: Architecture,
     einsum: Einsum,
     overrides: StringMap[str, str] | None = None,
 ) -> Constraints:
-    """Read a constraints file and check that it speaks of this architecture and this Einsum.
+    """Read constraints and check that they speak of this architecture and this Einsum.
 
     Parameters
     ----------
-    path : str or path
-        YAML file with a top-level key `constraints`, or the name of one that ships.
+    source : str, path or dict
+        YAML file with a top-level key `constraints`, or the name of one that ships; or what such a file holds, as YAML
+        text of several lines or as a dict.
     architecture : Architecture
     einsum : Einsum
     overrides : mapping of str to str, optional
@@ -207,8 +207,7 @@ def load_constraints(
         With every mistake in the file and its place; what contradicts the architecture or itself is one.
     """
     problems = Problems()
-    path = library.find(path, "constraints") or path
-    document = fields.open_document(path, "constraints", overrides, problems)
+    document = fields.open_source(source, "constraints", overrides, problems)
     return problems.result(read_constraints(document.body, problems, architecture, einsum) if document else None)
 
 
