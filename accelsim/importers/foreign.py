@@ -149,12 +149,11 @@ def read_foreign(
     documents = [read_document(name, folders, values) for name in names]
     if kind is None:
         found = {document.path: kind_of(document) for document in documents if not document.path.endswith(MODELS)}
-        unknown = [path for path, one in found.items() if one is None]
-        if unknown:
-            raise AccelsimError(f"{unknown[0]}: not a file of {listed(KINDS)}; --from says which it is")
         kinds = sorted(set(filter(None, found.values())))
-        if len(kinds) != 1:
-            raise AccelsimError(f"files of {listed(kinds)} do not go together" if kinds else "no file of another tool")
+        if not kinds:
+            raise AccelsimError(f"{names[0]}: not a file of {listed(KINDS)}; --from says which it is")
+        if len(kinds) > 1:
+            raise AccelsimError(f"files of {listed(kinds)} do not go together")
         kind = kinds[0]
     convert = cast(Callable[[Sequence[Document]], Foreign], import_module(KINDS[kind]).convert)
     made = convert(documents)
