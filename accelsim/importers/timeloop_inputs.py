@@ -193,8 +193,9 @@ def _shape(path: str, body: Any, notes: list[Note]) -> _Shape:
             coefficients[key] = _whole(instance, key)
         elif key == "densities" and value:
             notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
-    XX
-            notes.append(Note(instance.where(key), f"problem.{key} = {value}", "follows from the other dimensions"))
+        elif key not in (*names, "shape", "version", "name", "type") and value and (value != 1 or "pad" in key):
+            why = "padded points count as ordinary points" if "pad" in key else "follows from the other dimensions"
+            notes.append(Note(instance.where(key), f"problem.{key} = {value}", why))
     for name, projection, output in given:
         shape.tensors[name] = [_rank(rank, coefficients, problem.mark) for rank in _ranks(projection)]
         if output:
@@ -322,8 +323,7 @@ class _Upon:
         if isinstance(written, list):
             return [str(dim) for dim in written]
         words = re.split(r"[\s,]+", str(written or "").strip())
-        whole = len(words) == 1 and (words[0] in self.shape.dims or not words[0])
-        return [word for word in words if word] if len(words) > 1 or whole else list(words[0])
+        return words if all(word in self.shape.dims for word in words) else list("".join(words))
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
         """Add that what one of the components below `!Parallel` keeps is bypassed by the others."""

@@ -5,6 +5,7 @@ Timeloop counts an element as one word at each level, whatever the widths: a lev
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +37,7 @@ _MEANS = {
     "has_power_gating": "leakage is that of all instances",
 }
 """What attributes would mean that have no counterpart; of others it is only said that they have none."""
-_TECHNOLOGY = "45 nm"
+_TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
 
 
 @dataclass
@@ -103,7 +104,9 @@ class Machine:
 
     def unknown(self, figures: Figures) -> list[str]:
         """Parts whose energies an ERT has not."""
-        return [part.name for part in self.parts if not part.network and not figures.energies.get(part.name)]
+        *stores, compute = [part.name for part in self.parts if not part.network]
+        without = [name for name in stores if "read" not in figures.energies.get(name, {})]
+        return without + ([] if figures.energies.get(compute) else [compute])
 
     def fanout(self, index: int) -> tuple[int, int]:
         """Instances of the next part below one instance of this one, on both axes."""
@@ -332,7 +335,8 @@ def read_figures(tables: Sequence[tuple[str, str, Table]]) -> Figures:
             for action in _tables(table, "actions"):
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))
-                known[key] = max(known.get(key, 0.0), _figure(action, "energy"))
+                for name_here in ("read", "write") if key == "access" else (key,):
+                    known[name_here] = max(known.get(name_here, 0.0), _figure(action, "energy"))
     return Figures(energies, areas, " and ".join(dict.fromkeys(file for file, _, _ in tables)))
 
 
@@ -421,6 +425,9 @@ def _level(machine: Machine, part: Part, figures: Figures, *, modelled: bool) ->
         rate = part.number(key)
         if rate:
             level[key.removeprefix("shared_")] = f"{_decimal(rate)} words/cycle"
+    for key, other in itertools.permutations(("read_bandwidth", "write_bandwidth")):
+        if key in level:
+            level.setdefault(other, _UNLIMITED)
     if "read" in energies:
         actions = {key: _pj(energies[key]) for key in ("read", "write", "update", "leak") if key in energies}
         others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
