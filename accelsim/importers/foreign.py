@@ -118,6 +118,16 @@ def kind_of(document: Document) -> str | None:
     return "timeloop" if keys & _TIMELOOP_KEYS or body.get("type") == "cnn-layer" else None
 
 
+def is_foreign(path: str) -> bool:
+    """Whether a file is another tool's; what cannot be read is not."""
+    if not path.endswith((".yaml", ".yml", ".jinja", ".jinja2")) or not Path(path).is_file():
+        return False
+    try:
+        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
+    except AccelsimError:
+        return False
+
+
 def read_foreign(
     paths: Sequence[str | PathLike[str]], kind: str | None = None, variables: Mapping[str, str] | None = None
 ) -> Foreign:
