@@ -199,6 +199,8 @@ class _Builder:
         text, tag = event.value, self._tag(event)
         if event.style or event.tag == f"{_STANDARD}str":
             return text
+        if tag and not text:  # `- !Nothing`
+            return Table(self.mark(event), tag)
         name, *path = text.split(".")
         if name in self.included:
             return self._included(event, self.included[name], path)
