@@ -149,7 +149,7 @@ def test_v04__tags_merges_formulas_and_containers_become_levels(read):
     assert (names["Buffer"].size_words, names["Buffer"].block_size) == (512 * 8, 8)
     assert (names["Buffer"].x.size, names["Row"].y.size, architecture.instances(5)) == (2, 3, 6)
     assert (names["Spad"].keep, names["Spad"].bypass) == ({"Weights"}, {"Outputs"})
-    assert (names["Sums"].word_bits, names["Sums"].block_size, names["Sums"].bypass) == (16, 1, {"Weights"})
+    assert (names["Sums"].word_bits, names["Sums"].block_size, names["Sums"].bypass) == (16, 2, {"Weights"})
     assert dict(einsum.dims) == {"K": 4, "R": 3, "P": 8}
     assert foreign.workload["einsum"]["tensors"]["Inputs"] == ["R + 2*P"]
     assert asked.of("Buffer").temporal.inner == ("K", "P")

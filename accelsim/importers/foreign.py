@@ -68,10 +68,9 @@ class Foreign:
         """What each document holds, in a few words."""
         found = []
         for kind, document in self.documents().items():
-            levels, layers = document.get("levels", []), document.get("layers", [document])
-            name = document.get("name", "")
-            counted = f"{len(layers)} layers" if kind == "workload" else f"{len(levels)} levels"
-            found.append(f"{kind} {name}".rstrip() + f": {counted}")
+            many = len(document.get("levels", document.get("layers", [document])))
+            counted = f"{many} {'layer' if kind == 'workload' else 'level'}{'' if many == 1 else 's'}"
+            found.append(" ".join(filter(None, (kind, document.get("name")))) + f": {counted}")
         return found
 
     def texts(self, sources: Sequence[str]) -> dict[str, str]:
