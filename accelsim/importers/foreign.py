@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import Document, Row, Table, read_document
+from accelsim.importers.documents import Document, Row, Table
+from accelsim.importers.templates import read_document
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.library import MODELS
 from accelsim.inputs.units import listed
@@ -119,8 +120,6 @@ def kind_of(document: Document) -> str | None:
 
 def is_foreign(path: str) -> bool:
     """Whether a file is another tool's; what cannot be read is not."""
-    if not path.endswith((".yaml", ".yml", ".jinja", ".jinja2")) or not Path(path).is_file():
-        return False
     try:
         return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
     except AccelsimError:
