@@ -41,6 +41,8 @@ def number(
 
 def as_number(found: Any, mark: Mark, names: Mapping[str, Value] | None = None) -> float | int:
     """Number as it is written, or of a formula."""
+    if found is None:
+        raise refuse(mark, "a number is missing")
     try:
         worked_out = work_out(found, names or {}) if isinstance(found, str) else found
     except FormulaError as error:

@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -55,10 +55,11 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Level and axis of a dimension of the array."""
+    """Level and axis of a dimension of the array, and its size."""
 
     level: str
     axis: str
+    size: int = field(compare=False)
 
 
 def convert(documents: Sequence[Document]) -> Foreign:
@@ -112,7 +113,7 @@ def _architecture(
         level = _level(name, memory, widths, notes, first=index == 0)
         inside = _served(ladder[index + 1][1]) if index + 1 < len(ladder) else set()
         spread = [dim for dim in sizes if dim in _served(memory) - inside]
-        places |= {dim: _Place(level["name"], "xy"[at % 2]) for at, dim in enumerate(spread)}
+        places |= {dim: _Place(level["name"], "xy"[at % 2], sizes[dim]) for at, dim in enumerate(spread)}
         axes = [math.prod(sizes[dim] for dim in spread[at::2]) for at in range(min(2, len(spread)))]
         if len(spread) > 2:
             why = f"{listed(spread)} lie on the two axes below {name}; loops of one may then take room of another"
@@ -366,7 +367,7 @@ def _constraints(
     for place in dict.fromkeys(places.values()):
         block: dict[str, Any] | None = {"only": [], "factors": []}
         for array_dim in (dim for dim, its in places.items() if its == place):
-            asked = _axis(array_dim, spatial, hints, layers, names, notes)
+            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layers, names, notes)
             block = {key: [*block[key], *asked[key]] for key in block} if block and asked else None
         if block is not None:
             axis = {key: items for key, items in block.items() if items or key == "only"}
@@ -380,6 +381,7 @@ def _constraints(
 
 def _axis(
     array_dim: str,
+    array_size: int,
     spatial: Table,
     hints: Table,
     layers: Sequence[_Layer],
@@ -403,7 +405,7 @@ def _axis(
             continue
         found["only"].append(dim)
         if size:
-            most = whole(size.strip(), mark)
+            most = min(array_size, whole(size.strip(), mark))
             bounds = {layer.dims[dim] for layer in layers}
             fits = all(bound % most == 0 for bound in bounds)
             smaller = min(bounds) if len(bounds) == 1 and min(bounds) < most else 0
