@@ -1,0 +1,456 @@
+"""Timeloop's input files, v0.3 and v0.4, and its parsed-processed-input.yaml, as files of accelsim.
+
+Permutations are written innermost first; the dimensions after `split` lie on the Y axis. What constrains keeping at the
+machine becomes its `keep` and `bypass`; everything else that constrains becomes constraints.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.formula import FormulaError, work_out
+from accelsim.importers.timeloop_machine import Machine, Part, architecture, plain, read_figures, read_machine
+from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload import ROLES
+
+_FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+)(?!\s*[A-Za-z=]))?(?![A-Za-z0-9_])")
+_KEEPING = ("bypass", "datatype", "dataspace")
+_OF_THE_MACHINE, _OF_THE_MAPPER = "architecture_constraints", ("constraints", "mapspace_constraints", "mapspace")
+_LEFT_OUT = {
+    "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
+    "components": "compound components of Accelergy are not estimated; energies are those named above",
+    "compound_components": "compound components of Accelergy are not estimated; energies are those named above",
+    "sparse_optimizations": "sparse: the design is counted dense",
+    "layout": "banks and lines of a layout are not modelled",
+}
+_ASKED = {"type", "target", "factors", "permutation", "split", "keep", "bypass", "keep_only", "factors_only", "name"}
+_CNN: tuple[tuple[str, tuple[tuple[tuple[str, ...], ...], ...]], ...] = (
+    ("Weights", ((("C",),), (("K",),), (("R",),), (("S",),))),
+    (
+        "Inputs",
+        ((("N",),), (("C",),), (("R", "Wdilation"), ("P", "Wstride")), (("S", "Hdilation"), ("Q", "Hstride"))),
+    ),
+    ("Outputs", ((("N",),), (("K",),), (("Q",),), (("P",),))),
+)
+"""Timeloop's own shape `cnn-layer`."""
+
+
+@dataclass
+class _Shape:
+    """Dimensions with their bounds, and of each tensor its ranks, its role and whether it is the output."""
+
+    name: str = ""
+    dims: dict[str, int] = field(default_factory=dict)
+    tensors: dict[str, list[str]] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Directive:
+    """A directive of a mapping or a constraint: what it asks of one block or of what a level keeps."""
+
+    table: Table
+    kind: str
+    part: Part
+    factors: dict[str, tuple[str, int]]
+    permutation: list[str]
+    split: int | None
+    imperfect: frozenset[str] = frozenset()
+
+    def on_axis(self, axis: str) -> Iterator[str]:
+        """Dimensions with a factor that lie on an axis."""
+        at = {dim: place for place, dim in enumerate(self.permutation)}
+        for dim in self.factors:
+            y = self.split is not None and at.get(dim, 0) >= self.split
+            if y == (axis == "y"):
+                yield dim
+
+
+def convert(documents: Sequence[Document]) -> Foreign:
+    """Turn Timeloop's files into ours; see `accelsim.importers.foreign.read_foreign`."""
+    notes: list[Note] = []
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for document in documents:
+        if not isinstance(document.body, Table):
+            raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
+        for key, value in document.body.items():
+            found.setdefault(key.replace("-", "_"), []).append((document.path, value))
+            if key in _LEFT_OUT:
+                notes.append(Note(document.body.where(key), key, _LEFT_OUT[key]))
+    for key in ("architecture", "problem", "mapping"):
+        given = [(path, value) for path, value in found.get(key, []) if value]
+        if len(given) > 1:
+            raise AccelsimError(f"{given[1][0]}: a second {key}, after that in {given[0][0]}")
+        found[key] = given
+    shape = _shape(*found["problem"][0], notes) if found["problem"] else None
+    machine = read_machine(_table(found["architecture"][0]), _variables(found)) if found["architecture"] else None
+    asks = machine is None and (found["mapping"] or any(found.get(key) for key in (_OF_THE_MACHINE, *_OF_THE_MAPPER)))
+    if asks and shape is None:
+        raise AccelsimError(f"{documents[0].path}: a mapping or constraints need the architecture; name its file too")
+    workload = None if shape is None else _workload(shape, machine, notes)
+    if machine is None:
+        return Foreign(workload=workload, notes=tuple(notes))
+    tables = [
+        (Path(path).name, key, _table((path, body))) for key in ("ERT", "ART") for path, body in found.get(key, [])
+    ]
+    figures = read_figures(tables)
+    upon = _Upon(machine, shape or _Shape(), notes)
+    own = [directive for part in machine.parts for directive in _own_directives(upon, part)]
+    for path, value in found.get(_OF_THE_MACHINE, []):
+        own += upon.directives((path, value))
+    own = upon.of_siblings(own)
+    kept, more = upon.kept(own)
+    asked = own + [
+        one
+        for key in (*_OF_THE_MAPPER, "extra_mapping_constraints")
+        for f in found.get(key, [])
+        for one in upon.directives(f)
+    ]
+    document = architecture(machine, figures, kept)
+    mapping = upon.mapping(upon.directives(found["mapping"][0]), own) if found["mapping"] and shape else None
+    missing = [part.name for part in machine.parts if not part.network and part.name not in figures.energies]
+    energies = f"the ERT {figures.source}" if figures.energies else "accelsim's own models, by class and attributes"
+    if figures.energies and missing:
+        energies += f"; of {listed(missing)} accelsim's own models"
+    return Foreign(document, workload, mapping, upon.constraints(asked, more), energies, (*notes, *machine.notes))
+
+
+def _table(given: tuple[str, Any]) -> Table:
+    path, body = given
+    if not isinstance(body, Table):
+        raise refuse(Mark(path, 1, 1), "expected a map of keys")
+    return body
+
+
+def _variables(found: dict[str, list[tuple[str, Any]]]) -> dict[str, Any]:
+    """Names that formulas use: variables in their order, each perhaps a formula of those before."""
+    values: dict[str, Any] = {}
+    for path, body in found.get("variables", []):
+        for key, written in _table((path, body)).items():
+            try:
+                values[key] = work_out(written, values) if isinstance(written, str) else written
+            except FormulaError:
+                values[key] = written
+    return values
+
+
+def _get(table: Table, *names: str) -> Any:
+    """Value of the first of several spellings of a key."""
+    return next((table[name] for name in names if name in table), None)
+
+
+def _shape(path: str, body: Any, notes: list[Note]) -> _Shape:
+    """Read what stands under `problem`."""
+    problem = _table((path, body))
+    written, instance = problem.get("shape"), problem.get("instance", problem)
+    if not isinstance(instance, Table):
+        raise refuse(problem.where("instance"), "problem.instance: expected the bounds of the dimensions")
+    if isinstance(written, Table):
+        names = [str(dim) for dim in written.get("dimensions") or ()]
+        spaces = _get(written, "data_spaces", "data-spaces", "dataSpaces") or Row(written.mark)
+        coefficients = {str(one["name"]): one.get("default", 1) for one in written.get("coefficients") or ()}
+        given = [(str(one.get("name")), one.get("projection"), _get(one, "read_write", "read-write")) for one in spaces]
+    elif str(written) in ("cnn-layer", "cnn_layer", "None"):
+        names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN]
+        coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
+    else:
+        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known; write it out")
+    shape = _Shape(str(written.get("name") or "") if isinstance(written, Table) else "cnn-layer")
+    shape.name = re.sub(r"[^A-Za-z0-9_./+-]", "_", shape.name) or Path(path).stem.split(".")[0]
+    for dim in names:
+        shape.dims[dim] = _whole(instance, dim)
+    for key, value in instance.items():
+        if key in coefficients:
+            coefficients[key] = _whole(instance, key)
+        elif key == "densities" and value:
+            notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
+        elif key not in (*names, "densities", "shape", "version", "name", "type") and value not in (0, 1):
+            notes.append(Note(instance.where(key), f"problem.{key} = {value}", "follows from the other dimensions"))
+    for name, projection, output in given:
+        shape.tensors[name] = [_rank(rank, coefficients, problem.mark) for rank in _ranks(projection)]
+        if output:
+            shape.output = name
+    if not shape.output:
+        raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
+    shape.roles = _roles(shape)
+    return shape
+
+
+def _whole(instance: Table, key: str) -> int:
+    value = instance.get(key)
+    if key not in instance:
+        raise refuse(instance.mark, f"problem.instance: {key} is missing")
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise refuse(instance.where(key), f"problem.{key}: expected a whole number above 0, got {quoted(str(value))}")
+    return value
+
+
+def _ranks(projection: Any) -> Iterable[Any]:
+    """Ranks of a projection; a text such as `[C, P + R]` is taken apart."""
+    if isinstance(projection, str):
+        return projection.strip("[] ").split(",")
+    return projection if isinstance(projection, list | tuple) else ()
+
+
+def _rank(rank: Any, coefficients: dict[str, Any], mark: Mark) -> str:
+    """A rank as a sum of dimensions with factors."""
+    terms = [rank] if isinstance(rank, str) else rank
+    if isinstance(terms, str) or not isinstance(terms, list | tuple):
+        raise refuse(mark, f"problem.shape: {quoted(str(rank))} is no rank of a tensor")
+    found = []
+    for term in terms:
+        words = term if isinstance(term, list | tuple) else [term]
+        scale = math.prod(int(coefficients.get(str(word), word if isinstance(word, int) else 1)) for word in words[1:])
+        found.append(f"{scale}*{words[0]}" if scale != 1 else str(words[0]))
+    return " + ".join(found)
+
+
+def _roles(shape: _Shape) -> dict[str, str]:
+    """Role of each tensor: by its name, the output, or of the others the first roles that are free."""
+    roles = {name: name for name in shape.tensors if name in ROLES and (name == "Outputs") == (name == shape.output)}
+    roles[shape.output] = "Outputs"
+    for name in shape.tensors:
+        free = [role for role in ("Inputs", "Weights") if role not in roles.values()]
+        roles.setdefault(name, free[0] if free else "Inputs")
+    return roles
+
+
+def _workload(shape: _Shape, machine: Machine | None, notes: list[Note]) -> dict[str, Any]:
+    stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
+    widths = sorted({part.word_bits for part in stores}) or [16]
+    if machine and len(widths) > 1:
+        why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
+        notes.append(Note(stores[0].table.mark, "datawidth", why))
+    einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
+    named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
+    return {
+        "name": shape.name, "bits": dict.fromkeys((*ROLES, "psums"), widths[0]),
+        "einsum": einsum | ({"roles": named} if named else {}),
+    }  # fmt: skip
+
+
+def _own_directives(upon: _Upon, owner: Part) -> Iterator[_Directive]:
+    """Constraints that stand at a node of the architecture."""
+    for part, table in owner.constraints:
+        yield upon.directive(table, part)
+
+
+class _Upon:
+    """Reads directives against a machine and a shape."""
+
+    def __init__(self, machine: Machine, shape: _Shape, notes: list[Note]) -> None:
+        self.machine, self.shape, self.notes = machine, shape, notes
+        self.homes = machine.homes()
+
+    def directives(self, given: tuple[str, Any]) -> list[_Directive]:
+        """Directives of a mapping or of constraints."""
+        path, body = given
+        rows = body.get("targets", body.get("constraints")) if isinstance(body, Table) else body
+        found = []
+        for table in rows or ():
+            if not isinstance(table, Table):
+                raise refuse(Mark(path, 1, 1), "expected a list of directives, each a map with a target")
+            name, kind = str(table.get("target", table.get("name", ""))), str(table.get("type", ""))
+            part = self.machine.part(name, spatial=kind == "spatial")
+            if part is None or part is self.machine.parts[-1]:
+                names = listed(one.name for one in self.machine.parts[:-1])
+                raise refuse(
+                    table.where("target"), f"target: no storage is named {quoted(plain(name))}; there are {names}"
+                )
+            found.append(self.directive(table, part))
+        return found
+
+    def directive(self, table: Table, part: Part) -> _Directive:
+        kind = str(table.get("type", ""))
+        if kind not in ("temporal", "spatial", *_KEEPING):
+            self.notes.append(
+                Note(table.where("type"), f"{part.name}: {kind or 'no type'}", "no constraint of that kind")
+            )
+        for key, value in table.items():
+            if key not in _ASKED:
+                self.notes.append(Note(table.where(key), f"{part.name}: {key} = {value}", "has no counterpart"))
+        factors, imperfect = self._factors(table)
+        if "factors_only" in table:
+            factors = {dim: ("=", 1) for dim in self.shape.dims} | self._factors(table, "factors_only")[0]
+        split = table.get("split")
+        return _Directive(
+            table, kind, part, factors, self._permutation(table.get("permutation")),
+            split if isinstance(split, int) else None, imperfect,
+        )  # fmt: skip
+
+    def _factors(self, table: Table, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
+        written = table.get(key) or ""
+        text = " ".join(map(str, written)) if isinstance(written, list) else str(written)
+        found: dict[str, tuple[str, int]] = {}
+        rest = set()
+        for name, sign, bound, last in _FACTOR.findall(text):
+            if self.shape.dims and name not in self.shape.dims:
+                raise refuse(
+                    table.where(key), f"{key}: {quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
+                )
+            found[name] = (sign.replace("==", "=") or "=", int(bound))
+            if last:
+                rest.add(name)
+        if left := _FACTOR.sub("", text).strip(" ,"):
+            raise refuse(table.where(key), f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
+        return found, frozenset(rest)
+
+    def _permutation(self, written: Any) -> list[str]:
+        if isinstance(written, list):
+            return [str(dim) for dim in written]
+        words = re.split(r"[\s,]+", str(written or "").strip())
+        whole = len(words) == 1 and (words[0] in self.shape.dims or not words[0])
+        return [word for word in words if word] if len(words) > 1 or whole else list(words[0])
+
+    def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
+        """Add that what one of the components below `!Parallel` keeps is bypassed by the others."""
+        found = list(given)
+        for part in self.machine.parts:
+            own = [one.table for one in given if one.part is part and one.kind in _KEEPING]
+            for other in part.siblings:
+                theirs = [one for one in given if one.part is other and one.kind in _KEEPING and other is not part]
+                for one in theirs:
+                    names = [
+                        name
+                        for name in one.table.get("keep") or ()
+                        if not any(name in (t.get("keep") or ()) for t in own)
+                    ]
+                    made = Table(one.table.mark)
+                    made["bypass"] = names
+                    found.append(_Directive(made, "bypass", part, {}, [], None))
+        return found
+
+    def keeping(self, given: list[_Directive]) -> dict[str, tuple[list[str], list[str]]]:
+        """Tensors that directives keep and bypass at each part."""
+        found: dict[str, tuple[list[str], list[str]]] = {}
+        for one in given:
+            if one.kind not in _KEEPING:
+                continue
+            keep, bypass = found.setdefault(one.part.name, ([], []))
+            only = one.table.get("keep_only") or []
+            for names, into in (
+                (one.table.get("keep") or [], keep),
+                (one.table.get("bypass") or [], bypass),
+                (only, keep),
+            ):
+                for name in names:
+                    if self.shape.tensors and name not in self.shape.tensors:
+                        what = f"{quoted(str(name))} is no tensor; there are {listed(self.shape.tensors)}"
+                        raise refuse(one.table.mark, f"{one.part.name}: {what}")
+                    into += [name] if name not in into else []
+            bypass += [name for name in self.shape.tensors if only and name not in (*only, *bypass)]
+        return found
+
+    def kept(self, given: list[_Directive]) -> tuple[dict[str, tuple[list[str], list[str]]], list[_Directive]]:
+        """Roles that each part keeps and bypasses, and the directives that roles cannot say."""
+        roles = self.shape.roles or {role: role for role in ROLES}
+        found, rest = {}, []
+        for name, (keep, bypass) in self.keeping(given).items():
+            sides = [sorted({roles[t] for t in side if t in roles}, key=ROLES.index) for side in (keep, bypass)]
+            whole = [[t for t in roles if roles[t] in side] for side in sides]
+            if set(keep) == set(whole[0]) and set(bypass) == set(whole[1]):
+                found[name] = (sides[0], sides[1])
+            else:
+                rest += [one for one in given if one.part.name == name and one.kind in _KEEPING]
+        return found, rest
+
+    def mapping(self, given: list[_Directive], own: list[_Directive]) -> dict[str, Any]:
+        """Document of a mapping; a factor 0 is what the other loops over its dimension leave."""
+        dims = self.shape.dims
+        left = {dim: max(1, bound // math.prod(f for f in self._all(given, dim) if f)) for dim, bound in dims.items()}
+        levels: dict[str, dict[str, Any]] = {name: {"level": name} for name in dict.fromkeys(self.homes.values())}
+        keeping = self.keeping(own) | self.keeping(given)
+        for name, level in levels.items():
+            keep, bypass = keeping.get(name, ([], []))
+            level["keep"] = (
+                [] if self._network(name) else [t for t in self.shape.tensors if t in keep or t not in bypass]
+            )
+        levels[next(iter(levels))]["keep"] = list(self.shape.tensors)
+        imperfect = set().union(*(one.imperfect for one in given))
+        for one in sorted(given, key=lambda one: self.machine.parts.index(one.part)):
+            level = levels[self.homes[one.part.name]]
+            bounds = {dim: bound or left[dim] for dim, (_, bound) in one.factors.items()}
+            if one.kind == "temporal":
+                order = [dim for dim in reversed(one.permutation) if dim in bounds]
+                order = [*(dim for dim in bounds if dim not in order), *order]
+                level.setdefault("temporal", []).extend(f"{dim}={bounds[dim]}" for dim in order if bounds[dim] > 1)
+            elif one.kind == "spatial":
+                axes = {axis: [f"{dim}={bounds[dim]}" for dim in one.on_axis(axis) if bounds[dim] > 1] for axis in "xy"}
+                level.setdefault("spatial", {}).update({axis: loops for axis, loops in axes.items() if loops})
+        document: dict[str, Any] = {"imperfect": sorted(imperfect)} if imperfect else {}
+        order = ("level", "keep", "temporal", "spatial")
+        return document | {
+            "levels": [{key: one[key] for key in order if one.get(key) or key == "keep"} for one in levels.values()]
+        }
+
+    def _network(self, name: str) -> bool:
+        return any(part.name == name and part.network for part in self.machine.parts)
+
+    def _all(self, given: list[_Directive], dim: str) -> list[int]:
+        return [one.factors[dim][1] for one in given if dim in one.factors and one.kind in ("temporal", "spatial")]
+
+    def constraints(self, given: list[_Directive], keeping: list[_Directive]) -> dict[str, Any] | None:
+        """Document of constraints; None where nothing is asked."""
+        levels: dict[str, dict[str, Any]] = {}
+        for name, (keep, bypass) in self.keeping(
+            [one for one in given if one in keeping or one not in keeping]
+        ).items():
+            level = levels.setdefault(name, {"level": name})
+            level |= ({"keep": keep} if keep else {}) | ({"bypass": bypass} if bypass else {})
+        for one in given:
+            level = levels.setdefault(self.homes[one.part.name], {"level": self.homes[one.part.name]})
+            if one.kind == "temporal" and not one.part.network:
+                level.setdefault("temporal", {}).update(self._block(one, list(one.factors)))
+                order = [dim for dim in reversed(one.permutation) if self._free(one, dim)]
+                level["temporal"] |= {"order": ["...", *order]} if len(order) > 0 else {}
+            elif one.kind == "spatial":
+                level.setdefault("spatial", {}).update(self._axes(one))
+        found = [level for level in levels.values() if any(value for key, value in level.items() if key != "level")]
+        return {"levels": found} if found else None
+
+    def _free(self, one: _Directive, dim: str) -> bool:
+        """Whether a dimension may have a loop in a block."""
+        return one.factors.get(dim) != ("=", 1) and self.shape.dims.get(dim, 2) > 1
+
+    def _block(self, one: _Directive, dims: list[str]) -> dict[str, list[str]]:
+        """Bounds of loops; a dimension whose bound is 1 has none anyway."""
+        written = []
+        for dim in dims:
+            sign, bound = one.factors[dim]
+            if bound == 0:
+                self.notes.append(
+                    Note(one.table.where("factors"), f"{one.part.name}: {dim}=0", "the rest is not asked for")
+                )
+            elif self.shape.dims.get(dim, 2) > 1:
+                written.append(f"{dim}{sign}{bound}")
+        return {"factors": written} if written else {}
+
+    def _axes(self, one: _Directive) -> dict[str, Any]:
+        """Constraints of the two axes of a fanout; a dimension lies on that of its side of the split."""
+        part = self.machine.parts.index(one.part)
+        wide = dict(zip("xy", self.machine.fanout(part), strict=True))
+        axes = [axis for axis in "xy" if wide[axis] > 1]
+        found: dict[str, Any] = {}
+        for axis in axes:
+            if len(axes) == 1:
+                dims, only = list(one.factors), None
+            elif one.split is not None:
+                side = one.permutation[: one.split] if axis == "x" else one.permutation[one.split :]
+                dims, only = [dim for dim in one.factors if dim in side], [dim for dim in side if self._free(one, dim)]
+            else:
+                dims, only = [dim for dim in one.factors if one.factors[dim] == ("=", 1)], None
+                for dim in one.factors.keys() - set(dims) if axis == "x" else ():
+                    why = "the axis is free here, and factors hold for one axis"
+                    self.notes.append(Note(one.table.where("factors"), f"{one.part.name}: {dim}", why))
+            block: dict[str, Any] = self._block(one, dims)
+            found[axis] = block | ({"only": only} if only is not None else {})
+        return {axis: block for axis, block in found.items() if block}

@@ -1,0 +1,470 @@
+"""Machines of Timeloop, v0.3 and v0.4, as levels: sizes from depth and width, fanouts from meshes, energies from an ERT.
+
+Timeloop counts an element as one word at each level, whatever the widths: a level's word is its own `datawidth`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.foreign import Note
+from accelsim.importers.formula import FormulaError, Value, work_out
+from accelsim.inputs.energy.estimators import COMPUTES
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.units import quoted
+from accelsim.inputs.workload import ROLES
+
+_RANGE = re.compile(r"(.*?)\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
+_DEFAULTS = {"multiple_buffering": 1, "min_utilization": 0, "reduction_supported": True, "cluster_size": 1}
+_READ = {"depth", "width", "datawidth", "block_size", "entries", "sizeKB", "read_bandwidth", "write_bandwidth"}
+_READ |= {"shared_bandwidth", "meshX", "meshY", "multiple_buffering", "technology", "global_cycle_seconds", "n_banks"}
+_READ |= {"type", "multiplier_width", "adder_width"}
+_SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth"}
+_SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
+_MEANS = {
+    "metadata": "sparse: formats and their metadata are not modelled, the design is counted dense",
+    "cluster_size": "accesses are counted by instance, not by clusters of them",
+    "min_utilization": "a least utilization of one level is not asked for",
+    "allow_overbooking": "tiles that exceed a capacity are not valid here",
+    "reduction_supported": "partial sums are added wherever they meet",
+    "has_power_gating": "leakage is that of all instances",
+}
+"""What attributes would mean that have no counterpart; of others it is only said that they have none."""
+_TECHNOLOGY = "45 nm"
+
+
+@dataclass
+class Part:
+    """A component or a network of containers: its attributes as numbers, and the mesh of all its instances."""
+
+    name: str
+    table: Table
+    component: str
+    attributes: dict[str, Value]
+    mesh: tuple[int, int]
+    network: bool = False
+    aliases: tuple[str, ...] = ()
+    constraints: list[tuple[Part, Table]] = field(default_factory=list)
+    siblings: list[Part] = field(default_factory=list)
+    """Components beside this one below `!Parallel`."""
+
+    def number(self, key: str, default: float | None = None) -> float | None:
+        """Attribute that must be a number."""
+        value = self.attributes.get(key, default)
+        if value is None or (isinstance(value, int | float) and math.isfinite(value)):
+            return value
+        table = self.table.get("attributes", self.table)
+        raise refuse(table.where(key), f"{self.name}: {key}: expected a number, got {quoted(str(value))}")
+
+    @property
+    def word_bits(self) -> int:
+        """Width of a word."""
+        return int(self.number("datawidth") or 16)
+
+    @property
+    def block_size(self) -> int:
+        """Words of one access: as given, or those of a row."""
+        given, width = self.number("block_size"), self.number("width")
+        cluster = self.number("cluster_size", 1) or 1
+        return max(1, int(given or (width or self.word_bits) // (self.word_bits * cluster)))
+
+    @property
+    def words(self) -> int | None:
+        """Capacity; None: unlimited."""
+        entries, kib, depth = self.number("entries"), self.number("sizeKB"), self.number("depth")
+        if entries is not None:
+            return int(entries)
+        if kib is not None:
+            return int(kib * 8192) // self.word_bits
+        cluster = self.number("cluster_size", 1) or 1
+        return None if depth is None else int(depth * self.block_size * cluster)
+
+
+@dataclass
+class Machine:
+    """Parts from the outermost inwards, networks among them; the last is the compute unit."""
+
+    name: str
+    parts: list[Part]
+    notes: list[Note]
+
+    def part(self, name: str, *, spatial: bool = False) -> Part | None:
+        """Part that a directive means by a name; the loops in space of a component with a mesh lie above it."""
+        wanted = plain(name)
+        if spatial:
+            wanted = next((part.name for part in self.parts if wanted in part.aliases), wanted)
+        return next((part for part in self.parts if wanted == part.name or wanted in part.aliases), None)
+
+    def fanout(self, index: int) -> tuple[int, int]:
+        """Instances of the next part below one instance of this one, on both axes."""
+        here, below = self.parts[index], self.parts[index + 1]
+        if any(b % a for a, b in zip(here.mesh, below.mesh, strict=True)):
+            what = f"{below.name} has {_times(below.mesh)} instances, no multiple of the {_times(here.mesh)} of {here.name}"
+            raise refuse(below.table.mark, what, "give meshX")
+        return below.mesh[0] // here.mesh[0], below.mesh[1] // here.mesh[1]
+
+    def homes(self) -> dict[str, str]:
+        """Level that holds the loops of each part: itself, or the one whose fanout a network is."""
+        homes: dict[str, str] = {}
+        for index, part in enumerate(self.parts[:-1]):
+            above = self.parts[index - 1] if index else None
+            folded = part.network and above is not None and self.fanout(index - 1) == (1, 1)
+            homes[part.name] = homes[above.name] if folded and above is not None else part.name
+        return homes
+
+
+def _times(mesh: tuple[int, int]) -> str:
+    return f"{mesh[0]}x{mesh[1]}"
+
+
+def plain(name: object) -> str:
+    """`system.GLB[1..1]` -> `GLB`."""
+    return re.sub(r"\[[^\]]*\]$", "", str(name)).rsplit(".", 1)[-1]
+
+
+def read_machine(body: Table, variables: Mapping[str, Value]) -> Machine:
+    """Parts of what stands under `architecture`."""
+    notes: list[Note] = []
+    reader = _Reader(dict(variables), notes)
+    if isinstance(body.get("subtree"), Row):
+        reader.tree(body, (), dict(variables))
+    elif isinstance(body.get("nodes"), Row):
+        reader.nodes(body["nodes"], dict(variables))
+    else:
+        raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)")
+    parts = reader.parts
+    while parts and parts[-1].network:
+        parts.pop()
+    if len(parts) < 2:
+        raise refuse(body.mark, "architecture: expected a storage and a compute unit at least")
+    return Machine(reader.title or "timeloop", parts, notes)
+
+
+class _Reader:
+    """Reads nodes in order; a mesh and attributes hold for all that lies below."""
+
+    def __init__(self, variables: Mapping[str, Value], notes: list[Note]) -> None:
+        self.variables, self.notes = variables, notes
+        self.parts: list[Part] = []
+        self.mesh = (1, 1)
+        self.title = ""
+
+    def tree(self, node: Table, counts: tuple[int, ...], inherited: dict[str, Value]) -> None:
+        """Nodes of v0.3 and of parsed-processed-input.yaml: `subtree` and `local`, with a mesh for each component."""
+        for local in _tables(node, "local"):
+            name, own = _ranged(local)
+            attributes = self.attributes(local, inherited)
+            instances = math.prod(counts) * own
+            across = attributes.get("meshX", instances)
+            wide = int(across) if isinstance(across, int | float) and across >= 1 else instances
+            if instances % wide:
+                raise refuse(local.mark, f"{name}: meshX {wide} does not divide its {instances} instances")
+            network = local.get("class") == "dummy_storage"
+            self.add(local, name, attributes, (wide, instances // wide), network=network)
+        below = _tables(node, "subtree")
+        if len(below) > 1:
+            names = " and ".join(str(one.get("name", "?")) for one in below)
+            raise refuse(below[1].mark, f"the tree forks into {names}; a machine here is one line of levels")
+        for child in below:
+            name, own = _ranged(child)
+            self.title = self.title or name
+            self.tree(child, (*counts, own), self.attributes(child, inherited))
+
+    def nodes(self, nodes: Row, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
+        """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
+        for node in nodes:
+            if not isinstance(node, Table):
+                raise refuse(nodes.mark, "architecture.nodes: expected maps")
+            kind = node.tag.lstrip("!")
+            if kind == "Nothing" or node.get("enabled") is False:
+                continue
+            if kind in ("Parallel", "Hierarchical", "Pipelined"):
+                below: list[Part] | None = [] if kind == "Parallel" else parallel
+                self.nodes(node.get("nodes", Row(node.mark)), inherited, below)
+                continue
+            if kind not in ("Container", "Component", ""):
+                raise refuse(node.mark, f"!{kind} is no node of an architecture")
+            name = plain(node.get("name", "node"))
+            attributes = self.attributes(node, inherited)
+            fanout = self.spatial(node, attributes)
+            component = kind == "Component" or "class" in node
+            if fanout != (1, 1):
+                alias = f"inter_{name}_spatial"
+                own = (name, alias) if component else (alias,)
+                self.add(node, alias if component else name, {}, self.mesh, network=True, aliases=own)
+                self.mesh = (self.mesh[0] * fanout[0], self.mesh[1] * fanout[1])
+            network = self.parts[-1] if fanout != (1, 1) else None
+            if component:
+                self.add(node, name, attributes, self.mesh)
+                if parallel is not None:
+                    self.parts[-1].siblings = parallel
+                    parallel.append(self.parts[-1])
+            else:
+                self.title = self.title or name
+                inherited |= {key: value for key, value in attributes.items() if key not in ("meshX", "meshY")}
+            for target, constraint in self.constraints(node):
+                spatial = target == "spatial"
+                part = network if spatial and network is not None else self.parts[-1] if component or network else None
+                if part is not None:
+                    self.parts[-1].constraints.append((part, constraint))
+
+    def constraints(self, node: Table) -> Iterator[tuple[str, Table]]:
+        """Constraints that stand at a node, with their type."""
+        asked = node.get("constraints")
+        for kind, value in asked.items() if isinstance(asked, Table) else ():
+            if isinstance(value, Table) and value:
+                constraint = Table(value.mark)
+                constraint.update(value)
+                constraint.marks = value.marks
+                constraint["type"] = kind
+                yield kind, constraint
+
+    def spatial(self, node: Table, attributes: Mapping[str, Value]) -> tuple[int, int]:
+        """Fanout into a node."""
+        mesh = node.get("spatial") or {}
+        sizes = []
+        for key in ("meshX", "meshY"):
+            value = mesh.get(key, 1)
+            size = self.value(value, attributes)
+            if not isinstance(size, int | float) or size < 1 or size != int(size):
+                raise refuse(node.where("spatial"), f"{key}: expected a whole number, got {quoted(str(value))}")
+            sizes.append(int(size))
+        return sizes[0], sizes[1]
+
+    def attributes(self, node: Table, inherited: Mapping[str, Value]) -> dict[str, Value]:
+        """Attributes of a node as values; one may be computed from others."""
+        own = node.get("attributes") or {}
+        values: dict[str, Value] = dict(inherited)
+        texts = {_SPELT.get(key.replace("-", "_"), key.replace("-", "_")): value for key, value in own.items()}
+        values.update(texts)
+        for _ in range(len(texts)):  # as often as one may wait for another
+            for key, text in texts.items():
+                others = {name: value for name, value in values.items() if name != key or key in inherited}
+                if key in inherited:
+                    others[key] = inherited[key]
+                values[key] = self.value(text, others)
+        return values
+
+    def value(self, written: Any, names: Mapping[str, Value]) -> Value:
+        """A number, or what a formula of attributes and variables comes to; other words stay."""
+        if not isinstance(written, str):
+            return written if isinstance(written, int | float | bool) else None
+        try:
+            return work_out(written, {**self.variables, **names})
+        except FormulaError:
+            return written
+
+    def add(
+        self,
+        node: Table,
+        name: str,
+        attributes: dict[str, Value],
+        mesh: tuple[int, int],
+        *,
+        network: bool = False,
+        aliases: tuple[str, ...] = (),
+    ) -> None:
+        component = " ".join(str(node[key]) for key in ("class", "subclass") if key in node)
+        if any(part.name == name for part in self.parts):
+            raise refuse(node.mark, f"two components are named {name}")
+        self.parts.append(Part(name, node, component, attributes, mesh, network, aliases))
+        if not network:
+            self.leave_out(node, name, attributes)
+
+    def leave_out(self, node: Table, name: str, attributes: Mapping[str, Value]) -> None:
+        """Note what of a component has no counterpart."""
+        own = node.get("attributes") or Table(node.mark)
+        for key in own:
+            spelt = _SPELT.get(key, key)
+            means = "metadata" if "metadata" in key or "compression" in key else key
+            value = attributes.get(key)
+            default = _DEFAULTS.get(key, value if value in (False, None, "") else object())
+            if spelt not in _READ and value != default:
+                why = _MEANS.get(means, "has no counterpart; it changes no count")
+                self.notes.append(Note(own.where(key), f"{name}.{key} = {value}", why))
+        for key in ("sparse_optimizations", "power_gated_at"):
+            if node.get(key):
+                self.notes.append(Note(node.where(key), f"{name}.{key}", "sparse: the design is counted dense"))
+
+
+def _tables(node: Table, key: str) -> list[Table]:
+    found = node.get(key) or Row(node.mark)
+    if not isinstance(found, Row) or not all(isinstance(one, Table) for one in found):
+        raise refuse(node.where(key), f"{key}: expected a list of maps")
+    return found
+
+
+def _ranged(node: Table) -> tuple[str, int]:
+    """`PE[0..167]` -> PE and 168."""
+    name = str(node.get("name", ""))
+    found = _RANGE.fullmatch(name)
+    if not name or (found is not None and int(found[3]) < int(found[2])):
+        raise refuse(node.where("name"), f"name: expected a name such as PE or PE[0..15], got {quoted(name)}")
+    return (plain(name), 1) if found is None else (plain(found[1]), int(found[3]) - int(found[2]) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Energies [pJ] of each part's actions and areas [um2], and the file that they stand in."""
+
+    energies: Mapping[str, Mapping[str, float]]
+    areas: Mapping[str, float]
+    source: str
+
+
+def read_figures(tables: Sequence[tuple[str, str, Table]]) -> Figures:
+    """Energies and areas of `ERT` and `ART`, each with its file; of several rows of an action the largest counts."""
+    energies: dict[str, dict[str, float]] = {}
+    areas: dict[str, float] = {}
+    for _, kind, body in tables:
+        for table in _tables(body, "tables"):
+            name = plain(table.get("name", ""))
+            if kind == "ART":
+                areas[name] = _figure(table, "area")
+            for action in _tables(table, "actions"):
+                known = energies.setdefault(name, {})
+                key = str(action.get("name"))
+                known[key] = max(known.get(key, 0.0), _figure(action, "energy"))
+    return Figures(energies, areas, " and ".join(dict.fromkeys(file for file, _, _ in tables)))
+
+
+def _figure(table: Table, key: str) -> float:
+    value = table.get(key)
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise refuse(table.where(key), f"{key}: expected a number, got {quoted(str(value))}")
+    return float(value)
+
+
+def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:
+    """Document of a machine; `kept` are the roles that each part keeps and bypasses whatever the mapping."""
+    homes = machine.homes()
+    levels: list[dict[str, Any]] = []
+    for index, part in enumerate(machine.parts[:-1]):
+        across, down = machine.fanout(index)
+        if homes[part.name] == part.name:
+            levels.append(_level(machine, part, figures, kept, first=not levels))
+        if (across, down) != (1, 1):
+            levels[-1]["fanout"] = {"x": across, "y": down}
+    compute = machine.parts[-1]
+    energies = figures.energies.get(compute.name, {})
+    action = next((name for name in COMPUTES if name in energies), None)
+    bottom: dict[str, Any] = {"name": compute.name, "class": _arithmetic(compute)}
+    if action is not None:
+        bottom["energy"] = {"compute": _pj(energies[action]), "source": figures.source}
+        if energies.get("leak"):
+            machine.notes.append(Note(compute.table.mark, f"{compute.name}.leak", "compute units have no leakage here"))
+    else:
+        bits = int(compute.number("multiplier_width") or compute.number("datawidth") or 16)
+        bottom["attributes"] = {"bits": min(max(bits, 4), 32)} if bottom["class"] == "intmac" else {"format": "fp32"}
+    if compute.name in figures.areas:
+        bottom["area"] = f"{_number(figures.areas[compute.name])} um2"
+    document: dict[str, Any] = {"name": _word(machine.name), **_technology(machine)}
+    if any("energy" not in one or "read" not in one["energy"] for one in levels) or action is None:
+        document["energy_table"] = "components"
+        for level in levels:
+            if "fanout" in level:
+                level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
+    return {**document, "levels": levels, "compute": bottom}
+
+
+def _level(
+    machine: Machine,
+    part: Part,
+    figures: Figures,
+    kept: Mapping[str, tuple[list[str], list[str]]],
+    *,
+    first: bool,
+) -> dict[str, Any]:
+    level: dict[str, Any] = {"name": part.name}
+    if part.network:
+        free = {"read": "0 pJ", "write": "0 pJ", "leak": "0 pJ", "source": "a network, which stores nothing"}
+        return {**level, "class": "network", "size": "16 bit", "word": "16 bit", "bypass": list(ROLES), "energy": free}
+    words = part.words
+    energies = figures.energies.get(part.name, {})
+    known = "read" in energies
+    level["class"] = (part.component.split() or ["storage"])[-1] if known else _storage(part)
+    if words is not None and not first:
+        level["size"] = f"{words * part.word_bits} bit"
+    elif words is not None:
+        machine.notes.append(Note(part.table.mark, f"{part.name}.depth", "the outermost level is unlimited here"))
+    elif not first:
+        raise refuse(part.table.mark, f"{part.name} has no depth, and only the outermost level is unlimited")
+    level |= {"word": f"{part.word_bits} bit", "block_size": part.block_size}
+    buffering = part.number("multiple_buffering", 1) or 1
+    if buffering not in (1, int(buffering)):
+        machine.notes.append(Note(part.table.mark, f"{part.name}.multiple_buffering", f"{buffering} is rounded up"))
+    if buffering > 1:
+        level["multiple_buffering"] = math.ceil(buffering)
+    names = {"shared_bandwidth": "bandwidth", "read_bandwidth": "read_bandwidth", "write_bandwidth": "write_bandwidth"}
+    for key, ours in names.items():
+        rate = part.number(key)
+        if rate is not None and rate > 0:
+            level[ours] = f"{_number(rate)} words/cycle"
+    keep, bypass = kept.get(part.name, ([], []))
+    level |= {"keep": keep} if keep and not first else {}
+    level |= {"bypass": bypass} if bypass and not first else {}
+    if known:
+        actions = {key: _pj(energies[key]) for key in ("read", "write", "update", "leak") if key in energies}
+        level["energy"] = {**actions, "write": _pj(energies.get("write", energies["read"])), "source": figures.source}
+    elif level["class"] == "DRAM":
+        level["attributes"] = {"type": str(part.attributes.get("type", "LPDDR4"))}
+    elif level["class"] == "SRAM" and part.number("n_banks", 1) != 1:
+        machine.notes.append(Note(part.table.mark, f"{part.name}.n_banks", "energies are those of one bank"))
+    if part.name in figures.areas:
+        level["area"] = f"{_number(figures.areas[part.name])} um2"
+    return level
+
+
+def _storage(part: Part) -> str:
+    """Component model of a storage, by its class and size."""
+    bits = (part.words or 0) * part.word_bits
+    if "dram" in part.component.lower() or part.words is None:
+        return "DRAM"
+    small = bits <= 4096
+    if re.search(r"reg|rf|spad|latch", part.component.lower()) and small:
+        return "regfile" if bits >= 128 else "register"
+    return "SRAM" if bits >= 4096 else "regfile" if bits >= 128 else "register"
+
+
+def _arithmetic(part: Part) -> str:
+    return "fpmac" if re.search(r"fp|float", part.component.lower()) else "intmac"
+
+
+def _technology(machine: Machine) -> dict[str, str]:
+    """Node and clock of the innermost part that has them."""
+    found: dict[str, str] = {}
+    for part in reversed(machine.parts):
+        node, period = part.attributes.get("technology"), part.attributes.get("global_cycle_seconds")
+        size = re.fullmatch(r"([0-9.]+)\s*nm", str(node))
+        if size and "technology" not in found:
+            found["technology"] = f"{size[1]} nm"
+        if isinstance(period, int | float) and period > 0 and "clock" not in found:
+            found["clock"] = f"{_number(1e-6 / period)} MHz"
+    if "technology" not in found:
+        machine.notes.append(
+            Note(machine.parts[0].table.mark, "technology", f"no node is given; {_TECHNOLOGY} is assumed")
+        )
+    return {"technology": found.get("technology", _TECHNOLOGY), "clock": found.get("clock", "1 GHz")}
+
+
+def _pj(value: float) -> str:
+    return f"{_number(value)} pJ"
+
+
+def _number(value: float) -> str:
+    """A number without an exponent."""
+    return f"{value:.12f}".rstrip("0").rstrip(".") if value != int(value) else str(int(value))
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_./+-]", "_", text) or "timeloop"
+
+
+def place(table: Table | None, key: str, fallback: Mark) -> Mark:
+    """Place of a key."""
+    return fallback if table is None else table.where(key)
