@@ -180,7 +180,7 @@ def test_layers__have_strides_sources_and_operands_of_the_mapping(imported):
     assert "padding: padded points count as ordinary points of the input" in said(foreign)
     unfed = imported(conv.replace("[1, 8, 5]", "[1, 8, 7]"))
     assert not load_workload({"workload": unfed.workload}).edges
-    assert any("edges between layers are left out" in note for note in said(unfed))
+    assert any("what feeds a layer is left out" in note for note in said(unfed))
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.foreign import Note
 from accelsim.importers.formula import FormulaError, Value, work_out
-from accelsim.inputs.errors import Mark
+from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import quoted
+from accelsim.inputs.workload_reader import load_workload
 
 T = TypeVar("T")
 _KINDS: dict[type, str] = {Table: "a map", Row: "a list", str: "a word"}
@@ -71,6 +73,22 @@ def tables(row: Row) -> list[Table]:
 def plain_name(text: str) -> str:
     """Name as our files have it: letters, digits and `_ . / + -`."""
     return re.sub(r"[^A-Za-z0-9_./+-]", "_", text) or "_"
+
+
+def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dict[str, Any]:
+    """Workload as our reader takes it: without its edges, which are noted, where shapes do not agree."""
+    try:
+        load_workload({"workload": body})
+    except SpecError as error:
+        edges = [problem for problem in error.problems if ".from" in problem.what]
+        others = [problem for problem in error.problems if problem not in edges]
+        if others:
+            raise refuse(mark, others[0].what, others[0].hint) from None
+        notes.append(Note(mark, "edges", f"what feeds a layer is left out: {edges[0].what}"))
+        for layer in body["layers"]:
+            layer.pop("from", None)
+        return checked_workload(body, mark, notes)
+    return body
 
 
 def only(documents: list[Table], what: str) -> Table | None:

@@ -20,8 +20,8 @@ import yaml
 
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.values import number, only, plain_name, tables, value, whole
-from accelsim.inputs.errors import Mark, SpecError
+from accelsim.importers.values import checked_workload, number, only, plain_name, tables, value, whole
+from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload_reader import load_workload
@@ -253,12 +253,8 @@ def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
     ]
     notes.append(Note(Mark(path, 1, 1), "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
     body = yaml.safe_load(imported.text)["workload"] | {"bits": _ONNX_BITS}
-    layers = [_Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS) for each in _read(body)]
-    return body, layers
-
-
-def _read(body: Mapping[str, Any]) -> Iterable[Any]:
-    return load_workload({"workload": body}).layers
+    read = load_workload({"workload": body}).layers
+    return body, [_Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS) for each in read]
 
 
 def _workload(
@@ -284,17 +280,7 @@ def _workload(
         written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
         known.append(_Layer(found, einsum["dims"], bits))
     body = {"name": plain_name(layers[0].mark.file.rpartition("/")[2].rpartition(".")[0]), "layers": written}
-    try:
-        _read(body)
-    except SpecError as error:
-        wrong = [problem for problem in error.problems if ".from" in problem.what]
-        if len(wrong) < len(error.problems):
-            raise refuse(layers[0].mark, str(next(each.what for each in error.problems if each not in wrong))) from None
-        why = f"edges between layers are left out: {wrong[0].what}"
-        notes.append(Note(layers[0].where("operand_source"), "operand_source", why))
-        for each in written:
-            each.pop("from", None)
-    return body, known
+    return checked_workload(body, layers[0].mark, notes), known
 
 
 def _layer_name(layer: Table, index: int) -> str:
