@@ -13,6 +13,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.formula import Value
 from accelsim.importers.values import as_number, checked_workload, number, plain_name, tables, value, whole
-from accelsim.inputs.errors import Mark
+from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import listed, quoted
 
 _ROLES = {"weight": "Weights", "input": "Inputs", "output": "Outputs"}
@@ -87,8 +88,9 @@ def convert(documents: Sequence[Document]) -> Foreign:
     architecture, axes, modelled = None, list[_Axis](), list[str]()
     arch = _one(bodies, "arch")
     if arch is not None:
-        names = _variables([arch, *bodies]) | _widths(layers)
-        architecture, axes, modelled = _architecture(arch, names, layers, notes)
+        nodes = _nodes(arch)  # refused before anything of it is worked out
+        names = _variables([arch, *bodies], _widths(layers))
+        architecture, axes, modelled = _architecture(arch, nodes, names, notes)
     constraints = _constraints(axes, layers, notes)
     mapping = None
     asked = _one(bodies, "mapping")
@@ -113,13 +115,14 @@ def _note_others(table: Table, known: Iterable[str], notes: list[Note]) -> None:
     notes += [Note(table.where(key), key, _LEFT.get(key, "is not read")) for key in sorted(table.keys() - set(known))]
 
 
-def _variables(bodies: Iterable[Table]) -> dict[str, Value]:
-    """Numbers of `variables`; one that is no number has no value."""
-    names: dict[str, Value] = {"inf": math.inf}
+def _variables(bodies: Iterable[Table], names: Mapping[str, Value]) -> dict[str, Value]:
+    """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
+    found: dict[str, Value] = {"inf": math.inf, **names}
     for body in bodies:
         for key, text in value(body, "variables", Table, Table(body.mark)).items():
-            names[key] = as_number(text, body.mark, names) if not isinstance(text, Table | Row) else None
-    return names
+            with suppress(SpecError):
+                found[key] = as_number(text, body.mark, found)
+    return found
 
 
 def _widths(layers: Sequence[_Layer]) -> dict[str, Value]:
@@ -335,19 +338,22 @@ def _nodes(arch: Table) -> list[Table]:
 
 
 def _architecture(
-    arch: Table, names: Mapping[str, Value], layers: Sequence[_Layer], notes: list[Note]
+    arch: Table, nodes: Sequence[Table], names: Mapping[str, Value], notes: list[Note]
 ) -> tuple[dict[str, Any], list[_Axis], list[str]]:
     """Architecture, the axes of its fanouts, and the components whose energies are modelled."""
     _note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, notes)
-    nodes = _nodes(arch)
-    if len(nodes) < 2 or nodes[0].tag != "!Memory" or [node.tag for node in nodes].index("!Compute") != len(nodes) - 1:
+    if (
+        len(nodes) < 2
+        or nodes[0].tag != "!Memory"
+        or [node.tag for node in nodes[1:]].count("!Compute") != 1
+        or nodes[-1].tag != "!Compute"
+    ):
         raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
     clock_hz = _clock_hz(nodes[-1], names, notes)
     widths = {int(names[f"{role}.bits_per_value"] or _BITS) for role in _ROLES}
     word = math.gcd(8, *widths)
     levels: list[dict[str, Any]] = []
     axes: list[_Axis] = []
-    modelled: list[str] = []
     kept = {"All": frozenset(_ROLES), "Nothing": frozenset[str](), "Intermediates": frozenset[str]()}
     kept |= {"Tensors": frozenset(_ROLES), "Inputs": frozenset({"input", "weight"}), "Outputs": frozenset({"output"})}
     kept |= {role: frozenset({role}) for role in _ROLES} | {"Persistent": frozenset({"weight"})}
@@ -356,20 +362,9 @@ def _architecture(
         name = plain_name(value(node, "name", str))
         axes += _fanout(node, name, levels, axes, names, notes)
         if node.tag == "!Memory":
-            levels.append(_level(node, name, word, clock_hz, names, kept, modelled, notes, first=not levels))
-    compute: dict[str, Any] = {"name": plain_name(value(nodes[-1], "name", str)), "class": "mac"}
-    energies = _energies(nodes[-1], ("compute",), 1, clock_hz, names)
-    if energies is None:
-        modelled.append(compute["name"])
-        attributes = value(nodes[-1], "extra_attributes_for_component_model", Table, Table(nodes[-1].mark))
-        integer = "fp" not in str(nodes[-1].get("component_class")).lower()
-        compute |= {"class": "intmac" if integer else "fpmac"}
-        bits = min(max(whole(attributes.get("multiplier_width", 8), nodes[-1].mark), 4), 32)
-        compute["attributes"] = {"bits": bits} if integer else {"format": "fp32"}
-    else:
-        if energies.pop("leak") != "0 pJ":
-            notes.append(Note(nodes[-1].where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
-        compute["energy"] = energies
+            levels.append(_level(node, name, word, clock_hz, names, kept, notes, first=not levels))
+    compute = _compute(nodes[-1], clock_hz, names, notes)
+    modelled = [part["name"] for part in (*levels, compute) if "energy" not in part]
     document: dict[str, Any] = {"name": plain_name(arch.mark.file.rpartition("/")[2].partition(".")[0])}
     document["clock"] = f"{clock_hz:.12g} Hz"
     if modelled:
@@ -382,6 +377,22 @@ def _architecture(
             if "fanout" in level:
                 level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "AccelForge charges no wires here"}
     return {**document, "levels": levels, "compute": compute}, axes, modelled
+
+
+def _compute(node: Table, clock_hz: float, names: Mapping[str, Value], notes: list[Note]) -> dict[str, Any]:
+    """Compute units; without energies where a component model gives them."""
+    attributes = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
+    bits = min(max(whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
+    floats = "fp" in str(node.get("component_class")).lower()
+    kind = (
+        {"class": "fpmac", "attributes": {"format": "fp32"}}
+        if floats
+        else {"class": "intmac", "attributes": {"bits": bits}}
+    )
+    energies = _energies(node, ("compute",), 1, clock_hz, names)
+    if energies is not None and energies.pop("leak") != "0 pJ":
+        notes.append(Note(node.where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
+    return {"name": plain_name(value(node, "name", str)), **kind, **({"energy": energies} if energies else {})}
 
 
 def _clock_hz(compute: Table, names: Mapping[str, Value], notes: list[Note]) -> float:
@@ -446,13 +457,13 @@ def _level(
     clock_hz: float,
     names: Mapping[str, Value],
     kept: dict[str, frozenset[str]],
-    modelled: list[str],
     notes: list[Note],
     *,
     first: bool,
 ) -> dict[str, Any]:
     """Level of a memory, without its fanout; `kept` takes up what it keeps, under its name."""
-    level: dict[str, Any] = {"name": name, "class": "memory", "word": f"{word} bit"}
+    level: dict[str, Any] = {"name": name, "word": f"{word} bit"}
+    none = Row(node.mark)
     size = number(node, "size", math.inf, names)
     if size > _UNLIMITED_BITS and not first:
         notes.append(Note(node.where("size"), "size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
@@ -485,17 +496,19 @@ def _level(
         }
     energies = _energies(node, ("read", "write"), word, clock_hz, names)
     if energies is not None:
-        return {**level, "energy": energies}
-    modelled.append(name)
-    component = str(node.get("component_class", ""))
-    actions = tables(value(node, "actions", Row, Row(node.mark)))
-    level["block_size"] = max([1, *(int(number(action, "bits_per_action", 1, names)) // word for action in actions)])
-    bits = min(size, _UNLIMITED_BITS)
-    level["class"] = "SRAM" if bits >= 4096 else "regfile" if bits >= 128 else "register"
-    if first or "DRAM" in component.upper() or "DDR" in component.upper() or "HBM" in component.upper():
-        kind = re.search(r"LPDDR4?|GDDR\d|DDR\d|HBM\d|HMC", component.upper())
-        level |= {"class": "DRAM", "attributes": {"type": kind[0] if kind else "LPDDR4"}}
-    return level
+        level["energy"] = energies
+    else:  # its accesses are as wide as they are here
+        widths = [number(action, "bits_per_action", 1, names) for action in tables(value(node, "actions", Row, none))]
+        level["block_size"] = max([1, *(int(width) // word for width in widths)])
+    return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
+
+
+def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
+    """Component model of a memory by its class and size [bit]."""
+    kind = re.search(r"LPDDR4?|GDDR\d|DDR\d|HBM\d|HMC", component)
+    if first or kind or "DRAM" in component:
+        return {"class": "DRAM", "attributes": {"type": kind[0] if kind else "LPDDR4"}}
+    return {"class": "SRAM" if size >= 4096 else "regfile" if size >= 128 else "register"}
 
 
 # fanouts and constraints
@@ -619,6 +632,11 @@ def _mapping(
                 return None
             bound, left[dim] = left[dim] // tile, tile
             if node.tag == "!Temporal":
+                inside = levels.index(found[-1]["level"]) + 1
+                if "spatial" in found[-1] and inside == len(levels):
+                    notes.append(Note(node.mark, dim, "is a loop inside the last fanout; the mapping is left out"))
+                    return None
+                found += [{"level": levels[inside], "keep": []}] if "spatial" in found[-1] else []
                 found[-1].setdefault("temporal", []).append(f"{dim}={bound}")
                 continue
             place = next((axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))), None)
