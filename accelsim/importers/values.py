@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from accelsim.importers.documents import Row, Table, refuse
@@ -57,7 +58,7 @@ def as_number(found: Any, mark: Mark, names: Mapping[str, Value] | None = None) 
 def whole(found: Any, mark: Mark, least: int = 1) -> int:
     """Whole number from `least` on."""
     given = as_number(found, mark)
-    if given != int(given) or given < least:
+    if not math.isfinite(given) or given != int(given) or given < least:
         raise refuse(mark, f"expected a whole number from {least} on, got {quoted(str(found))}")
     return int(given)
 
@@ -75,6 +76,11 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_./+-]", "_", text) or "_"
 
 
+def note_others(table: Table, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:
+    """Note the keys of a map that nobody reads; `why` says for some of them what that means."""
+    notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in sorted(table.keys() - set(known))]
+
+
 def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dict[str, Any]:
     """Workload as our reader takes it: without its edges, which are noted, where shapes do not agree."""
     try:
@@ -89,6 +95,11 @@ def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dic
             layer.pop("from", None)
         return checked_workload(body, mark, notes)
     return body
+
+
+def file_stem(mark: Mark) -> str:
+    """Name of a file without its folder and ending, as our files have names."""
+    return plain_name(mark.file.rpartition("/")[2].rpartition(".")[0])
 
 
 def only(documents: list[Table], what: str) -> Table | None:

@@ -20,7 +20,17 @@ import yaml
 
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.values import checked_workload, number, only, plain_name, tables, value, whole
+from accelsim.importers.values import (
+    checked_workload,
+    file_stem,
+    note_others,
+    number,
+    only,
+    plain_name,
+    tables,
+    value,
+    whole,
+)
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
 from accelsim.inputs.units import listed, quoted
@@ -91,11 +101,6 @@ def convert(documents: Sequence[Document]) -> Foreign:
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
 
 
-def _note_others(table: Table, known: Iterable[str], notes: list[Note]) -> None:
-    """Note the keys of a map that nothing here reads."""
-    notes += [Note(table.where(key), key, _LEFT.get(key, "is not read")) for key in table.keys() - set(known)]
-
-
 def _architecture(
     hardware: Table, widths: Iterable[int], notes: list[Note]
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
@@ -104,7 +109,7 @@ def _architecture(
     if array.get("is_imc"):
         what = "it computes in memory: cells are storage and MACs at once, for which accelsim has no form"
         raise refuse(array.where("is_imc"), what)
-    _note_others(array, _ARRAY_KEYS, notes)
+    note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = value(array, "sizes", Row)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
     ladder = _ladder(value(hardware, "memories", Table), list(sizes))
@@ -174,7 +179,7 @@ def _operands(memory: Table) -> list[str]:
 
 def _level(name: str, memory: Table, widths: Iterable[int], notes: list[Note], *, first: bool) -> dict[str, Any]:
     """Level of a memory, without its fanout."""
-    _note_others(memory, _MEMORY_KEYS, notes)
+    note_others(memory, _MEMORY_KEYS, _LEFT, notes)
     ports = tables(value(memory, "ports", Row))
     steps = [whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
     if not steps:
@@ -268,7 +273,7 @@ def _workload(
     by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
     written, known = [], []
     for layer in layers:
-        _note_others(layer, _LAYER_KEYS, notes)
+        note_others(layer, _LAYER_KEYS, _LEFT, notes)
         name, operator = names[id(layer)], value(layer, "operator_type", str, "")
         found = (str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
@@ -279,7 +284,7 @@ def _workload(
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
         known.append(_Layer(found, einsum["dims"], bits))
-    body = {"name": plain_name(layers[0].mark.file.rpartition("/")[2].rpartition(".")[0]), "layers": written}
+    body = {"name": file_stem(layers[0].mark), "layers": written}
     return checked_workload(body, layers[0].mark, notes), known
 
 
@@ -339,7 +344,7 @@ def _constraints(
     used = {id(entry): entry for entry in (_entry(entries, layer.names) for layer in layers or [_Layer((), {}, {})])}
     entry = next(iter(used.values())) if len(used) == 1 else _entry(entries, ())
     for other in entries:
-        _note_others(other, _MAPPING_KEYS, notes)
+        note_others(other, _MAPPING_KEYS, _LEFT, notes)
         if other is not entry:
             why = "holds for some layers; constraints hold for all: import them with these layers alone"
             notes.append(Note(other.mark, str(other.get("name")), why))
