@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from accelsim.cli.inputs import read_overrides
+from accelsim.cli.inputs import convert_foreign, find_files, read_overrides
 from accelsim.cli.printing import BAD_INPUT, DONE, answer, print_json
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
@@ -48,7 +48,9 @@ def schema_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Report every mistake in files of any kind."""
-    paths = [_any_kind(name) for name in arguments.files]
+    converted = convert_foreign(tuple(arguments.files))
+    ours = dict.fromkeys(path for kept in converted.values() for path in kept.values())
+    paths = [*(_any_kind(name) for name in arguments.files if name not in converted), *ours]
     problems = check_files(paths, read_overrides(arguments))
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
@@ -71,7 +73,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     from accelsim.show.report.tables import energies_report
 
     overrides = read_overrides(arguments)
-    path = library.resolve(arguments.arch, "arch")
+    path = find_files({"architecture": arguments.arch})["architecture"]
     check_overrides(overrides, [path])
     architecture = load_architecture(path, overrides)
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)

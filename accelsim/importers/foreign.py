@@ -118,6 +118,16 @@ def kind_of(document: Document) -> str | None:
     return "timeloop" if keys & _TIMELOOP_KEYS or body.get("type") == "cnn-layer" else None
 
 
+def is_foreign(path: str) -> bool:
+    """Whether a file is another tool's; what cannot be read is not."""
+    if not path.endswith((".yaml", ".yml", ".jinja", ".jinja2")) or not Path(path).is_file():
+        return False
+    try:
+        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
+    except AccelsimError:
+        return False
+
+
 def read_foreign(
     paths: Sequence[str | PathLike[str]], kind: str | None = None, variables: Mapping[str, str] | None = None
 ) -> Foreign:
@@ -149,12 +159,11 @@ def read_foreign(
     documents = [read_document(name, folders, values) for name in names]
     if kind is None:
         found = {document.path: kind_of(document) for document in documents if not document.path.endswith(MODELS)}
-        unknown = [path for path, one in found.items() if one is None]
-        if unknown:
-            raise AccelsimError(f"{unknown[0]}: not a file of {listed(KINDS)}; --from says which it is")
         kinds = sorted(set(filter(None, found.values())))
-        if len(kinds) != 1:
-            raise AccelsimError(f"files of {listed(kinds)} do not go together" if kinds else "no file of another tool")
+        if not kinds:
+            raise AccelsimError(f"{names[0]}: not a file of {listed(KINDS)}; --from says which it is")
+        if len(kinds) > 1:
+            raise AccelsimError(f"files of {listed(kinds)} do not go together")
         kind = kinds[0]
     convert = cast(Callable[[Sequence[Document]], Foreign], import_module(KINDS[kind]).convert)
     made = convert(documents)

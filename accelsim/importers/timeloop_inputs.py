@@ -16,14 +16,26 @@ from typing import Any
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.formula import FormulaError, work_out
-from accelsim.importers.timeloop_machine import Machine, Part, architecture, plain, read_figures, read_machine
+from accelsim.importers.timeloop_machine import (
+    Figures,
+    Machine,
+    Part,
+    architecture,
+    plain,
+    read_figures,
+    read_machine,
+)
+from accelsim.importers.values import plain_name
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
 _FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+)(?!\s*[A-Za-z=]))?(?![A-Za-z0-9_])")
 _KEEPING = ("bypass", "datatype", "dataspace")
-_OF_THE_MACHINE, _OF_THE_MAPPER = "architecture_constraints", ("constraints", "mapspace_constraints", "mapspace")
+_OF_THE_MACHINE = "architecture_constraints"
+_OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
+_KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER}
+_KEYS |= {"globals", "version", "dumped_by_timeloop_front_end"}
 _LEFT_OUT = {
     "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
     "components": "compound components of Accelergy are not estimated; energies are those named above",
@@ -78,50 +90,58 @@ class _Directive:
 def convert(documents: Sequence[Document]) -> Foreign:
     """Turn Timeloop's files into ours; see `accelsim.importers.foreign.read_foreign`."""
     notes: list[Note] = []
+    found = _by_key(documents, notes)
+    shape = _shape(*found["problem"][0], notes) if "problem" in found else None
+    if "architecture" not in found:
+        asks = next((key for key in ("mapping", _OF_THE_MACHINE, *_OF_THE_MAPPER) if key in found), None)
+        if asks is not None:
+            raise AccelsimError(f"{found[asks][0][0]}: {asks} needs the architecture that it is of; name its file too")
+        return Foreign(workload=_workload(shape, None, notes) if shape else None, notes=tuple(notes))
+    if "mapping" in found and shape is None:
+        raise AccelsimError(f"{found['mapping'][0][0]}: a mapping needs the problem that it maps; name its file too")
+    machine = read_machine(_table(found["architecture"][0]), _variables(found))
+    reference = (
+        (Path(path).name, key, _table((path, body))) for key in ("ERT", "ART") for path, body in found.get(key, ())
+    )
+    figures = read_figures(list(reference))
+    upon = _Upon(machine, shape or _Shape(), notes)
+    own = [upon.directive(table, part) for owner in machine.parts for part, table in owner.constraints]
+    own += [one for given in found.get(_OF_THE_MACHINE, ()) for one in upon.directives(given)]
+    own = upon.of_siblings(own)
+    kept, unsaid = upon.kept(own)
+    asked = [one for key in _OF_THE_MAPPER for given in found.get(key, ()) for one in upon.directives(given)]
+    mapping = upon.mapping(upon.directives(found["mapping"][0]), own) if "mapping" in found else None
+    workload = _workload(shape, machine, notes) if shape else None
+    document, constraints = architecture(machine, figures, kept), upon.constraints(own, asked + unsaid)
+    notes += machine.notes
+    return Foreign(document, workload, mapping, constraints, _energies(machine, figures), tuple(notes))
+
+
+def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[tuple[str, Any]]]:
+    """What the files hold under each key, with the file; keys without a counterpart become notes."""
     found: dict[str, list[tuple[str, Any]]] = {}
     for document in documents:
-        if not isinstance(document.body, Table):
+        body = document.body
+        if not isinstance(body, Table):
             raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
-        for key, value in document.body.items():
-            found.setdefault(key.replace("-", "_"), []).append((document.path, value))
-            if key in _LEFT_OUT:
-                notes.append(Note(document.body.where(key), key, _LEFT_OUT[key]))
-    for key in ("architecture", "problem", "mapping"):
-        given = [(path, value) for path, value in found.get(key, []) if value]
-        if len(given) > 1:
-            raise AccelsimError(f"{given[1][0]}: a second {key}, after that in {given[0][0]}")
-        found[key] = given
-    shape = _shape(*found["problem"][0], notes) if found["problem"] else None
-    machine = read_machine(_table(found["architecture"][0]), _variables(found)) if found["architecture"] else None
-    asks = machine is None and (found["mapping"] or any(found.get(key) for key in (_OF_THE_MACHINE, *_OF_THE_MAPPER)))
-    if asks and shape is None:
-        raise AccelsimError(f"{documents[0].path}: a mapping or constraints need the architecture; name its file too")
-    workload = None if shape is None else _workload(shape, machine, notes)
-    if machine is None:
-        return Foreign(workload=workload, notes=tuple(notes))
-    tables = [
-        (Path(path).name, key, _table((path, body))) for key in ("ERT", "ART") for path, body in found.get(key, [])
-    ]
-    figures = read_figures(tables)
-    upon = _Upon(machine, shape or _Shape(), notes)
-    own = [directive for part in machine.parts for directive in _own_directives(upon, part)]
-    for path, value in found.get(_OF_THE_MACHINE, []):
-        own += upon.directives((path, value))
-    own = upon.of_siblings(own)
-    kept, more = upon.kept(own)
-    asked = own + [
-        one
-        for key in (*_OF_THE_MAPPER, "extra_mapping_constraints")
-        for f in found.get(key, [])
-        for one in upon.directives(f)
-    ]
-    document = architecture(machine, figures, kept)
-    mapping = upon.mapping(upon.directives(found["mapping"][0]), own) if found["mapping"] and shape else None
-    missing = [part.name for part in machine.parts if not part.network and part.name not in figures.energies]
-    energies = f"the ERT {figures.source}" if figures.energies else "accelsim's own models, by class and attributes"
-    if figures.energies and missing:
-        energies += f"; of {listed(missing)} accelsim's own models"
-    return Foreign(document, workload, mapping, upon.constraints(asked, more), energies, (*notes, *machine.notes))
+        for key, value in body.items():
+            name = key.replace("-", "_")
+            if name in _LEFT_OUT and value:
+                notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
+            elif name not in _KEYS:
+                notes.append(Note(body.where(key), key, "no key that says something of a machine, problem or mapping"))
+            elif value:
+                found.setdefault(name, []).append((document.path, value))
+                if name in ("architecture", "problem", "mapping") and len(found[name]) > 1:
+                    raise refuse(body.where(key), f"a second {key}, after that in {found[name][0][0]}")
+    return found
+
+
+def _energies(machine: Machine, figures: Figures) -> str:
+    if not figures.energies:
+        return "accelsim's own models, by class and attributes"
+    missing = machine.unknown(figures)
+    return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 
 
 def _table(given: tuple[str, Any]) -> Table:
@@ -165,7 +185,7 @@ def _shape(path: str, body: Any, notes: list[Note]) -> _Shape:
     else:
         raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known; write it out")
     shape = _Shape(str(written.get("name") or "") if isinstance(written, Table) else "cnn-layer")
-    shape.name = re.sub(r"[^A-Za-z0-9_./+-]", "_", shape.name) or Path(path).stem.split(".")[0]
+    shape.name = plain_name(shape.name or Path(path).stem.split(".")[0])
     for dim in names:
         shape.dims[dim] = _whole(instance, dim)
     for key, value in instance.items():
@@ -173,8 +193,9 @@ def _shape(path: str, body: Any, notes: list[Note]) -> _Shape:
             coefficients[key] = _whole(instance, key)
         elif key == "densities" and value:
             notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
-        elif key not in (*names, "densities", "shape", "version", "name", "type") and value not in (0, 1):
-            notes.append(Note(instance.where(key), f"problem.{key} = {value}", "follows from the other dimensions"))
+        elif key not in (*names, "shape", "version", "name", "type") and value and (value != 1 or "pad" in key):
+            why = "padded points count as ordinary points" if "pad" in key else "follows from the other dimensions"
+            notes.append(Note(instance.where(key), f"problem.{key} = {value}", why))
     for name, projection, output in given:
         shape.tensors[name] = [_rank(rank, coefficients, problem.mark) for rank in _ranks(projection)]
         if output:
@@ -238,12 +259,6 @@ def _workload(shape: _Shape, machine: Machine | None, notes: list[Note]) -> dict
     }  # fmt: skip
 
 
-def _own_directives(upon: _Upon, owner: Part) -> Iterator[_Directive]:
-    """Constraints that stand at a node of the architecture."""
-    for part, table in owner.constraints:
-        yield upon.directive(table, part)
-
-
 class _Upon:
     """Reads directives against a machine and a shape."""
 
@@ -280,7 +295,7 @@ class _Upon:
                 self.notes.append(Note(table.where(key), f"{part.name}: {key} = {value}", "has no counterpart"))
         factors, imperfect = self._factors(table)
         if "factors_only" in table:
-            factors = {dim: ("=", 1) for dim in self.shape.dims} | self._factors(table, "factors_only")[0]
+            factors = dict.fromkeys(self.shape.dims, ("=", 1)) | self._factors(table, "factors_only")[0]
         split = table.get("split")
         return _Directive(
             table, kind, part, factors, self._permutation(table.get("permutation")),
@@ -308,8 +323,7 @@ class _Upon:
         if isinstance(written, list):
             return [str(dim) for dim in written]
         words = re.split(r"[\s,]+", str(written or "").strip())
-        whole = len(words) == 1 and (words[0] in self.shape.dims or not words[0])
-        return [word for word in words if word] if len(words) > 1 or whole else list(words[0])
+        return words if all(word in self.shape.dims for word in words) else list("".join(words))
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
         """Add that what one of the components below `!Parallel` keeps is bypassed by the others."""
@@ -387,9 +401,9 @@ class _Upon:
                 axes = {axis: [f"{dim}={bounds[dim]}" for dim in one.on_axis(axis) if bounds[dim] > 1] for axis in "xy"}
                 level.setdefault("spatial", {}).update({axis: loops for axis, loops in axes.items() if loops})
         document: dict[str, Any] = {"imperfect": sorted(imperfect)} if imperfect else {}
-        order = ("level", "keep", "temporal", "spatial")
+        keys = ("level", "keep", "temporal", "spatial")
         return document | {
-            "levels": [{key: one[key] for key in order if one.get(key) or key == "keep"} for one in levels.values()]
+            "levels": [{key: one[key] for key in keys if one.get(key) or key == "keep"} for one in levels.values()]
         }
 
     def _network(self, name: str) -> bool:
@@ -398,15 +412,14 @@ class _Upon:
     def _all(self, given: list[_Directive], dim: str) -> list[int]:
         return [one.factors[dim][1] for one in given if dim in one.factors and one.kind in ("temporal", "spatial")]
 
-    def constraints(self, given: list[_Directive], keeping: list[_Directive]) -> dict[str, Any] | None:
-        """Document of constraints; None where nothing is asked."""
+    def constraints(self, own: list[_Directive], asked: list[_Directive]) -> dict[str, Any] | None:
+        """Document of constraints: loops that the machine and the mapper's files ask for, and what these keep."""
         levels: dict[str, dict[str, Any]] = {}
-        for name, (keep, bypass) in self.keeping(
-            [one for one in given if one in keeping or one not in keeping]
-        ).items():
-            level = levels.setdefault(name, {"level": name})
-            level |= ({"keep": keep} if keep else {}) | ({"bypass": bypass} if bypass else {})
-        for one in given:
+        for name, (keep, bypass) in self.keeping(asked).items():
+            if not self._network(name):
+                level = levels.setdefault(name, {"level": name})
+                level |= ({"keep": keep} if keep else {}) | ({"bypass": bypass} if bypass else {})
+        for one in [*own, *(one for one in asked if one not in own)]:
             level = levels.setdefault(self.homes[one.part.name], {"level": self.homes[one.part.name]})
             if one.kind == "temporal" and not one.part.network:
                 level.setdefault("temporal", {}).update(self._block(one, list(one.factors)))

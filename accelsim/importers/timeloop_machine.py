@@ -1,21 +1,23 @@
-"""Machines of Timeloop, v0.3 and v0.4, as levels: sizes from depth and width, fanouts from meshes, energies from an ERT.
+"""Machines of Timeloop, v0.3 and v0.4: sizes from depth and width, fanouts from meshes, energies from an ERT.
 
 Timeloop counts an element as one word at each level, whatever the widths: a level's word is its own `datawidth`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.formula import FormulaError, Value, work_out
+from accelsim.importers.values import plain_name, tables
 from accelsim.inputs.energy.estimators import COMPUTES
-from accelsim.inputs.errors import Mark
 from accelsim.inputs.units import quoted
 from accelsim.inputs.workload import ROLES
 
@@ -35,7 +37,7 @@ _MEANS = {
     "has_power_gating": "leakage is that of all instances",
 }
 """What attributes would mean that have no counterpart; of others it is only said that they have none."""
-_TECHNOLOGY = "45 nm"
+_TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
 
 
 @dataclass
@@ -100,11 +102,18 @@ class Machine:
             wanted = next((part.name for part in self.parts if wanted in part.aliases), wanted)
         return next((part for part in self.parts if wanted == part.name or wanted in part.aliases), None)
 
+    def unknown(self, figures: Figures) -> list[str]:
+        """Parts whose energies an ERT has not."""
+        *stores, compute = [part.name for part in self.parts if not part.network]
+        without = [name for name in stores if "read" not in figures.energies.get(name, {})]
+        return without + ([] if figures.energies.get(compute) else [compute])
+
     def fanout(self, index: int) -> tuple[int, int]:
         """Instances of the next part below one instance of this one, on both axes."""
         here, below = self.parts[index], self.parts[index + 1]
         if any(b % a for a, b in zip(here.mesh, below.mesh, strict=True)):
-            what = f"{below.name} has {_times(below.mesh)} instances, no multiple of the {_times(here.mesh)} of {here.name}"
+            sizes = [f"{x}x{y}" for x, y in (below.mesh, here.mesh)]
+            what = f"{below.name} has {sizes[0]} instances, no multiple of the {sizes[1]} of {here.name}"
             raise refuse(below.table.mark, what, "give meshX")
         return below.mesh[0] // here.mesh[0], below.mesh[1] // here.mesh[1]
 
@@ -116,10 +125,6 @@ class Machine:
             folded = part.network and above is not None and self.fanout(index - 1) == (1, 1)
             homes[part.name] = homes[above.name] if folded and above is not None else part.name
         return homes
-
-
-def _times(mesh: tuple[int, int]) -> str:
-    return f"{mesh[0]}x{mesh[1]}"
 
 
 def plain(name: object) -> str:
@@ -164,7 +169,8 @@ class _Reader:
             wide = int(across) if isinstance(across, int | float) and across >= 1 else instances
             if instances % wide:
                 raise refuse(local.mark, f"{name}: meshX {wide} does not divide its {instances} instances")
-            network = local.get("class") == "dummy_storage"
+            empty = [attributes.get(key) for key in ("depth", "entries")]
+            network = local.get("class") == "dummy_storage" or 0 in empty
             self.add(local, name, attributes, (wide, instances // wide), network=network)
         below = _tables(node, "subtree")
         if len(below) > 1:
@@ -293,10 +299,10 @@ class _Reader:
 
 
 def _tables(node: Table, key: str) -> list[Table]:
-    found = node.get(key) or Row(node.mark)
-    if not isinstance(found, Row) or not all(isinstance(one, Table) for one in found):
-        raise refuse(node.where(key), f"{key}: expected a list of maps")
-    return found
+    found = node.get(key)
+    if found is not None and not isinstance(found, Row):
+        raise refuse(node.where(key), f"{key}: expected a list")
+    return tables(found or Row(node.mark))
 
 
 def _ranged(node: Table) -> tuple[str, int]:
@@ -329,7 +335,8 @@ def read_figures(tables: Sequence[tuple[str, str, Table]]) -> Figures:
             for action in _tables(table, "actions"):
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))
-                known[key] = max(known.get(key, 0.0), _figure(action, "energy"))
+                for name_here in ("read", "write") if key == "access" else (key,):
+                    known[name_here] = max(known.get(name_here, 0.0), _figure(action, "energy"))
     return Figures(energies, areas, " and ".join(dict.fromkeys(file for file, _, _ in tables)))
 
 
@@ -341,82 +348,94 @@ def _figure(table: Table, key: str) -> float:
 
 
 def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:
-    """Document of a machine; `kept` are the roles that each part keeps and bypasses whatever the mapping."""
+    """Document of a machine; `kept` are the roles that each part keeps and bypasses whatever the mapping.
+
+    Where the ERT has not every part, the component models of accelsim give the others their energies.
+    """
     homes = machine.homes()
+    modelled = bool(machine.unknown(figures))
     levels: list[dict[str, Any]] = []
     for index, part in enumerate(machine.parts[:-1]):
-        across, down = machine.fanout(index)
         if homes[part.name] == part.name:
-            levels.append(_level(machine, part, figures, kept, first=not levels))
+            levels.append(_network(part) if part.network else _level(machine, part, figures, modelled=modelled))
+            for key, roles in zip(("keep", "bypass"), kept.get(part.name, ([], [])), strict=True):
+                if roles and len(levels) > 1 and not part.network:
+                    levels[-1][key] = roles
+        across, down = machine.fanout(index)
         if (across, down) != (1, 1):
-            levels[-1]["fanout"] = {"x": across, "y": down}
-    compute = machine.parts[-1]
-    energies = figures.energies.get(compute.name, {})
-    action = next((name for name in COMPUTES if name in energies), None)
-    bottom: dict[str, Any] = {"name": compute.name, "class": _arithmetic(compute)}
-    if action is not None:
-        bottom["energy"] = {"compute": _pj(energies[action]), "source": figures.source}
-        if energies.get("leak"):
-            machine.notes.append(Note(compute.table.mark, f"{compute.name}.leak", "compute units have no leakage here"))
-    else:
-        bits = int(compute.number("multiplier_width") or compute.number("datawidth") or 16)
-        bottom["attributes"] = {"bits": min(max(bits, 4), 32)} if bottom["class"] == "intmac" else {"format": "fp32"}
-    if compute.name in figures.areas:
-        bottom["area"] = f"{_number(figures.areas[compute.name])} um2"
-    document: dict[str, Any] = {"name": _word(machine.name), **_technology(machine)}
-    if any("energy" not in one or "read" not in one["energy"] for one in levels) or action is None:
+            wires = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
+            levels[-1]["fanout"] = {"x": across, "y": down} | ({"energy": wires} if modelled else {})
+    why = "a network of its own, as each of two containers in a row is; one fanout with x and y may share more reads"
+    machine.notes += [
+        Note(part.table.mark, part.name, why)
+        for part in machine.parts
+        if part.network and homes[part.name] == part.name
+    ]
+    document = {"name": plain_name(machine.name), **_technology(machine)}
+    if modelled:
         document["energy_table"] = "components"
-        for level in levels:
-            if "fanout" in level:
-                level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
-    return {**document, "levels": levels, "compute": bottom}
+    return {**document, "levels": levels, "compute": _compute(machine, figures)}
 
 
-def _level(
-    machine: Machine,
-    part: Part,
-    figures: Figures,
-    kept: Mapping[str, tuple[list[str], list[str]]],
-    *,
-    first: bool,
-) -> dict[str, Any]:
-    level: dict[str, Any] = {"name": part.name}
-    if part.network:
-        free = {"read": "0 pJ", "write": "0 pJ", "leak": "0 pJ", "source": "a network, which stores nothing"}
-        return {**level, "class": "network", "size": "16 bit", "word": "16 bit", "bypass": list(ROLES), "energy": free}
-    words = part.words
-    energies = figures.energies.get(part.name, {})
-    known = "read" in energies
-    level["class"] = (part.component.split() or ["storage"])[-1] if known else _storage(part)
-    if words is not None and not first:
+def _compute(machine: Machine, figures: Figures) -> dict[str, Any]:
+    part = machine.parts[-1]
+    energies = figures.energies.get(part.name)
+    compute: dict[str, Any] = {"name": part.name, "class": "intmac"}
+    if re.search(r"fp|float", part.component.lower()):
+        compute["class"] = "fpmac"
+    if energies:
+        action = next((name for name in COMPUTES if name in energies), None)
+        action = action or max((key for key in energies if key != "leak"), key=lambda key: energies[key])
+        compute["energy"] = {"compute": _pj(energies[action]), "source": figures.source}
+        if energies.get("leak"):
+            machine.notes.append(Note(part.table.mark, f"{part.name}.leak", "compute units have no leakage here"))
+    else:
+        bits = int(part.number("multiplier_width") or part.number("datawidth") or 16)
+        nearest = min((16, 32) if compute["class"] == "fpmac" else (4, 8, 16, 32), key=lambda width: abs(width - bits))
+        compute["attributes"] = {"format": f"{'fp' if compute['class'] == 'fpmac' else 'int'}{nearest}"}
+        if nearest != bits:
+            why = f"{bits} bit have no model; that of {nearest} bit is taken"
+            machine.notes.append(Note(part.table.mark, part.name, why))
+    if part.name in figures.areas:
+        compute["area"] = f"{_decimal(figures.areas[part.name])} um2"
+    return compute
+
+
+def _network(part: Part) -> dict[str, Any]:
+    """Level that stores nothing, whose fanout is a network."""
+    free = {"read": "0 pJ", "write": "0 pJ", "leak": "0 pJ", "source": "a network stores nothing"}
+    size = {"size": "16 bit", "word": "16 bit", "bypass": list(ROLES), "energy": free, "area": "0 um2"}
+    return {"name": part.name, "class": "register", **size}
+
+
+def _level(machine: Machine, part: Part, figures: Figures, *, modelled: bool) -> dict[str, Any]:
+    words, energies = part.words, figures.energies.get(part.name, {})
+    level: dict[str, Any] = {"name": part.name, "class": (part.component.split() or ["storage"])[-1]}
+    if modelled:
+        level["class"] = _storage(part)
+    if words is not None:
         level["size"] = f"{words * part.word_bits} bit"
-    elif words is not None:
-        machine.notes.append(Note(part.table.mark, f"{part.name}.depth", "the outermost level is unlimited here"))
-    elif not first:
-        raise refuse(part.table.mark, f"{part.name} has no depth, and only the outermost level is unlimited")
+    elif part is not machine.parts[0]:
+        raise refuse(part.table.mark, f"{part.name} has no depth, and only the outermost level may be unlimited")
     level |= {"word": f"{part.word_bits} bit", "block_size": part.block_size}
     buffering = part.number("multiple_buffering", 1) or 1
-    if buffering not in (1, int(buffering)):
-        machine.notes.append(Note(part.table.mark, f"{part.name}.multiple_buffering", f"{buffering} is rounded up"))
     if buffering > 1:
         level["multiple_buffering"] = math.ceil(buffering)
-    names = {"shared_bandwidth": "bandwidth", "read_bandwidth": "read_bandwidth", "write_bandwidth": "write_bandwidth"}
-    for key, ours in names.items():
+    for key in ("shared_bandwidth", "read_bandwidth", "write_bandwidth"):
         rate = part.number(key)
-        if rate is not None and rate > 0:
-            level[ours] = f"{_number(rate)} words/cycle"
-    keep, bypass = kept.get(part.name, ([], []))
-    level |= {"keep": keep} if keep and not first else {}
-    level |= {"bypass": bypass} if bypass and not first else {}
-    if known:
+        if rate:
+            level[key.removeprefix("shared_")] = f"{_decimal(rate)} words/cycle"
+    for key, other in itertools.permutations(("read_bandwidth", "write_bandwidth")):
+        if key in level:
+            level.setdefault(other, _UNLIMITED)
+    if "read" in energies:
         actions = {key: _pj(energies[key]) for key in ("read", "write", "update", "leak") if key in energies}
-        level["energy"] = {**actions, "write": _pj(energies.get("write", energies["read"])), "source": figures.source}
+        others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
+        level["energy"] = {**others, **actions, "source": figures.source}
     elif level["class"] == "DRAM":
         level["attributes"] = {"type": str(part.attributes.get("type", "LPDDR4"))}
-    elif level["class"] == "SRAM" and part.number("n_banks", 1) != 1:
-        machine.notes.append(Note(part.table.mark, f"{part.name}.n_banks", "energies are those of one bank"))
     if part.name in figures.areas:
-        level["area"] = f"{_number(figures.areas[part.name])} um2"
+        level["area"] = f"{_decimal(figures.areas[part.name])} um2"
     return level
 
 
@@ -431,10 +450,6 @@ def _storage(part: Part) -> str:
     return "SRAM" if bits >= 4096 else "regfile" if bits >= 128 else "register"
 
 
-def _arithmetic(part: Part) -> str:
-    return "fpmac" if re.search(r"fp|float", part.component.lower()) else "intmac"
-
-
 def _technology(machine: Machine) -> dict[str, str]:
     """Node and clock of the innermost part that has them."""
     found: dict[str, str] = {}
@@ -444,7 +459,7 @@ def _technology(machine: Machine) -> dict[str, str]:
         if size and "technology" not in found:
             found["technology"] = f"{size[1]} nm"
         if isinstance(period, int | float) and period > 0 and "clock" not in found:
-            found["clock"] = f"{_number(1e-6 / period)} MHz"
+            found["clock"] = f"{_decimal(round(1e-6 / period, 6))} MHz"
     if "technology" not in found:
         machine.notes.append(
             Note(machine.parts[0].table.mark, "technology", f"no node is given; {_TECHNOLOGY} is assumed")
@@ -453,18 +468,15 @@ def _technology(machine: Machine) -> dict[str, str]:
 
 
 def _pj(value: float) -> str:
-    return f"{_number(value)} pJ"
+    return f"{_decimal(value)} pJ"
 
 
-def _number(value: float) -> str:
-    """A number without an exponent."""
-    return f"{value:.12f}".rstrip("0").rstrip(".") if value != int(value) else str(int(value))
+def _decimal(value: float) -> str:
+    """A number without an exponent.
 
-
-def _word(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_./+-]", "_", text) or "timeloop"
-
-
-def place(table: Table | None, key: str, fallback: Mark) -> Mark:
-    """Place of a key."""
-    return fallback if table is None else table.where(key)
+    Examples
+    --------
+    >>> _decimal(2048.0), _decimal(7.972e-06)
+    ('2048', '0.000007972')
+    """
+    return f"{Decimal(repr(value)).normalize():f}"
