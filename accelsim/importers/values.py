@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.foreign import Note
 from accelsim.importers.formula import FormulaError, Value, work_out
-from accelsim.inputs.errors import Mark
+from accelsim.inputs.errors import Mark, SpecError
 from accelsim.inputs.units import quoted
+from accelsim.inputs.workload_reader import load_workload
 
 T = TypeVar("T")
 _KINDS: dict[type, str] = {Table: "a map", Row: "a list", str: "a word"}
@@ -41,6 +44,8 @@ def number(
 
 def as_number(found: Any, mark: Mark, names: Mapping[str, Value] | None = None) -> float | int:
     """Number as it is written, or of a formula."""
+    if found is None:
+        raise refuse(mark, "a number is missing")
     try:
         worked_out = work_out(found, names or {}) if isinstance(found, str) else found
     except FormulaError as error:
@@ -53,7 +58,7 @@ def as_number(found: Any, mark: Mark, names: Mapping[str, Value] | None = None) 
 def whole(found: Any, mark: Mark, least: int = 1) -> int:
     """Whole number from `least` on."""
     given = as_number(found, mark)
-    if given != int(given) or given < least:
+    if not math.isfinite(given) or given != int(given) or given < least:
         raise refuse(mark, f"expected a whole number from {least} on, got {quoted(str(found))}")
     return int(given)
 
@@ -69,6 +74,32 @@ def tables(row: Row) -> list[Table]:
 def plain_name(text: str) -> str:
     """Name as our files have it: letters, digits and `_ . / + -`."""
     return re.sub(r"[^A-Za-z0-9_./+-]", "_", text) or "_"
+
+
+def note_others(table: Table, known: Iterable[str], why: Mapping[str, str], notes: list[Note]) -> None:
+    """Note the keys of a map that nobody reads; `why` says for some of them what that means."""
+    notes += [Note(table.where(key), key, why.get(key, "is not read")) for key in sorted(table.keys() - set(known))]
+
+
+def checked_workload(body: dict[str, Any], mark: Mark, notes: list[Note]) -> dict[str, Any]:
+    """Workload as our reader takes it: without its edges, which are noted, where shapes do not agree."""
+    try:
+        load_workload({"workload": body})
+    except SpecError as error:
+        edges = [problem for problem in error.problems if ".from" in problem.what]
+        others = [problem for problem in error.problems if problem not in edges]
+        if others:
+            raise refuse(mark, others[0].what, others[0].hint) from None
+        notes.append(Note(mark, "edges", f"what feeds a layer is left out: {edges[0].what}"))
+        for layer in body["layers"]:
+            layer.pop("from", None)
+        return checked_workload(body, mark, notes)
+    return body
+
+
+def file_stem(mark: Mark) -> str:
+    """Name of a file without its folder and ending, as our files have names."""
+    return plain_name(mark.file.rpartition("/")[2].rpartition(".")[0])
 
 
 def only(documents: list[Table], what: str) -> Table | None:

@@ -13,15 +13,25 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.values import number, only, plain_name, tables, value, whole
-from accelsim.inputs.errors import Mark, SpecError
+from accelsim.importers.values import (
+    checked_workload,
+    file_stem,
+    note_others,
+    number,
+    only,
+    plain_name,
+    tables,
+    value,
+    whole,
+)
+from accelsim.inputs.errors import Mark
 from accelsim.inputs.library import importer
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload_reader import load_workload
@@ -55,10 +65,11 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Level and axis of a dimension of the array."""
+    """Level and axis of a dimension of the array, and its size."""
 
     level: str
     axis: str
+    size: int = field(compare=False)
 
 
 def convert(documents: Sequence[Document]) -> Foreign:
@@ -90,11 +101,6 @@ def convert(documents: Sequence[Document]) -> Foreign:
     return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
 
 
-def _note_others(table: Table, known: Iterable[str], notes: list[Note]) -> None:
-    """Note the keys of a map that nothing here reads."""
-    notes += [Note(table.where(key), key, _LEFT.get(key, "is not read")) for key in table.keys() - set(known)]
-
-
 def _architecture(
     hardware: Table, widths: Iterable[int], notes: list[Note]
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
@@ -103,7 +109,7 @@ def _architecture(
     if array.get("is_imc"):
         what = "it computes in memory: cells are storage and MACs at once, for which accelsim has no form"
         raise refuse(array.where("is_imc"), what)
-    _note_others(array, _ARRAY_KEYS, notes)
+    note_others(array, _ARRAY_KEYS, _LEFT, notes)
     row = value(array, "sizes", Row)
     sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
     ladder = _ladder(value(hardware, "memories", Table), list(sizes))
@@ -112,7 +118,7 @@ def _architecture(
         level = _level(name, memory, widths, notes, first=index == 0)
         inside = _served(ladder[index + 1][1]) if index + 1 < len(ladder) else set()
         spread = [dim for dim in sizes if dim in _served(memory) - inside]
-        places |= {dim: _Place(level["name"], "xy"[at % 2]) for at, dim in enumerate(spread)}
+        places |= {dim: _Place(level["name"], "xy"[at % 2], sizes[dim]) for at, dim in enumerate(spread)}
         axes = [math.prod(sizes[dim] for dim in spread[at::2]) for at in range(min(2, len(spread)))]
         if len(spread) > 2:
             why = f"{listed(spread)} lie on the two axes below {name}; loops of one may then take room of another"
@@ -173,7 +179,7 @@ def _operands(memory: Table) -> list[str]:
 
 def _level(name: str, memory: Table, widths: Iterable[int], notes: list[Note], *, first: bool) -> dict[str, Any]:
     """Level of a memory, without its fanout."""
-    _note_others(memory, _MEMORY_KEYS, notes)
+    note_others(memory, _MEMORY_KEYS, _LEFT, notes)
     ports = tables(value(memory, "ports", Row))
     steps = [whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
     if not steps:
@@ -252,12 +258,8 @@ def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
     ]
     notes.append(Note(Mark(path, 1, 1), "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
     body = yaml.safe_load(imported.text)["workload"] | {"bits": _ONNX_BITS}
-    layers = [_Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS) for each in _read(body)]
-    return body, layers
-
-
-def _read(body: Mapping[str, Any]) -> Iterable[Any]:
-    return load_workload({"workload": body}).layers
+    read = load_workload({"workload": body}).layers
+    return body, [_Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS) for each in read]
 
 
 def _workload(
@@ -271,7 +273,7 @@ def _workload(
     by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
     written, known = [], []
     for layer in layers:
-        _note_others(layer, _LAYER_KEYS, notes)
+        note_others(layer, _LAYER_KEYS, _LEFT, notes)
         name, operator = names[id(layer)], value(layer, "operator_type", str, "")
         found = (str(layer.get("name", "")), str(layer.get("id", "")), operator)
         entry = _entry(entries, found)
@@ -282,18 +284,8 @@ def _workload(
         feeds = {tensor: source for tensor, source in feeds.items() if source != name}
         written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
         known.append(_Layer(found, einsum["dims"], bits))
-    body = {"name": plain_name(layers[0].mark.file.rpartition("/")[2].rpartition(".")[0]), "layers": written}
-    try:
-        _read(body)
-    except SpecError as error:
-        wrong = [problem for problem in error.problems if ".from" in problem.what]
-        if len(wrong) < len(error.problems):
-            raise refuse(layers[0].mark, str(next(each.what for each in error.problems if each not in wrong))) from None
-        why = f"edges between layers are left out: {wrong[0].what}"
-        notes.append(Note(layers[0].where("operand_source"), "operand_source", why))
-        for each in written:
-            each.pop("from", None)
-    return body, known
+    body = {"name": file_stem(layers[0].mark), "layers": written}
+    return checked_workload(body, layers[0].mark, notes), known
 
 
 def _layer_name(layer: Table, index: int) -> str:
@@ -352,7 +344,7 @@ def _constraints(
     used = {id(entry): entry for entry in (_entry(entries, layer.names) for layer in layers or [_Layer((), {}, {})])}
     entry = next(iter(used.values())) if len(used) == 1 else _entry(entries, ())
     for other in entries:
-        _note_others(other, _MAPPING_KEYS, notes)
+        note_others(other, _MAPPING_KEYS, _LEFT, notes)
         if other is not entry:
             why = "holds for some layers; constraints hold for all: import them with these layers alone"
             notes.append(Note(other.mark, str(other.get("name")), why))
@@ -366,7 +358,7 @@ def _constraints(
     for place in dict.fromkeys(places.values()):
         block: dict[str, Any] | None = {"only": [], "factors": []}
         for array_dim in (dim for dim, its in places.items() if its == place):
-            asked = _axis(array_dim, spatial, hints, layers, names, notes)
+            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layers, names, notes)
             block = {key: [*block[key], *asked[key]] for key in block} if block and asked else None
         if block is not None:
             axis = {key: items for key, items in block.items() if items or key == "only"}
@@ -380,6 +372,7 @@ def _constraints(
 
 def _axis(
     array_dim: str,
+    array_size: int,
     spatial: Table,
     hints: Table,
     layers: Sequence[_Layer],
@@ -403,7 +396,7 @@ def _axis(
             continue
         found["only"].append(dim)
         if size:
-            most = whole(size.strip(), mark)
+            most = min(array_size, whole(size.strip(), mark))
             bounds = {layer.dims[dim] for layer in layers}
             fits = all(bound % most == 0 for bound in bounds)
             smaller = min(bounds) if len(bounds) == 1 and min(bounds) < most else 0
