@@ -27,11 +27,9 @@ KINDS = {
     "accelforge": "accelsim.importers.accelforge",
 }
 """Module of each kind; its `convert(documents)` returns a `Foreign`."""
-_TIMELOOP_KEYS = {"problem", "architecture", "mapper", "architecture_constraints", "mapspace_constraints", "components"}
-_TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations", "variables", "globals", "mapping"}
-_TIMELOOP_KEYS |= {"mapspace", "constraints"}
+_TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
+_TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations"}
 _ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_types", "loop_dim_size", "spatial_mapping"}
-_ACCELFORGE_KEYS = {"arch", "workload", "renames", "mapping", "variables"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +92,26 @@ def _text(document: Mapping[str, Any]) -> str:
 def kind_of(document: Document) -> str | None:
     """Tool whose file this is; None where it is one of ours, or nobody's."""
     body = document.body
-    if body is None:
-        return None
     if isinstance(body, Row):
         items = [set(item) for item in body if isinstance(item, Table)]
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
-    keys = set(body)
-    if keys & {"operational_array", "memories"}:
-        return "zigzag"
-    workload = body.get("workload")
-    mapping = body.get("mapping")
-    if keys & {"arch", "renames"} or (
-        keys & _ACCELFORGE_KEYS
-        and (
-            (isinstance(workload, Table) and set(workload) & {"einsums", "rank_sizes", "shape"})
-            or (isinstance(mapping, Table) and "nodes" in mapping)
-        )
-    ):
-        return "accelforge"
-    own = [body.get(key) for key in ("architecture", "mapping", "constraints")]
-    if "workload" in body or any(isinstance(value, Table) and "levels" in value for value in own):
+    if body is None:
         return None
-    return "timeloop" if keys & _TIMELOOP_KEYS or body.get("type") == "cnn-layer" else None
+    if "operational_array" in body or "memories" in body:
+        return "zigzag"
+    if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
+        return "accelforge"
+    if _holds(body, "mapping", "nodes"):
+        return "accelforge"
+    timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Row)
+    timeloop |= _holds(body, "architecture", "nodes", "subtree", "local") or _holds(body, "constraints", "targets")
+    return "timeloop" if timeloop else None
+
+
+def _holds(body: Table, key: str, *inside: str) -> bool:
+    """Whether a map stands under a key that has one of some keys."""
+    value = body.get(key)
+    return isinstance(value, Table) and not value.keys().isdisjoint(inside)
 
 
 def is_foreign(path: str) -> bool:
