@@ -17,9 +17,11 @@ import yaml
 
 from accelsim.importers.documents import Document, Row, Table
 from accelsim.importers.templates import read_document
-from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.library import MODELS
 from accelsim.inputs.units import listed
+from accelsim.inputs.workload_reader import load_workload
 
 KINDS = {
     "timeloop": "accelsim.importers.timeloop_inputs",
@@ -160,9 +162,24 @@ def read_foreign(
             raise AccelsimError(f"files of {listed(kinds)} do not go together")
         kind = kinds[0]
     convert = cast(Callable[[Sequence[Document]], Foreign], import_module(KINDS[kind]).convert)
-    made = convert(documents)
+    try:
+        made = convert(documents)
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise AccelsimError(f"{listed(names)}: not of a form that {kind} has: {error}") from error
+    _check(made, names)
     twice = [Note(mark, key, "given twice; the last one counts") for one in documents for mark, key in one.repeated]
     return replace(made, notes=(*twice, *made.notes))
+
+
+def _check(made: Foreign, names: Sequence[str]) -> None:
+    """Refuse files that come to a machine or a workload that is not valid here."""
+    read: dict[str, Callable[[Any], object]] = {"architecture": load_architecture, "workload": load_workload}
+    for kind, document in made.documents().items():
+        try:
+            read.get(kind, id)({kind: document})
+        except SpecError as error:
+            wrong = "; ".join(f"{problem.what}" for problem in error.problems[:3])
+            raise AccelsimError(f"{', '.join(names)}: they come to no valid {kind}: {wrong}") from None
 
 
 def _value(text: str) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.documents import Document, Table, refuse
+from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.formula import FormulaError, work_out
 from accelsim.importers.timeloop_levels import Figures, architecture, read_figures, unknown
@@ -152,7 +152,7 @@ class _Upon:
         path, body = given
         rows = body.get("targets", body.get("constraints")) if isinstance(body, Table) else body
         found = []
-        for table in rows or ():
+        for table in rows if isinstance(rows, Row) else [rows] if rows else []:
             if not isinstance(table, Table):
                 raise refuse(Mark(path, 1, 1), "expected a list of directives, each a map with a target")
             name, kind = str(table.get("target", table.get("name", ""))), str(table.get("type", ""))
@@ -213,20 +213,14 @@ class _Upon:
 
     def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
         """Add that what one of the components below `!Parallel` keeps is bypassed by the others."""
+        keeping = self.keeping(given)
         found = list(given)
-        for part in self.machine.parts:
-            own = [one.table for one in given if one.part is part and one.kind in _KEEPING]
-            for other in part.siblings:
-                theirs = [one for one in given if one.part is other and one.kind in _KEEPING and other is not part]
-                for one in theirs:
-                    names = [
-                        name
-                        for name in one.table.get("keep") or ()
-                        if not any(name in (t.get("keep") or ()) for t in own)
-                    ]
-                    made = Table(one.table.mark)
-                    made["bypass"] = names
-                    found.append(_Directive(made, "bypass", part, {}, [], None))
+        for part in self.machine.parts[:-1]:
+            own = keeping.get(part.name, ([], []))[0]
+            others = [keeping[other.name][0] for other in part.siblings if other is not part and other.name in keeping]
+            made = Table(part.table.mark)
+            made["bypass"] = [name for kept in others for name in kept if name not in own]
+            found.append(_Directive(made, "bypass", part, {}, [], None))
         return found
 
     def keeping(self, given: list[_Directive]) -> dict[str, tuple[list[str], list[str]]]:
@@ -236,19 +230,21 @@ class _Upon:
             if one.kind not in _KEEPING:
                 continue
             keep, bypass = found.setdefault(one.part.name, ([], []))
-            only = one.table.get("keep_only") or []
-            for names, into in (
-                (one.table.get("keep") or [], keep),
-                (one.table.get("bypass") or [], bypass),
-                (only, keep),
-            ):
-                for name in names:
-                    if self.shape.tensors and name not in self.shape.tensors:
-                        what = f"{quoted(str(name))} is no tensor; there are {listed(self.shape.tensors)}"
-                        raise refuse(one.table.mark, f"{one.part.name}: {what}")
-                    into += [name] if name not in into else []
+            only = self._tensors(one, "keep_only")
+            keep += [name for name in (*self._tensors(one, "keep"), *only) if name not in keep]
+            bypass += [name for name in self._tensors(one, "bypass") if name not in bypass]
             bypass += [name for name in self.shape.tensors if only and name not in (*only, *bypass)]
         return found
+
+    def _tensors(self, one: _Directive, key: str) -> list[str]:
+        """Tensors that a directive names under a key."""
+        written = one.table.get(key) or []
+        names = list(map(str, written)) if isinstance(written, list) else [str(written)]
+        for name in names:
+            if self.shape.tensors and name not in self.shape.tensors:
+                what = f"{quoted(name)} is no tensor; there are {listed(self.shape.tensors)}"
+                raise refuse(one.table.where(key), f"{one.part.name}: {what}")
+        return names
 
     def kept(self, given: list[_Directive]) -> tuple[dict[str, tuple[list[str], list[str]]], list[_Directive]]:
         """Roles that each part keeps and bypasses, and the directives that roles cannot say."""

@@ -13,9 +13,8 @@ from typing import Any
 from accelsim.importers.documents import Table, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.timeloop_machine import Machine, Part, plain, tables_under
-from accelsim.importers.values import plain_name
+from accelsim.importers.values import number, plain_name
 from accelsim.inputs.energy.estimators import COMPUTES
-from accelsim.inputs.units import quoted
 from accelsim.inputs.workload import ROLES
 
 _TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
@@ -55,10 +54,10 @@ def read_figures(tables: Sequence[tuple[str, str, Table]]) -> Figures:
 
 
 def _figure(table: Table, key: str) -> float:
-    value = table.get(key)
-    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise refuse(table.where(key), f"{key}: expected a number, got {quoted(str(value))}")
-    return float(value)
+    found = number(table, key)
+    if not 0 <= found < math.inf:
+        raise refuse(table.where(key), f"{key}: expected a number from 0 on, got {found}")
+    return float(found)
 
 
 def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:
@@ -151,7 +150,7 @@ def _level(machine: Machine, part: Part, figures: Figures, *, modelled: bool) ->
         others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
         level["energy"] = {**others, **actions, "source": figures.source}
     elif level["class"] == "DRAM":
-        level["attributes"] = {"type": str(part.attributes.get("type", "LPDDR4"))}
+        level["attributes"] = {"type": str(part.attributes.get("type") or "LPDDR4")}
     if part.name in figures.areas:
         level["area"] = f"{_decimal(figures.areas[part.name])} um2"
     return level
@@ -176,7 +175,7 @@ def _technology(machine: Machine) -> dict[str, str]:
         size = re.fullmatch(r"([0-9.]+)\s*nm", str(node))
         if size and "technology" not in found:
             found["technology"] = f"{size[1]} nm"
-        if isinstance(period, int | float) and period > 0 and "clock" not in found:
+        if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:
             found["clock"] = f"{_decimal(round(1e-6 / period, 6))} MHz"
     if "technology" not in found:
         machine.notes.append(

@@ -14,7 +14,7 @@ from typing import Any
 from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.formula import FormulaError, Value, work_out
-from accelsim.importers.values import tables
+from accelsim.importers.values import tables, value
 from accelsim.inputs.units import quoted
 
 _RANGE = re.compile(r"(.*?)\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
@@ -24,6 +24,7 @@ _READ |= {"shared_bandwidth", "meshX", "meshY", "multiple_buffering", "technolog
 _READ |= {"type", "multiplier_width", "adder_width"}
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth"}
 _SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
+_MOST_PARTS, _ROUNDS = 64, 8
 _MEANS = {
     "metadata": "sparse: formats and their metadata are not modelled, the design is counted dense",
     "cluster_size": "an access serves a cluster of instances: each has its share of the energy, as if all were used",
@@ -53,7 +54,9 @@ class Part:
     def number(self, key: str, default: float | None = None) -> float | None:
         """Attribute that must be a number."""
         value = self.attributes.get(key, default)
-        if value is None or (isinstance(value, int | float) and math.isfinite(value)):
+        if value is None:
+            return None
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return value
         table = self.table.get("attributes", self.table)
         raise refuse(table.where(key), f"{self.name}: {key}: expected a number, got {quoted(str(value))}")
@@ -176,15 +179,13 @@ class _Reader:
 
     def nodes(self, nodes: Row, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
-        for node in nodes:
-            if not isinstance(node, Table):
-                raise refuse(nodes.mark, "architecture.nodes: expected maps")
+        for node in tables(nodes):
             kind = node.tag.lstrip("!")
             if kind == "Nothing" or node.get("enabled") is False:
                 continue
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
                 below: list[Part] | None = [] if kind == "Parallel" else parallel
-                self.nodes(node.get("nodes", Row(node.mark)), inherited, below)
+                self.nodes(value(node, "nodes", Row, Row(node.mark)), inherited, below)
                 continue
             if kind not in ("Container", "Component", ""):
                 raise refuse(node.mark, f"!{kind} is no node of an architecture")
@@ -214,44 +215,47 @@ class _Reader:
     def constraints(self, node: Table) -> Iterator[tuple[str, Table]]:
         """Constraints that stand at a node, with their type."""
         asked = node.get("constraints")
-        for kind, value in asked.items() if isinstance(asked, Table) else ():
-            if isinstance(value, Table) and value:
-                constraint = Table(value.mark)
-                constraint.update(value)
-                constraint.marks = value.marks
+        for kind, written in asked.items() if isinstance(asked, Table) else ():
+            if isinstance(written, Table) and written:
+                constraint = Table(written.mark)
+                constraint.update(written)
+                constraint.marks = written.marks
                 constraint["type"] = kind
                 yield kind, constraint
 
     def spatial(self, node: Table, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
-        mesh = node.get("spatial") or {}
+        mesh = value(node, "spatial", Table, Table(node.mark))
         sizes = []
         for key in ("meshX", "meshY"):
-            value = mesh.get(key, 1)
-            size = self.value(value, attributes)
+            written = mesh.get(key, 1)
+            size = self.value(written, attributes)
             if not isinstance(size, int | float) or size < 1 or size != int(size):
-                raise refuse(node.where("spatial"), f"{key}: expected a whole number, got {quoted(str(value))}")
+                raise refuse(node.where("spatial"), f"{key}: expected a whole number, got {quoted(str(written))}")
             sizes.append(int(size))
         return sizes[0], sizes[1]
 
     def attributes(self, node: Table, inherited: Mapping[str, Value]) -> dict[str, Value]:
         """Attributes of a node as values; one may be computed from others."""
-        own = node.get("attributes") or {}
+        own = value(node, "attributes", Table, Table(node.mark))
         values: dict[str, Value] = dict(inherited)
         texts = {_SPELT.get(key.replace("-", "_"), key.replace("-", "_")): value for key, value in own.items()}
         values.update(texts)
-        for _ in range(len(texts)):  # as often as one may wait for another
+        for _ in range(_ROUNDS):  # as often as one may wait for another
+            before = dict(values)
             for key, text in texts.items():
-                others = {name: value for name, value in values.items() if name != key or key in inherited}
-                if key in inherited:
-                    others[key] = inherited[key]
-                values[key] = self.value(text, others)
+                names = {name: value for name, value in values.items() if name != key}
+                values[key] = self.value(text, names | ({key: inherited[key]} if key in inherited else {}))
+            if values == before:
+                break
         return values
 
     def value(self, written: Any, names: Mapping[str, Value]) -> Value:
         """A number, or what a formula of attributes and variables comes to; other words stay."""
         if not isinstance(written, str):
-            return written if isinstance(written, int | float | bool) else None
+            return (
+                written if isinstance(written, int) or (isinstance(written, float) and math.isfinite(written)) else None
+            )
         try:
             return work_out(written, {**self.variables, **names})
         except FormulaError:
@@ -268,6 +272,8 @@ class _Reader:
         aliases: tuple[str, ...] = (),
     ) -> None:
         component = " ".join(str(node[key]) for key in ("class", "subclass") if key in node)
+        if len(self.parts) >= _MOST_PARTS:
+            raise refuse(node.mark, f"more than {_MOST_PARTS} components")
         if any(part.name == name for part in self.parts):
             raise refuse(node.mark, f"two components are named {name}")
         self.parts.append(Part(name, node, component, attributes, mesh, network, aliases))
@@ -276,15 +282,15 @@ class _Reader:
 
     def leave_out(self, node: Table, name: str, attributes: Mapping[str, Value]) -> None:
         """Note what of a component has no counterpart."""
-        own = node.get("attributes") or Table(node.mark)
+        own = value(node, "attributes", Table, Table(node.mark))
         for key in own:
             spelt = _SPELT.get(key, key)
             means = "metadata" if "metadata" in key or "compression" in key else key
-            value = attributes.get(key)
-            default = _DEFAULTS.get(key, value if value in (False, None, "") else object())
-            if spelt not in _READ and value != default:
+            held = attributes.get(spelt)
+            default = _DEFAULTS.get(key, held if held in (False, None, "") else object())
+            if spelt not in _READ and held != default:
                 why = _MEANS.get(means, "has no counterpart; it changes no count")
-                self.notes.append(Note(own.where(key), f"{name}.{key} = {value}", why))
+                self.notes.append(Note(own.where(key), f"{name}.{key} = {held}", why))
         for key in ("sparse_optimizations", "power_gated_at"):
             if node.get(key):
                 self.notes.append(Note(node.where(key), f"{name}.{key}", "sparse: the design is counted dense"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.timeloop_machine import Machine
-from accelsim.importers.values import plain_name
+from accelsim.importers.timeloop_machine import Machine, tables_under
+from accelsim.importers.values import plain_name, value, whole
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -38,21 +39,18 @@ class Shape:
     output: str = ""
 
 
-def _get(table: Table, *names: str) -> Any:
-    """Value of the first of several spellings of a key."""
-    return next((table[name] for name in names if name in table), None)
-
-
 def read_shape(path: str, problem: Table, notes: list[Note]) -> Shape:
     """Read what stands under `problem`."""
-    written, instance = problem.get("shape"), problem.get("instance", problem)
-    if not isinstance(instance, Table):
-        raise refuse(problem.where("instance"), "problem.instance: expected the bounds of the dimensions")
+    written, instance = problem.get("shape"), value(problem, "instance", Table, problem)
     if isinstance(written, Table):
-        names = [str(dim) for dim in written.get("dimensions") or ()]
-        spaces = _get(written, "data_spaces", "data-spaces", "dataSpaces") or Row(written.mark)
-        coefficients = {str(one["name"]): one.get("default", 1) for one in written.get("coefficients") or ()}
-        given = [(str(one.get("name")), one.get("projection"), _get(one, "read_write", "read-write")) for one in spaces]
+        names = [str(dim) for dim in value(written, "dimensions", Row)]
+        coefficients = {str(one.get("name")): one.get("default", 1) for one in tables_under(written, "coefficients")}
+        spelt = next((key for key in ("data-spaces", "dataSpaces") if key in written), "data_spaces")
+        spaces = tables_under(written, spelt)
+        given = [
+            (str(one.get("name")), one.get("projection"), one.get("read_write", one.get("read-write")))
+            for one in spaces
+        ]
     elif str(written) in ("cnn-layer", "cnn_layer", "None"):
         names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN]
         coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
@@ -62,16 +60,17 @@ def read_shape(path: str, problem: Table, notes: list[Note]) -> Shape:
     shape.name = plain_name(shape.name or Path(path).stem.split(".")[0])
     for dim in names:
         shape.dims[dim] = _whole(instance, dim)
-    for key, value in instance.items():
+    for key, held in instance.items():
         if key in coefficients:
             coefficients[key] = _whole(instance, key)
-        elif key == "densities" and value:
+        elif key == "densities" and held:
             notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
-        elif key not in (*names, "shape", "version", "name", "type") and value and (value != 1 or "pad" in key):
+        elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
             why = "padded points count as ordinary points" if "pad" in key else "follows from the other dimensions"
-            notes.append(Note(instance.where(key), f"problem.{key} = {value}", why))
+            notes.append(Note(instance.where(key), f"problem.{key} = {held}", why))
     for name, projection, output in given:
-        shape.tensors[name] = [_rank(rank, coefficients, problem.mark) for rank in _ranks(projection)]
+        where = problem.where("shape")
+        shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank in _ranks(projection)]
         if output:
             shape.output = name
     if not shape.output:
@@ -81,12 +80,9 @@ def read_shape(path: str, problem: Table, notes: list[Note]) -> Shape:
 
 
 def _whole(instance: Table, key: str) -> int:
-    value = instance.get(key)
     if key not in instance:
         raise refuse(instance.mark, f"problem.instance: {key} is missing")
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise refuse(instance.where(key), f"problem.{key}: expected a whole number above 0, got {quoted(str(value))}")
-    return value
+    return whole(instance[key], instance.where(key))
 
 
 def _ranks(projection: Any) -> Iterable[Any]:
@@ -96,16 +92,16 @@ def _ranks(projection: Any) -> Iterable[Any]:
     return projection if isinstance(projection, list | tuple) else ()
 
 
-def _rank(rank: Any, coefficients: dict[str, Any], mark: Mark) -> str:
+def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: Mark) -> str:
     """A rank as a sum of dimensions with factors."""
-    terms = [rank] if isinstance(rank, str) else rank
-    if isinstance(terms, str) or not isinstance(terms, list | tuple):
-        raise refuse(mark, f"problem.shape: {quoted(str(rank))} is no rank of a tensor")
     found = []
-    for term in terms:
-        words = term if isinstance(term, list | tuple) else [term]
-        scale = math.prod(int(coefficients.get(str(word), word if isinstance(word, int) else 1)) for word in words[1:])
-        found.append(f"{scale}*{words[0]}" if scale != 1 else str(words[0]))
+    for term in [rank] if isinstance(rank, str) else rank if isinstance(rank, list | tuple) else [None]:
+        name, *factors = term if isinstance(term, list | tuple) and term else [term]
+        for word in re.split(r"\s*\+\s*", str(name).strip()):
+            if word not in dims:
+                raise refuse(mark, f"problem.shape: {quoted(word)} is no dimension; there are {listed(dims)}")
+            scale = math.prod(whole(coefficients.get(str(factor), factor), mark) for factor in factors)
+            found.append(f"{scale}*{word}" if scale != 1 else word)
     return " + ".join(found)
 
 
