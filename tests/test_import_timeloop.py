@@ -1,6 +1,7 @@
 """Timeloop's files: what they become here, what Timeloop said of them, and what is refused."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -217,6 +218,19 @@ def test_template__reads_files_of_its_folder_and_takes_variables(tmp_path):
     assert any(
         str(note).endswith("it changes no count") and "parts/arch.yaml:14:" in str(note) for note in foreign.notes
     )
+
+
+def test_template__without_jinja2_says_what_to_install(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(AccelsimError, match=r"pip install 'accelsim\[import\]'"):
+        read("problem: {{ size }}")
+
+
+def test_eval__says_why_a_template_cannot_be_read(run, tmp_path):
+    (tmp_path / "prob.yaml").write_text("{{include_text('../base.yaml')}}\nproblem: {}\n")
+    (tmp_path.parent / "base.yaml").write_text("a: 1\n")
+    code, _, err = run("map", "systolic", tmp_path / "prob.yaml")
+    assert (code, "lies outside" in err, "accelsim import ../base.yaml" in err) == (2, True, True)
 
 
 BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(

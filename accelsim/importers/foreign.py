@@ -19,6 +19,7 @@ from accelsim.importers.documents import Document, Row, Table
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.files import read_utf8
 from accelsim.inputs.library import MODELS
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload_reader import load_workload
@@ -117,8 +118,11 @@ def _holds(body: Table, key: str, *inside: str) -> bool:
 
 
 def is_foreign(path: str) -> bool:
-    """Whether a file is another tool's; what cannot be read is not."""
+    """Whether a file is another tool's: a template, or of a known kind; what cannot be read is not."""
     try:
+        text = read_utf8(path)
+        if "{{" in text or "{%" in text:
+            return True
         return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
     except AccelsimError:
         return False

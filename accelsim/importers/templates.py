@@ -56,7 +56,8 @@ class _Files:
     def _allowed(self, path: Path, name: str) -> Path:
         if not any(path.is_relative_to(folder) for folder in self.folders):
             places = ", ".join(map(str, self.folders))
-            raise AccelsimError(f"{quoted(name)} lies outside {places}; name it on the command line to let it be read")
+            hint = f"to let it be read, name it too: `accelsim import {name} …`"
+            raise AccelsimError(f"{quoted(name)} lies outside {places}; {hint}")
         return path
 
 

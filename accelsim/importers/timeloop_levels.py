@@ -134,6 +134,8 @@ def _level(machine: Machine, part: Part, figures: Figures, *, modelled: bool) ->
     buffering = part.number("multiple_buffering", 1) or 1
     if buffering > 1:
         level["multiple_buffering"] = math.ceil(buffering)
+        if buffering != math.ceil(buffering):
+            machine.notes.append(Note(part.table.mark, f"{part.name}.multiple_buffering", f"{buffering} is rounded up"))
     for key in ("shared_bandwidth", "read_bandwidth", "write_bandwidth"):
         rate = part.number(key)
         if rate:
