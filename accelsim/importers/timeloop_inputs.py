@@ -23,9 +23,7 @@ from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
-_FACTOR = re.compile(
-    r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+)(?!\s*[A-Za-z=]))?(?![A-Za-z0-9_]|\s*[<>=])"
-)
+_FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
 _KEEPING = ("bypass", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
@@ -201,6 +199,8 @@ class _Upon:
             found[name] = (sign.replace("==", "=") or "=", int(bound))
             if last:
                 rest.add(name)
+                why = "the last pass is shorter; Timeloop's own counts are wrong where loops leave remainders"
+                self.notes.append(Note(table.where(key), f"{name}={bound},{last}", why))
         if left := _FACTOR.sub("", text).strip(" ,"):
             raise refuse(table.where(key), f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
         return found, frozenset(rest)
