@@ -177,7 +177,7 @@ def test_v03__ranges_and_meshes_become_fanouts(read):
 
 
 def test_remainders__are_kept_and_noted(read):
-    foreign = read(V03, PROBLEM.replace("K: 4", "K: 3"), MAPPING.replace("K=2 P=0", "K=2,1 P=0"))
+    foreign = read(V03, PROBLEM.replace("K: 4", "K: 3"), MAPPING.replace("K=2 P=0", "'K=2,1 P=0'"))
     assert foreign.mapping["imperfect"] == ["K"]
     assert "K=2,1: the last pass is shorter" in "".join(map(str, foreign.notes))
     assert loaded(foreign)[2].imperfect == {"K"}
