@@ -137,6 +137,17 @@ def make_parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="PATH", help="file for the workload of a model, or folder (default: print)"
     )
 
+    made = command("replay", "hold Timeloop's statistics of a mapping against ours, and against our optimum")
+    made.add_argument(
+        "files", nargs="+", metavar="FILE", help="Timeloop's inputs, as `import` takes them, and one *.stats.txt"
+    )
+    made.add_argument(
+        "--seconds", type=argument_types.seconds, default=20.0, metavar="S",
+        help="stop looking for the optimum after S seconds (default: 20)",
+    )  # fmt: skip
+    _add_overrides(made)
+    argument_types.add_forms(made)
+
     made = command("cache", "show where results are kept and how many there are, or remove them")
     made.add_argument("--clear", action="store_true", help="remove all of them")
     made.add_argument("--json", action="store_true", help="print JSON")

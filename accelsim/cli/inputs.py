@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -175,6 +176,9 @@ def convert_foreign(names: tuple[str, ...]) -> dict[str, dict[str, Path]]:
     dict of str to dict
         Of each such file the converted files by their kind, which are kept in the user's cache; notes go to stderr.
     """
+    names = tuple(name for name in names if os.path.isfile(name) and not name.endswith(library.MODELS))
+    if not names:
+        return {}
     from accelsim.importers.foreign import is_foreign, read_foreign
     from accelsim.inputs.files import user_cache
     from accelsim.results.folder import write_directory

@@ -10,14 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from accelsim.inputs.errors import Mark, Problem, SpecError
-from accelsim.inputs.files import read_utf8
-from accelsim.inputs.library import MODELS
 from accelsim.inputs.units import quoted
 
 _MOST_VALUES = 100_000
@@ -66,36 +63,25 @@ def refuse(mark: Mark, what: str, hint: str = "") -> SpecError:
     return SpecError([Problem(mark, what, hint)])
 
 
-def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[str, Any]) -> Document:
-    """Read a YAML file, as a template where it has `{{` or `{%`.
+def parse(text: str, path: str, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any]) -> Document:
+    """Read YAML text.
 
     Parameters
     ----------
-    path : str
-        The file.
-    folders : mapping of Path
-        Folders in and below which a template may read files.
-    variables : mapping of str to value
-        Names that its template uses.
+    text, path : str
+        Where it stands.
+    place : callable
+        File and line that a line (from 1) of the text comes from.
+    included : mapping
+        What names in the text stand for, as they are or with keys behind points.
 
     Raises
     ------
     SpecError
-        If it is no YAML, stands for too much, or does what a file must not do.
-    AccelsimError
-        If it cannot be read, or is a template and jinja2 is missing.
+        If it is no YAML, stands for too much, or would run something.
     """
-    if path.endswith(MODELS):
-        return Document(path, None)
-    text = read_utf8(path)
-    if "{{" not in text and "{%" not in text:
-        builder = _Builder(lambda line: (path, line), {})
-        return Document(path, builder.build(text), tuple(builder.repeated))
-    from accelsim.importers.templates import render
-
-    rendered = render(path, text, folders, variables)
-    builder = _Builder(rendered.place, rendered.included)
-    return Document(path, builder.build(rendered.text), tuple(builder.repeated))
+    builder = _Builder(place, included)
+    return Document(path, builder.build(text), tuple(builder.repeated))
 
 
 class _Builder:
@@ -199,6 +185,8 @@ class _Builder:
         text, tag = event.value, self._tag(event)
         if event.style or event.tag == f"{_STANDARD}str":
             return text
+        if tag and not text:  # `- !Nothing`
+            return Table(self.mark(event), tag)
         name, *path = text.split(".")
         if name in self.included:
             return self._included(event, self.included[name], path)

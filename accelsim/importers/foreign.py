@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import yaml
 
-from accelsim.importers.documents import Document, Row, Table, read_document
+from accelsim.importers.documents import Document, Row, Table
+from accelsim.importers.templates import read_document
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.library import MODELS
 from accelsim.inputs.units import listed
@@ -26,11 +27,9 @@ KINDS = {
     "accelforge": "accelsim.importers.accelforge",
 }
 """Module of each kind; its `convert(documents)` returns a `Foreign`."""
-_TIMELOOP_KEYS = {"problem", "architecture", "mapper", "architecture_constraints", "mapspace_constraints", "components"}
-_TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations", "variables", "globals", "mapping"}
-_TIMELOOP_KEYS |= {"mapspace", "constraints"}
+_TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
+_TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations"}
 _ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_types", "loop_dim_size", "spatial_mapping"}
-_ACCELFORGE_KEYS = {"arch", "workload", "renames", "mapping", "variables"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,9 @@ class Foreign:
         """What each document holds, in a few words."""
         found = []
         for kind, document in self.documents().items():
-            levels, layers = document.get("levels", []), document.get("layers", [document])
-            name = document.get("name", "")
-            counted = f"{len(layers)} layers" if kind == "workload" else f"{len(levels)} levels"
-            found.append(f"{kind} {name}".rstrip() + f": {counted}")
+            many = len(document.get("levels", document.get("layers", [document])))
+            counted = f"{many} {'layer' if kind == 'workload' else 'level'}{'' if many == 1 else 's'}"
+            found.append(" ".join(filter(None, (kind, document.get("name")))) + f": {counted}")
         return found
 
     def texts(self, sources: Sequence[str]) -> dict[str, str]:
@@ -94,34 +92,30 @@ def _text(document: Mapping[str, Any]) -> str:
 def kind_of(document: Document) -> str | None:
     """Tool whose file this is; None where it is one of ours, or nobody's."""
     body = document.body
-    if body is None:
-        return None
     if isinstance(body, Row):
         items = [set(item) for item in body if isinstance(item, Table)]
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
-    keys = set(body)
-    if keys & {"operational_array", "memories"}:
-        return "zigzag"
-    workload = body.get("workload")
-    mapping = body.get("mapping")
-    if keys & {"arch", "renames"} or (
-        keys & _ACCELFORGE_KEYS
-        and (
-            (isinstance(workload, Table) and set(workload) & {"einsums", "rank_sizes", "shape"})
-            or (isinstance(mapping, Table) and "nodes" in mapping)
-        )
-    ):
-        return "accelforge"
-    own = [body.get(key) for key in ("architecture", "mapping", "constraints")]
-    if "workload" in body or any(isinstance(value, Table) and "levels" in value for value in own):
+    if body is None:
         return None
-    return "timeloop" if keys & _TIMELOOP_KEYS or body.get("type") == "cnn-layer" else None
+    if "operational_array" in body or "memories" in body:
+        return "zigzag"
+    if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
+        return "accelforge"
+    if _holds(body, "mapping", "nodes"):
+        return "accelforge"
+    timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Row)
+    timeloop |= _holds(body, "architecture", "nodes", "subtree", "local") or _holds(body, "constraints", "targets")
+    return "timeloop" if timeloop else None
+
+
+def _holds(body: Table, key: str, *inside: str) -> bool:
+    """Whether a map stands under a key that has one of some keys."""
+    value = body.get(key)
+    return isinstance(value, Table) and not value.keys().isdisjoint(inside)
 
 
 def is_foreign(path: str) -> bool:
     """Whether a file is another tool's; what cannot be read is not."""
-    if not path.endswith((".yaml", ".yml", ".jinja", ".jinja2")) or not Path(path).is_file():
-        return False
     try:
         return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
     except AccelsimError:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from accelsim.importers.documents import Row, Table, read_document, refuse
+from accelsim.importers.documents import Document, Row, Table, parse, refuse
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
 from accelsim.inputs.files import read_utf8
+from accelsim.inputs.library import MODELS
 from accelsim.inputs.units import quoted
 
 if TYPE_CHECKING:
@@ -32,19 +33,6 @@ _NODES |= {"Operand", "And", "Or", "Not", "Concat", "Add", "Sub", "Mul", "Div", 
 _NODES |= {"Call", "Keyword", "List", "Tuple", "CondExpr", "Getattr"}
 _ASSERT = re.compile(r"\{%-?\s*assert\s+(.*?)-?%\}", re.DOTALL)
 _LINE = re.compile("\1(\\d+),(\\d+)\1")
-
-
-@dataclass
-class Rendered:
-    """Text of a template: the file and line of each of its lines, and what the files that it includes hold."""
-
-    text: str
-    lines: list[tuple[str, int]]
-    included: dict[str, Any]
-
-    def place(self, line: int) -> tuple[str, int]:
-        """File and line that a line (from 1) comes from."""
-        return self.lines[min(line, len(self.lines)) - 1]
 
 
 @dataclass
@@ -72,8 +60,30 @@ class _Files:
         return path
 
 
-def render(path: str, text: str, folders: Mapping[Path, None], variables: Mapping[str, Any]) -> Rendered:
-    """Text that a template makes; raises as `read_document`."""
+def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[str, Any]) -> Document:
+    """Read a YAML file, as a template where it has `{{` or `{%`.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    folders : mapping of Path
+        Folders in and below which a template may read files.
+    variables : mapping of str to value
+        Names that its template uses.
+
+    Raises
+    ------
+    SpecError
+        If it is no YAML, stands for too much, or does what a file must not do.
+    AccelsimError
+        If it cannot be read, or is a template and jinja2 is missing.
+    """
+    if path.endswith(MODELS):
+        return Document(path, None)
+    text = read_utf8(path)
+    if "{{" not in text and "{%" not in text:
+        return parse(text, path, lambda line: (path, line), {})
     files = _Files(folders, [])
     marked = _rendered(path, text, files, variables)
     lines, where = [], (path, 1)
@@ -82,7 +92,7 @@ def render(path: str, text: str, folders: Mapping[Path, None], variables: Mappin
         if numbers:
             where = (files.names[int(numbers[0][0])], int(numbers[0][1]))
         lines.append(where)
-    return Rendered(_LINE.sub("", marked), lines, files.included)
+    return parse(_LINE.sub("", marked), path, lambda line: lines[min(line, len(lines)) - 1], files.included)
 
 
 def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any]) -> str:

@@ -30,7 +30,9 @@ from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
 
-_FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+)(?!\s*[A-Za-z=]))?(?![A-Za-z0-9_])")
+_FACTOR = re.compile(
+    r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+)(?!\s*[A-Za-z=]))?(?![A-Za-z0-9_]|\s*[<>=])"
+)
 _KEEPING = ("bypass", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
@@ -105,7 +107,9 @@ def convert(documents: Sequence[Document]) -> Foreign:
     )
     figures = read_figures(list(reference))
     upon = _Upon(machine, shape or _Shape(), notes)
-    own = [upon.directive(table, part) for owner in machine.parts for part, table in owner.constraints]
+    own = [
+        upon.directive(table, part) for owner in machine.parts for part, table in owner.constraints if upon.known(table)
+    ]
     own += [one for given in found.get(_OF_THE_MACHINE, ()) for one in upon.directives(given)]
     own = upon.of_siblings(own)
     kept, unsaid = upon.kept(own)
@@ -275,6 +279,8 @@ class _Upon:
             if not isinstance(table, Table):
                 raise refuse(Mark(path, 1, 1), "expected a list of directives, each a map with a target")
             name, kind = str(table.get("target", table.get("name", ""))), str(table.get("type", ""))
+            if not self.known(table):
+                continue
             part = self.machine.part(name, spatial=kind == "spatial")
             if part is None or part is self.machine.parts[-1]:
                 names = listed(one.name for one in self.machine.parts[:-1])
@@ -284,12 +290,15 @@ class _Upon:
             found.append(self.directive(table, part))
         return found
 
+    def known(self, table: Table) -> bool:
+        """Whether a directive is of a kind that has a counterpart; else it becomes a note."""
+        kind = table.get("type")
+        if kind not in ("temporal", "spatial", *_KEEPING):
+            self.notes.append(Note(table.mark, f"a constraint of type {kind}", "has no counterpart"))
+        return kind in ("temporal", "spatial", *_KEEPING)
+
     def directive(self, table: Table, part: Part) -> _Directive:
         kind = str(table.get("type", ""))
-        if kind not in ("temporal", "spatial", *_KEEPING):
-            self.notes.append(
-                Note(table.where("type"), f"{part.name}: {kind or 'no type'}", "no constraint of that kind")
-            )
         for key, value in table.items():
             if key not in _ASKED:
                 self.notes.append(Note(table.where(key), f"{part.name}: {key} = {value}", "has no counterpart"))
@@ -399,7 +408,9 @@ class _Upon:
                 level.setdefault("temporal", []).extend(f"{dim}={bounds[dim]}" for dim in order if bounds[dim] > 1)
             elif one.kind == "spatial":
                 axes = {axis: [f"{dim}={bounds[dim]}" for dim in one.on_axis(axis) if bounds[dim] > 1] for axis in "xy"}
-                level.setdefault("spatial", {}).update({axis: loops for axis, loops in axes.items() if loops})
+                for axis, loops in axes.items():
+                    if loops:
+                        level.setdefault("spatial", {}).setdefault(axis, []).extend(loops)
         document: dict[str, Any] = {"imperfect": sorted(imperfect)} if imperfect else {}
         keys = ("level", "keep", "temporal", "spatial")
         return document | {

@@ -30,7 +30,7 @@ _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawi
 _SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
 _MEANS = {
     "metadata": "sparse: formats and their metadata are not modelled, the design is counted dense",
-    "cluster_size": "accesses are counted by instance, not by clusters of them",
+    "cluster_size": "an access serves a cluster of instances: each has its share of the energy, as if all were used",
     "min_utilization": "a least utilization of one level is not asked for",
     "allow_overbooking": "tiles that exceed a capacity are not valid here",
     "reduction_supported": "partial sums are added wherever they meet",
@@ -70,21 +70,24 @@ class Part:
 
     @property
     def block_size(self) -> int:
-        """Words of one access: as given, or those of a row."""
-        given, width = self.number("block_size"), self.number("width")
-        cluster = self.number("cluster_size", 1) or 1
-        return max(1, int(given or (width or self.word_bits) // (self.word_bits * cluster)))
+        """Words of one access of an instance: as given, or those of a row, which a cluster of instances may share."""
+        given, width = self.number("block_size"), self.number("width", self.word_bits)
+        return max(1, int(given or (width or 0) // (self.word_bits * self.cluster_size)))
+
+    @property
+    def cluster_size(self) -> int:
+        """Instances that share an access."""
+        return max(1, int(self.number("cluster_size", 1) or 1))
 
     @property
     def words(self) -> int | None:
-        """Capacity; None: unlimited."""
+        """Capacity of an instance; None: unlimited."""
         entries, kib, depth = self.number("entries"), self.number("sizeKB"), self.number("depth")
         if entries is not None:
             return int(entries)
         if kib is not None:
             return int(kib * 8192) // self.word_bits
-        cluster = self.number("cluster_size", 1) or 1
-        return None if depth is None else int(depth * self.block_size * cluster)
+        return None if depth is None else int(depth * self.block_size)
 
 
 @dataclass
@@ -165,7 +168,8 @@ class _Reader:
             name, own = _ranged(local)
             attributes = self.attributes(local, inherited)
             instances = math.prod(counts) * own
-            across = attributes.get("meshX", instances)
+            last = self.parts[-1].mesh if self.parts else (1, 1)
+            across = attributes.get("meshX", last[0] if math.prod(last) == instances else instances)
             wide = int(across) if isinstance(across, int | float) and across >= 1 else instances
             if instances % wide:
                 raise refuse(local.mark, f"{name}: meshX {wide} does not divide its {instances} instances")
@@ -214,8 +218,7 @@ class _Reader:
                 self.title = self.title or name
                 inherited |= {key: value for key, value in attributes.items() if key not in ("meshX", "meshY")}
             for target, constraint in self.constraints(node):
-                spatial = target == "spatial"
-                part = network if spatial and network is not None else self.parts[-1] if component or network else None
+                part = network if target == "spatial" else self.parts[-1] if component or network else None
                 if part is not None:
                     self.parts[-1].constraints.append((part, constraint))
 
@@ -429,7 +432,11 @@ def _level(machine: Machine, part: Part, figures: Figures, *, modelled: bool) ->
         if key in level:
             level.setdefault(other, _UNLIMITED)
     if "read" in energies:
-        actions = {key: _pj(energies[key]) for key in ("read", "write", "update", "leak") if key in energies}
+        actions = {
+            key: _pj(energies[key] / part.cluster_size)
+            for key in ("read", "write", "update", "leak")
+            if key in energies
+        }
         others = {"write": actions["read"], **({"leak": "0 pJ"} if modelled else {})}
         level["energy"] = {**others, **actions, "source": figures.source}
     elif level["class"] == "DRAM":

@@ -13,10 +13,18 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result
 
-REUSE = "operand reuse at the compute: a loop that does not move the operand asks for it once"
-HALO = "halo fetched again: Timeloop before 2025 kept none if a loop inside does not move the tile"
-FIRST_READS = "first reads: partial sums that come in for the first time count as fills"
+HALO, REUSE, FIRST_READS = "halo fetched again", "operand reuse at the compute", "first reads"
+SPARSE = "sparse"
 UNEXPLAINED = "no known cause"
+CAUSES = {
+    TWO_ITERATIONS: "Timeloop visits two iterations of each loop and extrapolates",
+    HALO: "Timeloop before 2025 keeps no halo if a loop inside does not move the tile",
+    REUSE: "Timeloop asks once for an operand that the innermost loops do not move, below a container with a mesh",
+    FIRST_READS: "Timeloop before v0.4 counts partial sums that come in for the first time as fills",
+    SPARSE: "Timeloop leaves out what zeros save; the design is counted dense here",
+    UNEXPLAINED: "please report it",
+}
+"""What each cause means."""
 _QUANTITY = re.compile(
     r"^ +(Scalar (?:reads|fills|updates)|Energy|Leakage energy) \((per-instance|total)\) +: ([0-9.]+)"
 )
@@ -73,11 +81,13 @@ def read_statistics(text: str, file: str) -> Statistics:
     return found
 
 
-def compare(einsum: Einsum, mapping: Mapping, ours: Result, theirs: Statistics) -> Iterator[Difference]:
+def compare(
+    einsum: Einsum, mapping: Mapping, ours: Result, theirs: Statistics, unexplained: str = UNEXPLAINED
+) -> Iterator[Difference]:
     """Every figure that both have: counts of one instance, energies [pJ] and cycles.
 
     An energy that differs as its counts do has their cause; a total that differs by what these explain has all of
-    theirs.
+    theirs. What nothing explains has the cause `unexplained`.
     """
     halos = [(TWO_ITERATIONS, default_counts(einsum, mapping, ours))]
     halos.append((HALO, default_counts(einsum, mapping, ours, whole_tiles)))
@@ -87,7 +97,7 @@ def compare(einsum: Einsum, mapping: Mapping, ours: Result, theirs: Statistics) 
     for key in dict.fromkeys((*mine, *theirs.tensors)):
         name = " ".join(key)
         if key not in mine or key not in theirs.tensors:
-            yield Difference(f"{name} kept", float(key in mine), float(key in theirs.tensors), UNEXPLAINED)
+            yield Difference(f"{name} kept", float(key in mine), float(key in theirs.tensors), unexplained)
             continue
         counts, found = theirs.tensors[key], set[str]()
         for index, what in enumerate(_COUNTS, 1):
@@ -97,20 +107,20 @@ def compare(einsum: Einsum, mapping: Mapping, ours: Result, theirs: Statistics) 
                 known.append(REUSE)
             if what == "fills" and their == our + mine[key].updates - mine[key].reads:
                 known.append(FIRST_READS)
-            cause = "" if our == their else (known or [UNEXPLAINED])[0]
+            cause = "" if our == their else (known or [unexplained])[0]
             found |= {cause} - {""}
             yield Difference(f"{name} {what}", our, their, cause)
         energy = counts.get("energy", 0.0)
         same = math.isclose(mine[key].energy_pj, energy, rel_tol=_DIGITS, abs_tol=0.01)
-        cause = "" if same else ", ".join(sorted(found)) or UNEXPLAINED
+        cause = "" if same else ", ".join(sorted(found)) or unexplained
         explained += 0.0 if same else mine[key].energy_pj - energy
-        causes |= dict.fromkeys([] if same else sorted(found) or [UNEXPLAINED])
+        causes |= dict.fromkeys([] if same else sorted(found) or [unexplained])
         yield Difference(f"{name} energy [pJ]", mine[key].energy_pj, energy, cause)
     left = math.isclose(ours.energy_pj - explained, theirs.energy_pj, rel_tol=2e-5, abs_tol=0.01)
     equal = math.isclose(ours.energy_pj, theirs.energy_pj, rel_tol=2e-5, abs_tol=0.01)
-    why = "" if equal else ", ".join(causes) if left and causes else UNEXPLAINED
+    why = "" if equal else ", ".join(causes) if left and causes else unexplained
     yield Difference("energy [pJ]", ours.energy_pj, theirs.energy_pj, why)
-    yield Difference("cycles", ours.cycles, theirs.cycles, "" if ours.cycles == theirs.cycles else UNEXPLAINED)
+    yield Difference("cycles", ours.cycles, theirs.cycles, "" if ours.cycles == theirs.cycles else unexplained)
 
 
 def _held(mapping: Mapping, tensor: Tensor, level: str) -> int:
