@@ -79,7 +79,9 @@ def test_documents__are_read_from_text_and_from_dicts_as_from_files(tmp_path):
     assert all(other.energy.find("GLB", "*", "read").energy_pj == 1 for other in (first, *others))
     assert load_architecture(as_dict, {"glb": "2 KiB"}).levels[1].size_words == 1024
     as_dict["architecture"]["levels"][1]["bandwith"] = 3
-    with pytest.raises(SpecError, match=r"<architecture>:\d+:\d+: levels\[1\].bandwith: unknown key; did you mean 'bandwidth'"):
+    with pytest.raises(
+        SpecError, match=r"<architecture>:\d+:\d+: levels\[1\].bandwith: unknown key; did you mean 'bandwidth'"
+    ):
         load_architecture(as_dict)
     with pytest.raises(
         AccelsimError, match="the dict of the architecture holds what no file can: cannot represent an object"
