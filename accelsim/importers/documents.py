@@ -21,7 +21,10 @@ _MOST_VALUES = 100_000
 """Values of a file, at most, an alias counted as what it stands for."""
 _DEEPEST = 40
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,30}|(?=\.?[0-9])[0-9]{0,30}\.?[0-9]{0,30}(?:[eE][-+]?[0-9]{1,3})?)")
-_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None, ".inf": float("inf")}
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")), **dict.fromkeys((".inf", ".Inf", ".INF"), float("inf")),
+}  # fmt: skip
 _STANDARD = "tag:yaml.org,2002:"
 _KNOWN_TAGS = {f"{_STANDARD}{tag}" for tag in ("str", "int", "float", "bool", "null", "seq", "map", "merge")}
 
@@ -192,7 +195,7 @@ class _Builder:
             return self._included(event, self.included[name], path)
         if _NUMBER.fullmatch(text) and not tag:
             return int(text) if text.lstrip("+-").isdigit() else float(text)
-        return _WORDS.get(text.lower() if text.lower() in _WORDS and text in _spellings(text) else "\0", text)
+        return _WORDS.get(text, text)
 
     def _included(self, event: Any, value: Any, path: list[str]) -> Any:
         """What a file that was included holds below some keys."""
@@ -200,11 +203,10 @@ class _Builder:
             if not isinstance(value, Table) or key not in value:
                 raise refuse(self.mark(event), f"what is included has no key {quoted(key)}")
             value = value[key]
-        for one, depth in walk(value):
-            if isinstance(one, Table | Row):
-                self.sizes[id(one)] = 1
-                self.sizes[id(value)] += len(one)
-                self.depths[id(value)] = max(self.depths.get(id(value), 1), depth)
+        if not isinstance(value, Table | Row):
+            return value
+        inside = walk(value)
+        self.sizes[id(value)], self.depths[id(value)] = len(inside), max(depth for _, depth in inside)
         if isinstance(value, Row):
             row = Row(value.mark, INCLUDED)
             row.extend(value)
@@ -216,11 +218,6 @@ class _Builder:
 
 INCLUDED = "!included"
 """Tag of a list that a template included; inside a list its items stand in its place."""
-
-
-def _spellings(text: str) -> tuple[str, str, str]:
-    """A word as YAML lets it be written."""
-    return text.lower(), text.capitalize(), text.upper()
 
 
 def walk(value: Any, depth: int = 1) -> list[tuple[Any, int]]:

@@ -29,10 +29,6 @@ class FormulaError(AccelsimError):
     """A formula that is none, names what is unknown, or does more than arithmetic."""
 
 
-class UnknownNameError(FormulaError):
-    """A name that nothing gives a value."""
-
-
 def work_out(text: str, names: Mapping[str, Value]) -> Value:
     """Value of a formula.
 
@@ -77,7 +73,7 @@ def _value(node: ast.expr, names: Mapping[str, Value], text: str) -> Any:
         case ast.Name() | ast.Attribute():
             name = ast.unparse(node)
             if name not in names:
-                raise UnknownNameError(f"{quoted(name)} in {quoted(text)} has no value")
+                raise FormulaError(f"{quoted(name)} in {quoted(text)} has no value")
             return names[name]
         case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
             return _bounded(_OPERATORS[type(op)], _number(of(left)), _number(of(right)))

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.documents import Document, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.formula import FormulaError, work_out
-from accelsim.importers.timeloop_machine import (
-    Figures,
-    Machine,
-    Part,
-    architecture,
-    plain,
-    read_figures,
-    read_machine,
-)
-from accelsim.importers.values import plain_name
+from accelsim.importers.timeloop_levels import Figures, architecture, read_figures, unknown
+from accelsim.importers.timeloop_machine import Machine, Part, plain, read_machine
+from accelsim.importers.timeloop_problem import Shape, read_shape, workload
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
@@ -46,26 +39,6 @@ _LEFT_OUT = {
     "layout": "banks and lines of a layout are not modelled",
 }
 _ASKED = {"type", "target", "factors", "permutation", "split", "keep", "bypass", "keep_only", "factors_only", "name"}
-_CNN: tuple[tuple[str, tuple[tuple[tuple[str, ...], ...], ...]], ...] = (
-    ("Weights", ((("C",),), (("K",),), (("R",),), (("S",),))),
-    (
-        "Inputs",
-        ((("N",),), (("C",),), (("R", "Wdilation"), ("P", "Wstride")), (("S", "Hdilation"), ("Q", "Hstride"))),
-    ),
-    ("Outputs", ((("N",),), (("K",),), (("Q",),), (("P",),))),
-)
-"""Timeloop's own shape `cnn-layer`."""
-
-
-@dataclass
-class _Shape:
-    """Dimensions with their bounds, and of each tensor its ranks, its role and whether it is the output."""
-
-    name: str = ""
-    dims: dict[str, int] = field(default_factory=dict)
-    tensors: dict[str, list[str]] = field(default_factory=dict)
-    roles: dict[str, str] = field(default_factory=dict)
-    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +66,12 @@ def convert(documents: Sequence[Document]) -> Foreign:
     """Turn Timeloop's files into ours; see `accelsim.importers.foreign.read_foreign`."""
     notes: list[Note] = []
     found = _by_key(documents, notes)
-    shape = _shape(*found["problem"][0], notes) if "problem" in found else None
+    shape = read_shape(found["problem"][0][0], _table(found["problem"][0]), notes) if "problem" in found else None
     if "architecture" not in found:
         asks = next((key for key in ("mapping", _OF_THE_MACHINE, *_OF_THE_MAPPER) if key in found), None)
         if asks is not None:
             raise AccelsimError(f"{found[asks][0][0]}: {asks} needs the architecture that it is of; name its file too")
-        return Foreign(workload=_workload(shape, None, notes) if shape else None, notes=tuple(notes))
+        return Foreign(workload=workload(shape, None, notes) if shape else None, notes=tuple(notes))
     if "mapping" in found and shape is None:
         raise AccelsimError(f"{found['mapping'][0][0]}: a mapping needs the problem that it maps; name its file too")
     machine = read_machine(_table(found["architecture"][0]), _variables(found))
@@ -106,7 +79,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
         (Path(path).name, key, _table((path, body))) for key in ("ERT", "ART") for path, body in found.get(key, ())
     )
     figures = read_figures(list(reference))
-    upon = _Upon(machine, shape or _Shape(), notes)
+    upon = _Upon(machine, shape or Shape(), notes)
     own = [
         upon.directive(table, part) for owner in machine.parts for part, table in owner.constraints if upon.known(table)
     ]
@@ -115,10 +88,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
     kept, unsaid = upon.kept(own)
     asked = [one for key in _OF_THE_MAPPER for given in found.get(key, ()) for one in upon.directives(given)]
     mapping = upon.mapping(upon.directives(found["mapping"][0]), own) if "mapping" in found else None
-    workload = _workload(shape, machine, notes) if shape else None
+    layer = workload(shape, machine, notes) if shape else None
     document, constraints = architecture(machine, figures, kept), upon.constraints(own, asked + unsaid)
     notes += machine.notes
-    return Foreign(document, workload, mapping, constraints, _energies(machine, figures), tuple(notes))
+    return Foreign(document, layer, mapping, constraints, _energies(machine, figures), tuple(notes))
 
 
 def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[tuple[str, Any]]]:
@@ -144,7 +117,7 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
 def _energies(machine: Machine, figures: Figures) -> str:
     if not figures.energies:
         return "accelsim's own models, by class and attributes"
-    missing = machine.unknown(figures)
+    missing = unknown(machine, figures)
     return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 
 
@@ -167,106 +140,10 @@ def _variables(found: dict[str, list[tuple[str, Any]]]) -> dict[str, Any]:
     return values
 
 
-def _get(table: Table, *names: str) -> Any:
-    """Value of the first of several spellings of a key."""
-    return next((table[name] for name in names if name in table), None)
-
-
-def _shape(path: str, body: Any, notes: list[Note]) -> _Shape:
-    """Read what stands under `problem`."""
-    problem = _table((path, body))
-    written, instance = problem.get("shape"), problem.get("instance", problem)
-    if not isinstance(instance, Table):
-        raise refuse(problem.where("instance"), "problem.instance: expected the bounds of the dimensions")
-    if isinstance(written, Table):
-        names = [str(dim) for dim in written.get("dimensions") or ()]
-        spaces = _get(written, "data_spaces", "data-spaces", "dataSpaces") or Row(written.mark)
-        coefficients = {str(one["name"]): one.get("default", 1) for one in written.get("coefficients") or ()}
-        given = [(str(one.get("name")), one.get("projection"), _get(one, "read_write", "read-write")) for one in spaces]
-    elif str(written) in ("cnn-layer", "cnn_layer", "None"):
-        names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN]
-        coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
-    else:
-        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known; write it out")
-    shape = _Shape(str(written.get("name") or "") if isinstance(written, Table) else "cnn-layer")
-    shape.name = plain_name(shape.name or Path(path).stem.split(".")[0])
-    for dim in names:
-        shape.dims[dim] = _whole(instance, dim)
-    for key, value in instance.items():
-        if key in coefficients:
-            coefficients[key] = _whole(instance, key)
-        elif key == "densities" and value:
-            notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
-        elif key not in (*names, "shape", "version", "name", "type") and value and (value != 1 or "pad" in key):
-            why = "padded points count as ordinary points" if "pad" in key else "follows from the other dimensions"
-            notes.append(Note(instance.where(key), f"problem.{key} = {value}", why))
-    for name, projection, output in given:
-        shape.tensors[name] = [_rank(rank, coefficients, problem.mark) for rank in _ranks(projection)]
-        if output:
-            shape.output = name
-    if not shape.output:
-        raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
-    shape.roles = _roles(shape)
-    return shape
-
-
-def _whole(instance: Table, key: str) -> int:
-    value = instance.get(key)
-    if key not in instance:
-        raise refuse(instance.mark, f"problem.instance: {key} is missing")
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise refuse(instance.where(key), f"problem.{key}: expected a whole number above 0, got {quoted(str(value))}")
-    return value
-
-
-def _ranks(projection: Any) -> Iterable[Any]:
-    """Ranks of a projection; a text such as `[C, P + R]` is taken apart."""
-    if isinstance(projection, str):
-        return projection.strip("[] ").split(",")
-    return projection if isinstance(projection, list | tuple) else ()
-
-
-def _rank(rank: Any, coefficients: dict[str, Any], mark: Mark) -> str:
-    """A rank as a sum of dimensions with factors."""
-    terms = [rank] if isinstance(rank, str) else rank
-    if isinstance(terms, str) or not isinstance(terms, list | tuple):
-        raise refuse(mark, f"problem.shape: {quoted(str(rank))} is no rank of a tensor")
-    found = []
-    for term in terms:
-        words = term if isinstance(term, list | tuple) else [term]
-        scale = math.prod(int(coefficients.get(str(word), word if isinstance(word, int) else 1)) for word in words[1:])
-        found.append(f"{scale}*{words[0]}" if scale != 1 else str(words[0]))
-    return " + ".join(found)
-
-
-def _roles(shape: _Shape) -> dict[str, str]:
-    """Role of each tensor: by its name, the output, or of the others the first roles that are free."""
-    roles = {name: name for name in shape.tensors if name in ROLES and (name == "Outputs") == (name == shape.output)}
-    roles[shape.output] = "Outputs"
-    for name in shape.tensors:
-        free = [role for role in ("Inputs", "Weights") if role not in roles.values()]
-        roles.setdefault(name, free[0] if free else "Inputs")
-    return roles
-
-
-def _workload(shape: _Shape, machine: Machine | None, notes: list[Note]) -> dict[str, Any]:
-    stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
-    widths = sorted({part.word_bits for part in stores}) or [16]
-    if machine and len(widths) > 1:
-        why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
-        notes.append(Note(stores[0].table.mark, "datawidth", why))
-    einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
-    named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
-    return {
-        "name": shape.name, "bits": dict.fromkeys((*ROLES, "psums"), widths[0]),
-        "einsum": einsum | ({"roles": named} if named else {}),
-    }  # fmt: skip
-
-
 class _Upon:
     """Reads directives against a machine and a shape."""
 
-    def __init__(self, machine: Machine, shape: _Shape, notes: list[Note]) -> None:
+    def __init__(self, machine: Machine, shape: Shape, notes: list[Note]) -> None:
         self.machine, self.shape, self.notes = machine, shape, notes
         self.homes = machine.homes()
 
