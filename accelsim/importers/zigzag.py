@@ -420,6 +420,6 @@ def _order(entry: Table, layers: Sequence[_Layer], names: Mapping[str, str], not
             Note(mark, "temporal_ordering", "splits a dimension, or has one that no layer has; it is left out")
         )
         return []
-    why = "holds within each level; the sizes of the loops are left to the search"
+    why = "holds within each level, not from level to level; the sizes of the loops are left to the search"
     notes.append(Note(mark, "temporal_ordering", why))
     return dims

@@ -24,6 +24,7 @@ from accelsim.inputs.energy.table import (
     own_energy_keys,
     read_component,
 )
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import About, Fields, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
@@ -102,6 +103,14 @@ class Level:
         return self.x.size * self.y.size
 
 
+Granules = tuple[int | None, Mapping[str, int] | None, int, int]
+"""Size and sizes of partitions [words], word [bit] and block_size [words] of a level."""
+
+
+def _granules(level: Level) -> Granules:
+    return level.size_words, level.partition_words, level.word_bits, level.block_size
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """The compute units below the innermost level."""
@@ -125,6 +134,15 @@ class Architecture:
     """Area of one instance of a level or compute unit, by name; absent where no source says it."""
     energy_notes: tuple[str, ...] = ()
     """What a reader must know of where the energies come from."""
+    sized: Mapping[str, Granules] = field(default_factory=dict, compare=False)
+    """Sizes of which the energies of a level are, by name; a level that is not here may have any."""
+
+    def __post_init__(self) -> None:
+        for level in self.levels:
+            if self.sized.get(level.name, _granules(level)) != _granules(level):
+                what = f"the energies of level {level.name} are those of another size, word or block_size"
+                hint = "read the architecture again with the new one, or keep them with `sized={}`"
+                raise AccelsimError(f"{what}; {hint}")
 
     @property
     def area_um2(self) -> float | None:
@@ -206,7 +224,7 @@ _Energies = dict[tuple[str, str, str], EnergyEntry]
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What every level needs to know of the architecture around it; `energies` and `areas` take up what they have."""
+    """What every level needs to know of the architecture around it; the last three take up what is read."""
 
     clock_hz: Fraction | None
     technology: str
@@ -214,6 +232,7 @@ class _Machine:
     estimator_given: bool
     energies: _Energies
     areas: dict[str, AreaEntry]
+    sized: dict[str, Granules]
 
     def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Component:
         """Component of this machine; the class and the rest of it stand in the file."""
@@ -258,7 +277,7 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
     if ("technology" in top and not technology) or ("clock" in top and not clock_hz):
         estimator = None  # what cannot be read is reported already, and is not missing
     some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
-    machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {})
+    machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {}, {})
     levels = _levels(top, machine)
     compute = Compute()
     if "compute" in top:
@@ -276,6 +295,7 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
         technology,
         machine.areas,
         estimator.notes() if estimator else (),
+        machine.sized,
     )
 
 
@@ -369,6 +389,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
         machine.energies.update({(network, *key): entry for key, entry in across.energies.items()})
         machine.areas.update({name: own.area} if own.area else {})
+        written = energy.entries if isinstance(energy := level.get("energy"), MapNode) else {}
+        if any(action not in written or entry.formula for (_, action), entry in own.energies.items()):
+            machine.sized[name] = _granules(read)
         _check_needed(level, name, needed, machine)
         if machine.estimator is not None and machine.estimator.complete:
             _check_needed(level, name, [("*", "leak")], machine)

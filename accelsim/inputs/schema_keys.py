@@ -221,7 +221,7 @@ _MAPPING = {
     "mapping.levels[].spatial.y": About("loops over the rows", "none"),
 }
 _BLOCK = {
-    "factors": About("bounds of loops: `R=1`, `K<=8`, `C>=2`", "any"),
+    "factors": About("bounds of loops: `R=1`, `K<=8`, `C>=2`, all of it (`R=all`), or what is left (`P=rest`)", "any"),
     "only": About("the dimensions that may have a loop here", "all"),
     "order": About("dimensions outermost first, `...` for all others", "any"),
 }
