@@ -319,6 +319,7 @@ def test_import__writes_what_the_commands_read(run, tmp_path):
     assert ours[0].read_text().startswith("# Imported from arch.yaml.\n")
     assert run("check", *ours)[:2] == (0, "3 files: no mistakes\n")
     assert "holds no" not in run("eval", *ours)[2]
+    assert "no architecture, workload, mapping or constraints in them" in run("import", files[3])[2]
     printed = run("import", *files)[1]
     assert printed == "---\n".join(
         (tmp_path / "ours" / f"{kind}.yaml").read_text() for kind in ("architecture", "workload", "mapping")

@@ -214,6 +214,9 @@ def _import_files(arguments: argparse.Namespace) -> int:
         refuse_directory(arguments.output)
     foreign = read_foreign(arguments.files, arguments.tool, read_overrides(arguments))
     texts = foreign.texts(arguments.files)
+    if not texts:
+        sys.stderr.write("".join(f"{note}\n" for note in foreign.notes))
+        raise AccelsimError(f"{listed(arguments.files)}: no architecture, workload, mapping or constraints in them")
     if arguments.output:
         files = {f"{kind}.yaml": text.encode() for kind, text in texts.items()}
         for path, about in zip(write_directory(arguments.output, files), foreign.about(), strict=True):
