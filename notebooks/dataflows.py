@@ -18,7 +18,7 @@
 import matplotlib.pyplot as plt
 
 import accelsim
-from accelsim.inputs.errors import NoValidMapping, SpecError
+from accelsim.inputs.errors import NoValidMapping
 
 plt.style.use("accelsim.show.plots.accelsim")
 machine = accelsim.load_architecture("eyeriss")
@@ -58,8 +58,6 @@ for name, layer in layers.items():
         try:
             constraints = accelsim.load_constraints(file, machine, layer)
             best[name, dataflow] = accelsim.map_einsum(machine, layer, constraints=constraints).best
-        except SpecError as error:  # what the file asks contradicts the layer
-            print(f"{name}, {dataflow}: {error.problems[0].what}")
         except NoValidMapping as error:
             print(f"{name}, {dataflow}: {str(error).splitlines()[1]}")
     best[name, "free"] = accelsim.map_einsum(machine, layer).best
@@ -73,10 +71,9 @@ for name in layers:
     print(f"{name:14}", *cells)
 
 # %% [markdown]
-# A dataflow may have no mapping at all: a filter of one row has no rows to keep, and weights that
-# stay while all outputs pass leave no place for a loop over 384 groups but inside the buffer. The
-# free column is never above the others: the mappings of every dataflow are among those that it
-# chooses from.
+# A dataflow may have no mapping at all: weights that stay while all outputs pass leave no place for
+# a loop over 384 groups but inside the buffer. The free column is never above the others: the
+# mappings of every dataflow are among those that it chooses from.
 
 # %%
 for (name, _), result in best.items():

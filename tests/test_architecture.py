@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import Axis, Level, load_architecture
-from accelsim.inputs.errors import SpecError
+from accelsim.inputs.errors import AccelsimError, SpecError
 
 ALL = {"Weights", "Inputs", "Outputs"}
 ENERGY = "energy: {read: 1 pJ, write: 1 pJ}"
+MACHINE = f"""
+params: {{glb: 1 KiB}}
+architecture:
+  name: a
+  levels:
+    - {{name: DRAM, class: DRAM, word: 16 bit, {ENERGY}}}
+    - {{name: GLB, class: SRAM, word: 16 bit, size: $glb, {ENERGY}}}
+  compute: {{class: mac, energy: {{compute: 1 pJ}}}}
+"""
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +53,45 @@ architecture:
 def test_efficiency__lowers_both_bandwidths_exactly(load):
     glb = load("size: 1 KiB, read_bandwidth: 2 words/cycle, write_bandwidth: 3 B/cycle, efficiency: 0.7").levels[1]
     assert (glb.read_bandwidth, glb.write_bandwidth) == (Fraction(7, 5), Fraction(21, 20))
+
+
+def test_energies__of_another_size_are_not_kept_unless_asked_for(load):
+    """Those of the SRAM follow its size; those of the file hold for any."""
+    estimated = load_architecture("eyeriss")
+    glb = replace(estimated.levels[1], size_words=1000)
+    levels = (estimated.levels[0], glb, *estimated.levels[2:])
+    with pytest.raises(AccelsimError, match="the energies of level GLB are those of another size, word or block_size"):
+        replace(estimated, levels=levels)
+    assert replace(estimated, levels=levels, sized={}).levels[1].size_words == 1000
+    given = load()
+    assert not given.sized
+    assert replace(given, levels=(given.levels[0], replace(given.levels[1], size_words=9))).levels[1].size_words == 9
+    per_bit = load_architecture(MACHINE.replace("1 pJ, write", "1 pJ/bit, write"))
+    assert per_bit.sized.keys() == {"DRAM", "GLB"}
+
+
+def test_documents__are_read_from_text_and_from_dicts_as_from_files(tmp_path):
+    as_dict = yaml.safe_load(MACHINE)
+    path = tmp_path / "m.yaml"
+    path.write_text(MACHINE)
+    first, *others = map(load_architecture, (MACHINE, as_dict, path))
+    assert all(other.levels == first.levels for other in others)
+    assert all(other.energy.find("GLB", "*", "read").energy_pj == 1 for other in (first, *others))
+    assert load_architecture(as_dict, {"glb": "2 KiB"}).levels[1].size_words == 1024
+    as_dict["architecture"]["levels"][1]["bandwith"] = 3
+    with pytest.raises(
+        SpecError, match=r"<architecture>:\d+:\d+: levels\[1\].bandwith: unknown key; did you mean 'bandwidth'"
+    ):
+        load_architecture(as_dict)
+    with pytest.raises(
+        AccelsimError, match="the dict of the architecture holds what no file can: cannot represent an object"
+    ):
+        load_architecture({"architecture": object()})
+
+
+def test_first_level__may_have_a_size(load):
+    machine = load(dram="size: 4 kB")
+    assert (machine.levels[0].size_words, machine.levels[0].keep) == (2000, frozenset(ALL))
 
 
 @pytest.mark.parametrize("share", ["0", "1.1", "-0.5", "80%", "1e-1"])
@@ -109,7 +159,7 @@ def test_bandwidth__is_exact(load, rate, clock, word):
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"glb": "bypass: [Weights]"}, "levels[1]: 'size' is missing; only the first level is unlimited"),
+        ({"glb": "bypass: [Weights]"}, "levels[1]: 'size' is missing; only the first level may be unlimited"),
         ({"glb": "size: 0 KiB"}, "levels[1].size: '0 KiB' is zero"),
         ({"glb": "size: -1 KiB"}, "'-1 KiB' is negative"),
         ({"glb": "size: 15 bit"}, "'15 bit' is less than one word of 16 bit"),
@@ -132,7 +182,7 @@ def test_bandwidth__is_exact(load, rate, clock, word):
             {"glb": "size: 1 KiB, fanout: {energy: {read: 1 pJ}}"},
             "fanout.energy.read: unknown key; keys: transfer, source",
         ),
-        ({"dram": "size: 1 GiB"}, "levels[0].size: the first level has no size"),
+        ({"dram": "size: {Inputs: 1 GiB}"}, "levels[0].size: Outputs is kept but has no partition"),
         ({"dram": "bypass: [Inputs]"}, "levels[0].bypass: the first level keeps everything"),
         ({"compute": "class: mac"}, "compute: no energy for 'compute' here, and there is no energy table"),
         ({"compute": "class: mac, energy: {leak: 1 pJ}"}, "compute.energy.leak: unknown key"),

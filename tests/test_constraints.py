@@ -290,12 +290,53 @@ def test_mistakes__are_all_reported_with_their_place(tmp_path):
         "/c.yaml:6:17: levels[0].temporal: 'Z' is no dimension of vgg16_conv3_2; dimensions: N, K, C, P, Q, R, S",
         "/c.yaml:6:17: levels[0].temporal: K=3 does not divide K = 256; divisors near it: 2, 4",
         "/c.yaml:6:47: levels[0].temporal.factors: R would have to be at least 2 and at most 1",
-        "/c.yaml:6:65: levels[0].temporal.factors[3]: expected a factor like K=4, K<=4 or K>=4, got 'Q~3'",
+        "/c.yaml:6:65: levels[0].temporal.factors[3]: expected a factor like K=4, K<=4, K>=4, K=all or K=rest, "
+        "got 'Q~3'",
         "/c.yaml:7:20: levels[0].spatial.x: K would have to be at least 16 on x, whose fanout is 14",
         "/c.yaml:8:14: levels[1].level: 'SPADD' is no level of eyeriss; did you mean 'SPAD'?",
         "/c.yaml:9:14: levels[2].level: level 'GLB' is given twice",
         "/c.yaml:10:7: levels[2].bypas: unknown key; did you mean 'bypass'?",
     ]
+
+
+def test_all__is_the_bound_of_the_layer(tmp_path):
+    text = "constraints:\n  levels:\n    - level: GLB\n      spatial: {y: {factors: [R=all]}, x: {factors: [K=all]}}\n"
+    with pytest.raises(SpecError) as error:
+        read(tmp_path, text)
+    assert "K would have to be at least 256 on x, whose fanout is 14" in str(error.value)
+    found = read(tmp_path, text.replace(", x: {factors: [K=all]}", ""))
+    assert found.of("GLB").y.factors == (Factor("R", 3, 3),)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 11])
+def test_row_stationary__suits_filters_of_any_size(size):
+    """A row of the filter stands in each PE, and all its rows stand in a column of the array."""
+    dims = {"K": 16, "C": 4, "P": 14, "Q": 14, "R": size, "S": size}
+    machine, einsum = load_architecture("eyeriss"), load_workload({"workload": {"name": "w", "conv": dims}}).layers[0]
+    constraints = load_constraints("eyeriss_row_stationary", machine, einsum)
+    mapping = map_einsum(machine, einsum, constraints=constraints).best.mapping
+    assert sum(loop.bound for loop in mapping.levels[1].y if loop.dim == "R") == (size if size > 1 else 0)
+
+
+def test_rest__leaves_no_loop_to_blocks_that_do_not_name_the_dimension(tmp_path):
+    text = """
+constraints:
+  levels:
+    - {level: GLB, temporal: {factors: [K=rest]}, spatial: {x: {factors: [K<=2]}}}
+    - {level: SPAD, temporal: {only: [S]}}
+"""
+    machine, einsum = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    found = read(tmp_path, text)
+    one = Factor("K", 1, 1)
+    assert {level.level: [level.temporal.factors, level.x.factors, level.y.factors] for level in found.levels} == {
+        "GLB": [(Factor("K", rest=True),), (Factor("K", 1, 2),), (one,)],
+        "SPAD": [(one,), (one,), (one,)],
+        "DRAM": [(one,), (one,), (one,)],
+    }
+    assert str(found.of("GLB").temporal.factors[0]) == "K=rest"
+    mapping = map_einsum(machine, einsum, constraints=found).best.mapping
+    loops = [[loop.dim for loop in (*level.temporal, *level.x, *level.y)] for level in mapping.levels]
+    assert ["K" in dims for dims in loops] == [False, True, False]
 
 
 def test_impossible_tile__is_told_with_the_limit_and_the_nearest_miss(tmp_path):

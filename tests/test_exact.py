@@ -353,9 +353,24 @@ def test_larger_buffer__is_never_worse():
             dataclasses.replace(level, size_words=int(level.size_words * factor)) if level.size_words else level
             for level in architecture.levels
         )
-        energies.append(map_einsum(dataclasses.replace(architecture, levels=levels), einsum).best.energy_pj)
+        machine = dataclasses.replace(architecture, levels=levels, sized={})
+        energies.append(map_einsum(machine, einsum).best.energy_pj)
 
     assert energies == sorted(energies, reverse=True)
+
+
+def test_first_level_with_a_size__holds_all_tensors_of_a_layer_or_no_mapping_is_valid():
+    """P=8 and R=3: 3 weights, 10 inputs and 8 outputs are 21 words."""
+    architecture, einsum = load_architecture("two_level", {"buffer": "32 B"}), load_workload("conv1d").layers[0]
+
+    def sized(words):
+        first, *rest = architecture.levels
+        first = dataclasses.replace(first, size_words=words)
+        return dataclasses.replace(architecture, levels=(first, *rest), sized={})
+
+    assert map_einsum(sized(21), einsum).best.energy_pj == map_einsum(architecture, einsum).best.energy_pj
+    with pytest.raises(NoValidMapping, match=r"DRAM needs at least 42 B .* has 40 B"):
+        map_einsum(sized(20), einsum)
 
 
 def test_constraint__is_never_better():

@@ -32,7 +32,7 @@ EINSUM = "workload: {name: w, einsum: {dims: {M: 4, K: 6}, tensors: {A: [M, K], 
     ("text", "said"),
     [
         (EINSUM.replace("output: C", "output: $nope"), "einsum.output: parameter $nope is not defined"),
-        (EINSUM.replace("M: 4", "M: &a 4").replace("output: C", "output: *a"), "einsum.output: is a YAML alias"),
+        (EINSUM.replace("output: C", "output: !x C"), "einsum.output: YAML tag '!x' is not read"),
         (EINSUM.replace("C: [M]", "C: $nope"), "einsum.tensors.C: parameter $nope is not defined"),
         (EINSUM.replace("{M: 4, K: 6}", "$nope"), "einsum.dims: parameter $nope is not defined"),
         ("[" * 2000, "nested too deeply"),

@@ -29,7 +29,7 @@ from docs.site.yaml_keys import schema_keys
 BROKEN = Path(__file__).parent / "broken"
 GOOD = {"machine", "layer", "table"}
 BEYOND = {
-    "alias": "YAML aliases and tags, which an editor resolves",
+    "alias": "YAML tags, which an editor resolves",
     "bits": "keys of `bits` must be roles or tensors of the layers",
     "duplicate_key": "a key that stands twice is no part of JSON",
     "energy_ambiguous": "two entries of another file that match equally well",
@@ -106,7 +106,7 @@ OF_FORM = re.compile(
     r"unknown key|expected |is missing|unknown unit|has no unit|not a number with a unit|at least|cannot read"
 )
 BEYOND_MISTAKES = (
-    "only the first level is unlimited",  # depends on the place in the list
+    "only the first level may be unlimited",  # depends on the place in the list
     "the bound of a loop is at least 1",  # patterns say how numbers are written, not how large they are
     "cannot read the rank '0*M'",
     "got '1e5'",  # a whole number to JSON

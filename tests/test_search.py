@@ -46,7 +46,7 @@ VALUES = {
 def resized(machine: Architecture, **size_words: int) -> Architecture:
     """The machine with other sizes."""
     levels = (replace(level, size_words=size_words.get(level.name, level.size_words)) for level in machine.levels)
-    return replace(machine, levels=tuple(levels))
+    return replace(machine, levels=tuple(levels), sized={})
 
 
 def all_results(machine: Architecture, einsum: Einsum, mappings: list[Mapping]) -> list[Result]:

@@ -67,17 +67,31 @@ def test_compose__knows_the_place_and_path_of_every_node():
         ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1: key 'a' is given twice, first at line 1"),
         ("a: {b: 1, b: 2}\n", "f.yaml:1:11: key 'b' is given twice, first at line 1"),
         ("[a]: 1\n", "f.yaml:1:1: a key must be a word, not a list or mapping"),
-        ("a: [1\nb: 2\n", "f.yaml:2:2: not valid YAML: while parsing a flow sequence expected ',' or ']', but got ':'"),
-        ("a: b: c\n", "f.yaml:1:5: not valid YAML: mapping values are not allowed here"),
+        ("a: [1\nb: 2\n", "f.yaml:2:2: not valid YAML: ']' or ',' is missing: a bracket of line 1 is open"),
+        ("a: {b: 1}}\n", "f.yaml:1:10: not valid YAML: '}' closes no bracket"),
+        ("a: b: c\n", "f.yaml:1:5: not valid YAML: a ':' stands where no key can; begin each key on its own line"),
+        ("a: 1\n  b: 2\n", "f.yaml:2:4: not valid YAML: a ':' stands where no key can; begin each key on its own line"),
+        ("a: - b\n", "f.yaml:1:4: not valid YAML: a '-' stands where no list can begin; begin each item on its own"),
         (
-            "a: 1\n\tb: 2\n",
-            "f.yaml:2:1: not valid YAML: while scanning for the next token found character '\\t' that cannot start any "
-            "token; indent with spaces",
+            "v:\n  - a: 1\n    b: 2\n   c: 3\n",
+            "f.yaml:4:4: not valid YAML: this line is not indented like the list that begins at line 2",
         ),
+        (
+            "a: 1\nb:\n    c: 1\n  d: 2\n",
+            "f.yaml:4:3: not valid YAML: this line is not indented like the mapping that begins at line 1",
+        ),
+        ("a: 1\n\tb: 2\n", "f.yaml:2:1: not valid YAML: a tab stands where a line is indented; indent with spaces"),
+        ("a: 1\nb\nc: 2\n", "f.yaml:2:1: not valid YAML: this key has no ':'; write `key: value`"),
+        ("a: 'x\nb: 1\n", "f.yaml:1:4: not valid YAML: this quote is not closed"),
+        ("a: @x\n", "f.yaml:1:4: not valid YAML: no value begins with '@'; put it in quotes"),
         ("a: 1\nb: \x00\n", "f.yaml:2:4: not valid YAML: a control character"),
-        ("a: 1\n---\nb: 2\n", "f.yaml:2:1: not valid YAML: expected a single document"),
-        ("a: *b\n", "f.yaml:1:4: not valid YAML: found undefined alias 'b'"),
-        ("a: &b [*b]\n", "f.yaml:1:4: [0]: is a YAML alias of this place; aliases are not read"),
+        ("a: 1\n---\nb: 2\n", "f.yaml:2:1: not valid YAML: a second document begins here; a file holds one"),
+        ("a: *b\n", "f.yaml:1:4: not valid YAML: the alias *b has no anchor &b before it"),
+        ("a: &x 1\nb: &x 2\n", "f.yaml:2:4: not valid YAML: the anchor &x is given twice; give each its own name"),
+        ("a: &b [*b]\n", "f.yaml:1:4: [0]: is a YAML alias of what it stands in; leave it out"),
+        ("a: &b {<<: *b}\n", "f.yaml:1:4: is a YAML alias of what it stands in; leave it out"),
+        ("v: {a: {<<: [{b: 1}, 3]}}\n", "f.yaml:1:22: a: expected a mapping under `<<`, got '3'"),
+        ("a: {<<: {b: 1}, <<: {c: 1}}\n", "f.yaml:1:17: key '<<' is given twice, first at line 1"),
         ("a: !!int 3\n", "f.yaml:1:4: YAML tag 'tag:yaml.org,2002:int' is not read; leave it out"),
         ('a: "\\UFFFFFFFF"\n', "f.yaml:1:1: not valid YAML: "),
         ("a: " + "[" * 60 + "]" * 60, "nested too deeply"),
@@ -86,6 +100,30 @@ def test_compose__knows_the_place_and_path_of_every_node():
 )
 def test_compose__says_where_the_text_is_wrong(text, message):
     assert any(message in complaint for complaint in complaints(text))
+
+
+def test_compose__reads_an_alias_as_what_it_stands_for():
+    text = "v:\n  a: &shape {M: 4, N: [1, 2]}\n  b: *shape\n"
+    a, b = (compose(text).entries["v"].entries[key].entries for key in ("a", "b"))
+    assert [plain(node) for node in a.values()] == [plain(node) for node in b.values()] == ["4", ["1", "2"]]
+    assert (b["N"].items[1].path, str(b["N"].items[1].mark)) == ("b.N[1]", "f.yaml:2:27")
+
+
+def test_compose__merges_keys_that_are_not_there():
+    """Own keys go before merged ones, and of a list of mappings the earlier go before the later."""
+    text = "v:\n  - &a {x: 1, y: 2}\n  - &b {y: 3, z: 4}\n  - {z: 5, <<: [*a, *b], w: 6}\n"
+    merged = compose(text).entries["v"].items[2]
+    assert {key: node.text for key, node in merged.entries.items()} == {"x": "1", "y": "2", "z": "5", "w": "6"}
+    assert (merged.entries["y"].path, str(merged.key_marks["y"])) == ("[2].y", "f.yaml:2:15")
+    assert merged.key_marks.keys() == merged.entries.keys()
+
+
+@pytest.mark.parametrize("use", ["[{}]", "{{<<: [{}]}}"])
+def test_compose__follows_no_more_aliases_than_fit(use):
+    """Nine aliases of nine aliases of ...: 9^9 values."""
+    lines = [f"a{i}: &a{i} {use.format(', '.join([f'*a{i - 1}'] * 9))}" for i in range(1, 10)]
+    text = "\n".join(["a0: &a0 {x: 1}", *lines])
+    assert complaints(text) == ["f.yaml:1:5: not valid YAML: its aliases stand for more than 20,000 values"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from accelsim.inputs.units import Energy, QuantityError, Rate
         ("1 B", 8),
         ("24B", 192),
         ("128 KiB", 128 * 1024 * 8),
+        ("128 kB", 128 * 1000 * 8),
         ("1.5 KiB", 1536 * 8),
         ("2 KB", 16000),
         ("1 MiB", 8 * 2**20),

@@ -203,7 +203,7 @@ def _fewest_cycles(
     pad = [dim for dim in ("PR" if image else "P") if einsum.dims[dim] > 1]
     if winograd:  # four times the sums of a stripe; outputs come in whole tiles already
         accumulator = replace(machine.levels[2], size_words=4 * (machine.levels[2].size_words or 0))
-        machine = replace(machine, levels=(*machine.levels[:2], accumulator, *machine.levels[3:]))
+        machine = replace(machine, levels=(*machine.levels[:2], accumulator, *machine.levels[3:]), sized={})
         lanes, pad = _LANES // 16, []
     constraints = load_constraints(library.resolve(mode, "constraints"), machine, einsum)
     whole = {"C": _up(einsum.dims["C"], lanes), "K": _up(einsum.dims["K"], kernels)}

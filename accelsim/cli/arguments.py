@@ -120,12 +120,33 @@ def make_parser() -> argparse.ArgumentParser:
     _add_overrides(made)
 
     made = command(
-        "import", "turn an ONNX or PyTorch model into a workload file, and name what is not counted as it is"
+        "import", "turn files of other tools into files of accelsim, and name what is not carried over as it is"
     )
-    made.add_argument("workload", metavar="MODEL", help="FILE.onnx, or FILE.pt2 of torch.export.save")
+    made.epilog = (
+        "Timeloop's files (v0.3, v0.4, parsed-processed-input.yaml, mappings, constraints, ERT and ART) are given "
+        "together, as Timeloop takes them, and so are those of ZigZag and AccelForge. A template reads files of the "
+        "folders of these files only; --set gives its variables values."
+    )
+    made.add_argument(
+        "files", nargs="+", metavar="FILE", help="one model (.onnx, .pt2 of torch.export.save), or files of one tool"
+    )
+    made.add_argument("--from", dest="tool", choices=("timeloop", "zigzag", "accelforge"), help="the files' tool")
     _add_overrides(made)
     _add_sizes(made)
-    made.add_argument("-o", "--output", metavar="FILE", help="write the workload there (default: print it)")
+    made.add_argument(
+        "-o", "--output", metavar="PATH", help="file for the workload of a model, or folder (default: print)"
+    )
+
+    made = command("replay", "hold Timeloop's statistics of a mapping against ours, and against our optimum")
+    made.add_argument(
+        "files", nargs="+", metavar="FILE", help="Timeloop's inputs, as `import` takes them, and one *.stats.txt"
+    )
+    made.add_argument(
+        "--seconds", type=argument_types.seconds, default=20.0, metavar="S",
+        help="stop looking for the optimum after S seconds (default: 20)",
+    )  # fmt: skip
+    _add_overrides(made)
+    argument_types.add_forms(made)
 
     made = command("cache", "show where results are kept and how many there are, or remove them")
     made.add_argument("--clear", action="store_true", help="remove all of them")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 
 SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
 """Parameters that the options for sizes set, the first of them that a workload has."""
-KINDS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def _sizes(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str
     asked = {option: getattr(arguments, option, None) for option in SIZES}
     if not any(asked.values()):
         return {}
-    if arguments.workload is None:
+    if getattr(arguments, "workload", None) is None:
         raise AccelsimError("--batch and --sequence are sizes of a workload, and none is given")
     known = parameter_names(library.resolve(arguments.workload, "workloads"))
     found = {}
@@ -90,7 +92,8 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
 def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
     """Read each of the machines between commas with the workload; a parameter that is set must be one of some file."""
     overrides = read_overrides(arguments)
-    given = [{**_given(arguments), "architecture": name} for name in split(arguments.arch)]
+    machines = [argparse.Namespace(**{**vars(arguments), "arch": name}) for name in split(arguments.arch)]
+    given = [_given(machine) for machine in machines]
     paths = [find_files(names) for names in given]
     check_overrides(overrides, [path for several in paths for path in several.values()])
     found = []
@@ -122,7 +125,16 @@ def find_files(given: dict[str, str]) -> dict[str, Path]:
     if machine and library.find(machine, "arch") is None and _catalogued(machine):
         what = "a machine with levels (such as gpu_sm) is needed here; `map`, `roofline` and `gpu` know GPUs"
         raise AccelsimError(f"{machine} is a GPU of the catalogue: {what}")
-    return {kind: library.resolve(name, KINDS[kind]) for kind, name in given.items()}
+    converted = convert_foreign(tuple(dict.fromkeys(given.values())))
+    found = {}
+    for kind, name in given.items():
+        if name not in converted:
+            found[kind] = library.resolve(name, library.FOLDERS[kind])
+        elif kind in converted[name]:
+            found[kind] = converted[name][kind]
+        else:
+            raise AccelsimError(f"{name}: what is imported holds no {kind}, only {listed(converted[name]) or 'notes'}")
+    return found
 
 
 def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Architecture, Workload]:
@@ -144,10 +156,43 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, str]:
-    """Names of the files of each kind that the command line gives."""
-    attributes = {**dict.fromkeys(KINDS, ""), "architecture": "arch"}
+    """Names of the files of each kind that the command line gives; files of other tools are converted."""
+    attributes = {**dict.fromkeys(library.FOLDERS, ""), "architecture": "arch"}
     names = {kind: getattr(arguments, attribute or kind, None) for kind, attribute in attributes.items()}
-    return {kind: name for kind, name in names.items() if name is not None}
+    given = {kind: name for kind, name in names.items() if name is not None}
+    if "constraints" in vars(arguments) and "constraints" not in given:
+        converted = convert_foreign(tuple(dict.fromkeys(given.values())))
+        asking = next((name for name, kept in converted.items() if "constraints" in kept), None)
+        given |= {} if asking is None else {"constraints": asking}
+    return given
+
+
+@lru_cache(maxsize=8)
+def convert_foreign(names: tuple[str, ...]) -> dict[str, dict[str, Path]]:
+    """Convert those of some files that are another tool's, all together.
+
+    Returns
+    -------
+    dict of str to dict
+        Of each such file the converted files by their kind, which are kept in the user's cache; notes go to stderr.
+    """
+    names = tuple(name for name in names if os.path.isfile(name) and not name.endswith(library.MODELS))
+    if not names:
+        return {}
+    from accelsim.importers.foreign import is_foreign, read_foreign
+    from accelsim.inputs.files import user_cache
+    from accelsim.results.folder import write_directory
+
+    foreign = [name for name in names if is_foreign(name)]
+    if not foreign:
+        return {}
+    made = read_foreign(foreign)
+    texts = {f"{kind}.yaml": text.encode() for kind, text in made.texts(foreign).items()}
+    folder = user_cache() / "imported" / hashlib.sha256(b"".join(texts.values())).hexdigest()[:16]
+    kept = {path.stem: path for path in write_directory(folder, texts)}
+    lines = [*([f"Energies: {made.energies}"] if made.energies else []), *map(str, made.notes)]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
+    return dict.fromkeys(foreign, kept)
 
 
 def read_workload(arguments: argparse.Namespace, name: str) -> Workload:

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from accelsim.cli.inputs import read_overrides
+from accelsim.cli.inputs import convert_foreign, find_files, read_overrides
 from accelsim.cli.printing import BAD_INPUT, DONE, answer, print_json
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
@@ -19,7 +19,7 @@ from accelsim.inputs.constraints import read_constraints
 from accelsim.inputs.energy.table import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
 from accelsim.inputs.fields import Document, open_document
-from accelsim.inputs.library import MODELS, importer
+from accelsim.inputs.library import MODELS, Importer, importer
 from accelsim.inputs.mapping import read_mapping
 from accelsim.inputs.params import check_overrides, unknown_overrides
 from accelsim.inputs.source import Problems
@@ -48,7 +48,9 @@ def schema_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Report every mistake in files of any kind."""
-    paths = [_any_kind(name) for name in arguments.files]
+    converted = convert_foreign(tuple(arguments.files))
+    ours = dict.fromkeys(path for kept in converted.values() for path in kept.values())
+    paths = [*(_any_kind(name) for name in arguments.files if name not in converted), *ours]
     problems = check_files(paths, read_overrides(arguments))
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
@@ -71,7 +73,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     from accelsim.show.report.tables import energies_report
 
     overrides = read_overrides(arguments)
-    path = library.resolve(arguments.arch, "arch")
+    path = find_files({"architecture": arguments.arch})["architecture"]
     check_overrides(overrides, [path])
     architecture = load_architecture(path, overrides)
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
@@ -198,15 +200,43 @@ def _many(entries: int) -> str:
 
 
 def import_command(arguments: argparse.Namespace) -> int:
-    """Write a model as a workload file, and say what is not in it as it is in the model."""
+    """Write files of another tool as ours, and say what is not in them as it is in the other's."""
+    if arguments.tool or len(arguments.files) > 1 or not arguments.files[0].endswith(MODELS):
+        return _import_files(arguments)
+    return _import_model(arguments)
+
+
+def _import_files(arguments: argparse.Namespace) -> int:
+    from accelsim.importers.foreign import read_foreign
+    from accelsim.results.folder import refuse_directory, write_directory
+
+    if arguments.output:
+        refuse_directory(arguments.output)
+    foreign = read_foreign(arguments.files, arguments.tool, read_overrides(arguments))
+    texts = foreign.texts(arguments.files)
+    if not texts:
+        sys.stderr.write("".join(f"{note}\n" for note in foreign.notes))
+        raise AccelsimError(f"{listed(arguments.files)}: no architecture, workload, mapping or constraints in them")
+    if arguments.output:
+        files = {f"{kind}.yaml": text.encode() for kind, text in texts.items()}
+        for path, about in zip(write_directory(arguments.output, files), foreign.about(), strict=True):
+            sys.stdout.write(f"{path}  {about}\n")
+    else:
+        sys.stdout.write("---\n".join(texts.values()))
+    said = sys.stdout if arguments.output else sys.stderr
+    said.write(f"Energies: {foreign.energies}\n" if foreign.energies else "")
+    said.write("".join(f"{note}\n" for note in foreign.notes))
+    return DONE
+
+
+def _import_model(arguments: argparse.Namespace) -> int:
     from accelsim.results.folder import refuse_file, write_page
 
-    path = Path(arguments.workload)
-    model = importer(path)
-    if model is None:
-        raise AccelsimError(f"{path}: expected a model, a file that ends in {' or '.join(MODELS)}")
+    path = Path(arguments.files[0])
+    model = cast(Importer, importer(path))
     if arguments.output:
         refuse_file(arguments.output, f"{path.stem}.yaml")
+    arguments.workload = str(path)
     overrides = read_overrides(arguments)
     check_overrides(overrides, [path])
     imported = model.import_model(path, overrides)

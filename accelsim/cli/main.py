@@ -34,6 +34,7 @@ _HOME = {  # module of each command, imported when it runs
     "list_command": "inspecting",
     "map_command": "mapping",
     "plot_command": "plotting",
+    "replay_command": "replaying",
     "roofline_command": "rooflining",
     "schema_command": "inspecting",
     "spread_command": "spreading",

@@ -129,7 +129,7 @@ def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity
     level = architecture.levels[at]
     smaller = replace(level, size_words=capacity * level.multiple_buffering)
     levels = (*architecture.levels[:at], smaller, *architecture.levels[at + 1 :])
-    encoded = encode(replace(architecture, levels=levels), einsum)
+    encoded = encode(replace(architecture, levels=levels, sized={}), einsum)
     c = encoded.constants
     for t, tensor in enumerate(einsum.tensors):
         if tensor.name not in held.free:

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.importers.foreign import read_foreign
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import read_json, read_utf8
-from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.workload_reader import load_workload
 
 Json = dict[str, Any]
-_MOST_VALUES = 100_000
-"""Values of an `input.yaml`, at most; those of usual machines have a few hundred."""
+_IMPERFECT = "imperfect factors: Timeloop's own counts are wrong there"
 MALFORMED = (
     *(KeyError, IndexError, TypeError, ValueError, AttributeError),
     *(ArithmeticError, RecursionError, OSError, AccelsimError),
@@ -116,27 +114,21 @@ def _named(record: Json, key: str, catalogue: str, folder: Path, known: dict[str
     return known[catalogue][value]
 
 
-def _refuse_expansion(document: object) -> None:
-    """Refuse a document whose aliases stand for more than `_MOST_VALUES`, or for itself."""
-    waiting, seen = [document], 0
-    while waiting:
-        value, seen = waiting.pop(), seen + 1
-        if seen > _MOST_VALUES:
-            raise ValueError(f"its aliases stand for more than {_MOST_VALUES:,} values")
-        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
 def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
     name = f"{file.parent.name}/{file.name}"
     beside = file.with_name("result.json")
     if not beside.exists():
         return UnreadCase(name, f"{beside.name} is missing beside it")
     try:
-        text, record = yaml.load(read_utf8(file), Loader=yaml.CSafeLoader), read_json(beside)
-        _refuse_expansion(text)
-        shape = text["problem"]["shape"]
-        return _case(name, _machine(text), shape, text["problem"]["instance"], _directives(text), record)
-    except (*MALFORMED, yaml.YAMLError) as error:
+        record, foreign = read_json(beside), read_foreign([file], "timeloop")
+        if foreign.mapping and "imperfect" in foreign.mapping:
+            return UnreadCase(name, _IMPERFECT, broken=False)
+        architecture = load_architecture({"architecture": foreign.architecture})
+        einsum = load_workload({"workload": foreign.workload}).layers[0]
+        return TimeloopCase(
+            name, architecture, einsum, load_mapping({"mapping": foreign.mapping}, architecture, einsum), record
+        )
+    except MALFORMED as error:
         return UnreadCase(name, f"cannot be read: {reason_of(error)}")
 
 
@@ -145,69 +137,11 @@ def reason_of(error: Exception) -> str:
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _machine(text: Json) -> Json:
-    """Turn `architecture` and `ERT` of an input.yaml into the form of architectures.json."""
-    tables = {
-        _plain(table["name"]): {a["name"]: a["energy"] for a in table["actions"]} for table in text["ERT"]["tables"]
-    }
-    parts: list[Json] = []
-    nodes = list(text["architecture"]["subtree"])
-    while nodes:
-        node = nodes.pop(0)
-        nodes += node.get("subtree", [])
-        for local in node.get("local", []):
-            attributes = dict(local.get("attributes", {}))
-            mesh = [attributes.pop("meshX", 1), attributes.pop("meshY", 1)]
-            name = _plain(local["name"])
-            parts.append({"name": name, "cls": local["class"], "mesh": mesh, "attrs": attributes, "ert": tables[name]})
-    computes = [part for part in parts if "compute" in part["ert"]]
-    if len(computes) != 1:
-        raise AccelsimError(f"expected one component with a `compute` action, got {len(computes)}")
-    return {
-        "name": text["architecture"]["subtree"][0]["name"],
-        "levels": [part for part in parts if part is not computes[0]],
-        "mac": computes[0],
-    }
-
-
-def _plain(name: str) -> str:
-    """`system.GLB[1..1]` -> `GLB`."""
-    return re.sub(r"\[.*\]$", "", name).rsplit(".", 1)[-1]
-
-
-def _directives(text: Json) -> list[Json]:
-    """Turn the `mapping` of an input.yaml into the form of the records: orders outermost first, Y dimensions named."""
-    found: list[Json] = []
-    for directive in text["mapping"]:
-        if directive["type"] in ("bypass", "datatype"):
-            found.append(directive)
-            continue
-        factors = _factors(directive["factors"])
-        order = list(directive.get("permutation", []))
-        entry: Json = {"target": directive["target"], "type": directive["type"], "factors": factors}
-        if directive["type"] == "temporal":
-            entry["order"] = order[::-1]
-        else:
-            entry["y"] = order[directive.get("split", len(order)) :]
-        found.append(entry)
-    return found
-
-
-def _factors(text: str | list[str]) -> dict[str, int | list[int]]:
-    words = text.split() if isinstance(text, str) else text
-    factors: dict[str, int | list[int]] = {}
-    for word in words:
-        dim, _, bounds = word.strip(",").partition("=")
-        numbers = [int(number) for number in bounds.split(",")]
-        factors[dim] = numbers[0] if len(numbers) == 1 else numbers
-    return factors
-
-
 def _case(
     name: str, machine: Json, shape: Json, instance: dict[str, int], directives: list[Json], record: Json
 ) -> TimeloopCase | UnreadCase:
     if any(isinstance(bound, list) for directive in directives for bound in directive.get("factors", {}).values()):
-        return UnreadCase(name, "imperfect factors: Timeloop's own counts are wrong there", broken=False)
+        return UnreadCase(name, _IMPERFECT, broken=False)
     einsum = _einsum(shape, instance)
     return TimeloopCase(name, _architecture(machine), einsum, _mapping(machine, einsum, directives), record)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 
 from accelsim.importers.timeloop import MALFORMED, TimeloopCase, UnreadCase, read_cases, reason_of
 from accelsim.inputs.mapping import Mapping
-from accelsim.inputs.workload import Tensor
+from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.results.study import Figure, Study, reference_paths
@@ -132,7 +132,10 @@ def _compare_read(case: TimeloopCase) -> CaseComparison:
     wrong = [quantity for quantity in quantities if not _same(quantity)]
     counts = "whole execution"
     if wrong and "error" not in case.record and case.record.get("flags", {}).get(SIMULATED) is not True:
-        counts, quantities = TWO_ITERATIONS, list(_quantities(case, result, _default_counts(case, result)))
+        counts, quantities = (
+            TWO_ITERATIONS,
+            list(_quantities(case, result, default_counts(case.einsum, case.mapping, result))),
+        )
         wrong = [quantity for quantity in quantities if not _same(quantity)]
     worst = max(wrong, key=_difference, default=("", 0.0, 0.0))
     if not reason and wrong and case.record.get("flags", {}).get("refmodel_agrees") is False:
@@ -245,21 +248,25 @@ def _rounded_cycles(case: TimeloopCase, result: Result) -> set[int]:
     return {max(printed)} if abs(max(printed) - result.cycles) <= 1 else set()
 
 
-def _default_counts(case: TimeloopCase, result: Result) -> dict[tuple[str, str], list[int]]:
+def default_counts(
+    einsum: Einsum, mapping: Mapping, result: Result, words: Callable[[Mapping, Tensor, int], int] | None = None
+) -> dict[tuple[str, str], list[int]]:
     """Counts of windowed inputs as Timeloop's default finds them, which visits only iterations 0 and 1 of each loop.
 
     Where an outer loop steps on, the loops inside it are then seen to wrap from iteration 1, not from their last one;
     so the step vector there differs from the real one where two loops move the same rank (its README, rule 6).
+    Another count of the words into a tile, such as `whole_tiles`, may stand in for that.
     """
+    words = words or _default_words
     found = {}
     exact = {(t.level, t.tensor): t for t in result.tensors}
     distinct = {(n.level, n.tensor): n.distinct for n in result.networks}
     names = [level.level for level in result.levels]
-    for tensor in case.einsum.tensors:
+    for tensor in einsum.tensors:
         if tensor.output or all(len(rank) == 1 for rank in tensor.ranks):
             continue
         kept = [index for index, name in enumerate(names) if (name, tensor.name) in exact]
-        into = {index: _default_words(case.mapping, tensor, index) for index in kept[1:]}
+        into = {index: words(mapping, tensor, index) for index in kept[1:]}
         for index, child in zip(kept, [*kept[1:], None], strict=True):
             counts = exact[names[index], tensor.name]
             reads = counts.reads
@@ -269,6 +276,19 @@ def _default_counts(case: TimeloopCase, result: Result) -> dict[tuple[str, str],
                 counts.tile_words, reads, into.get(index, 0), 0, result.levels[index].used_instances,
             ]  # fmt: skip
     return found
+
+
+def whole_tiles(mapping: Mapping, tensor: Tensor, level: int) -> int:
+    """Words into a tile if each tile is fetched as a whole, though the loop that moves it leaves a halo in place."""
+    inside: dict[str, int] = {}
+    for mapped in mapping.levels[level:]:
+        for loop in (*mapped.temporal, *mapped.x, *mapped.y):
+            inside[loop.dim] = inside.get(loop.dim, 1) * loop.bound
+    loops = [loop for mapped in mapping.levels[:level] for loop in mapped.temporal if loop.bound > 1]
+    while loops and loops[-1].dim not in tensor.dims:
+        loops.pop()
+    box = tensor.box({dim: inside.get(dim, 1) for dim in tensor.dims})
+    return math.prod(box) * math.prod(loop.bound for loop in loops)
 
 
 def _default_words(mapping: Mapping, tensor: Tensor, level: int) -> int:

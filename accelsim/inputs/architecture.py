@@ -9,7 +9,7 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
-from accelsim.inputs import fields, forms, library
+from accelsim.inputs import fields, forms
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.energy.table import (
     AREA,
@@ -24,7 +24,8 @@ from accelsim.inputs.energy.table import (
     own_energy_keys,
     read_component,
 )
-from accelsim.inputs.fields import About, Fields, Key, Keys, keys_form, node_of
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.fields import About, Fields, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
@@ -47,7 +48,8 @@ class Level:
 
     An element of b bits takes `ceil(b / word_bits)` words, or the share of these in `compression` (by role; 1 where it
     is left out), unless it is a partial sum. `size_words` is shared by all tensors; `partition_words` (by
-    role) replaces it where each has its own; both None means unlimited. Bandwidths are in words a cycle; None means
+    role) replaces it where each has its own; both None means unlimited. In the outermost level all tensors of a layer
+    must fit at once. Bandwidths are in words a cycle; None means
     unlimited. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which may keep
     no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
     None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is what
@@ -101,6 +103,14 @@ class Level:
         return self.x.size * self.y.size
 
 
+Granules = tuple[int | None, Mapping[str, int] | None, int, int]
+"""Size and sizes of partitions [words], word [bit] and block_size [words] of a level."""
+
+
+def _granules(level: Level) -> Granules:
+    return level.size_words, level.partition_words, level.word_bits, level.block_size
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """The compute units below the innermost level."""
@@ -124,6 +134,15 @@ class Architecture:
     """Area of one instance of a level or compute unit, by name; absent where no source says it."""
     energy_notes: tuple[str, ...] = ()
     """What a reader must know of where the energies come from."""
+    sized: Mapping[str, Granules] = field(default_factory=dict, compare=False)
+    """Sizes of which the energies of a level are, by name; a level that is not here may have any."""
+
+    def __post_init__(self) -> None:
+        for level in self.levels:
+            if self.sized.get(level.name, _granules(level)) != _granules(level):
+                what = f"the energies of level {level.name} are those of another size, word or block_size"
+                hint = "read the architecture again with the new one, or keep them with `sized={}`"
+                raise AccelsimError(f"{what}; {hint}")
 
     @property
     def area_um2(self) -> float | None:
@@ -205,7 +224,7 @@ _Energies = dict[tuple[str, str, str], EnergyEntry]
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What every level needs to know of the architecture around it; `energies` and `areas` take up what they have."""
+    """What every level needs to know of the architecture around it; the last three take up what is read."""
 
     clock_hz: Fraction | None
     technology: str
@@ -213,6 +232,7 @@ class _Machine:
     estimator_given: bool
     energies: _Energies
     areas: dict[str, AreaEntry]
+    sized: dict[str, Granules]
 
     def part(self, name: str, actions: tuple[str, ...], bits: Mapping[str, int]) -> Component:
         """Component of this machine; the class and the rest of it stand in the file."""
@@ -220,13 +240,14 @@ class _Machine:
         return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
 
 
-def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Architecture:
-    """Read an architecture file and the energy table that it names.
+def load_architecture(source: Source, overrides: Mapping[str, str] | None = None) -> Architecture:
+    """Read an architecture and the energy table that it names.
 
     Parameters
     ----------
-    path : str or path
-        YAML file with a top-level key `architecture`, or the name of one that ships.
+    source : str, path or dict
+        YAML file with a top-level key `architecture`, or the name of one that ships; or what such a file holds, as
+        YAML text of several lines or as a dict, where a table's path is relative to the working directory.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -241,9 +262,8 @@ def load_architecture(path: str | PathLike[str], overrides: Mapping[str, str] | 
         With every mistake in the file and its place.
     """
     problems = Problems()
-    path = library.find(path, "arch") or path
-    document = fields.open_document(path, "architecture", overrides, problems)
-    return problems.result(read_architecture(document.body, path, problems) if document else None)
+    document = fields.open_source(source, "architecture", overrides, problems)
+    return problems.result(read_architecture(document.body, document.path, problems) if document else None)
 
 
 def read_architecture(body: Node, path: str | PathLike[str], problems: Problems) -> Architecture | None:
@@ -257,7 +277,7 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
     if ("technology" in top and not technology) or ("clock" in top and not clock_hz):
         estimator = None  # what cannot be read is reported already, and is not missing
     some_clock = clock_hz or (Fraction(1) if "clock" in top else None)
-    machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {})
+    machine = _Machine(some_clock, technology, estimator, "energy_table" in top, {}, {}, {})
     levels = _levels(top, machine)
     compute = Compute()
     if "compute" in top:
@@ -275,6 +295,7 @@ def read_architecture(body: Node, path: str | PathLike[str], problems: Problems)
         technology,
         machine.areas,
         estimator.notes() if estimator else (),
+        machine.sized,
     )
 
 
@@ -312,7 +333,6 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
     plain = {key: level.value(key, getattr(_STANDARD, key)) for key in LEVEL_ATTRIBUTES}
     keep: frozenset[str] = level.value("keep", frozenset())
     bypass: frozenset[str] = level.value("bypass", frozenset())
-    size_words, partition_words = _size(level, word_bits, first=first)
     if keep & bypass:
         both = ", ".join(sorted(keep & bypass))
         level.problems.add(
@@ -320,6 +340,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         )
     if first and bypass:
         level.problems.add(level.entries["bypass"], "the first level keeps everything", "leave `bypass` out")
+    if first:
+        keep, bypass = frozenset(ROLES), frozenset()
+    size_words, partition_words = _size(level, word_bits, first=first)
     if partition_words is not None:
         for role in sorted(keep - partition_words.keys()):
             level.problems.add(
@@ -337,12 +360,12 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         bandwidth=_bandwidth(level, "bandwidth", word_bits, machine, efficiency),
         read_bandwidth=_bandwidth(level, "read_bandwidth", word_bits, machine, efficiency),
         write_bandwidth=_bandwidth(level, "write_bandwidth", word_bits, machine, efficiency),
-        keep=frozenset(ROLES) if first else keep,
-        bypass=frozenset() if first else bypass,
+        keep=keep,
+        bypass=bypass,
         x=_axis(level, "x", array),
         y=_axis(level, "y", array),
         systolic=array,
-        compression=read_compression(level, frozenset() if first else bypass),
+        compression=read_compression(level, bypass),
         burst_bits=level.value("burst", 0) or None,
         **plain,
     )
@@ -366,6 +389,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         machine.energies.update({(name, *key): entry for key, entry in own.energies.items()})
         machine.energies.update({(network, *key): entry for key, entry in across.energies.items()})
         machine.areas.update({name: own.area} if own.area else {})
+        written = energy.entries if isinstance(energy := level.get("energy"), MapNode) else {}
+        if any(action not in written or entry.formula for (_, action), entry in own.energies.items()):
+            machine.sized[name] = _granules(read)
         _check_needed(level, name, needed, machine)
         if machine.estimator is not None and machine.estimator.complete:
             _check_needed(level, name, [("*", "leak")], machine)
@@ -376,12 +402,9 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
 def _size(level: Fields, word_bits: int, *, first: bool) -> tuple[int | None, dict[str, int] | None]:
     """Capacity [words] shared by all tensors, or by role."""
     node = level.get("size")
-    if first and node is not None:
-        hint = "leave it out, or put a level before this one"
-        level.problems.add(node, "the first level has no size: it keeps everything", hint)
-        return None, None
     if node is None and not first and level.readable:
-        level.problems.add(level.node, "'size' is missing", "only the first level is unlimited")
+        hint = "only the first level may be unlimited: the list begins with the outermost"
+        level.problems.add(level.node, "'size' is missing", hint)
     if node is None or level.problems.unreadable(node):
         return None, None
     if not isinstance(node, MapNode):

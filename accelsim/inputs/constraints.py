@@ -9,12 +9,11 @@ from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
-from os import PathLike
 
-from accelsim.inputs import fields, library
+from accelsim.inputs import fields
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields
+from accelsim.inputs.fields import Fields, Source
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.objective import Limit
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
@@ -27,18 +26,24 @@ REST = "..."
 LEVEL_KEYS = ("level", "keep", "bypass", "temporal", "spatial")
 TEMPORAL_KEYS = ("factors", "only", "order")
 AXIS_KEYS = ("factors", "only")
-_FACTOR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(<=|>=|=)\s*([0-9]{1,18})\s*")
+_FACTOR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:(<=|>=|=)\s*([0-9]{1,18})|=\s*(all|rest))\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """Bounds of the loop over one dimension in one block: `K=4`, `K<=4` or `K>=4`."""
+    """Bounds of the loop over one dimension in one block: `K=4`, `K<=4` or `K>=4`.
+
+    `rest`: a file has `K=rest` here, so that blocks that say nothing of K have no loop over it.
+    """
 
     dim: str
     low: int = 1
     high: int | None = None
+    rest: bool = False
 
     def __str__(self) -> str:
+        if self.rest:
+            return f"{self.dim}=rest"
         if self.low == self.high:
             return f"{self.dim}={self.low}"
         return f"{self.dim}>={self.low}" if self.high is None else f"{self.dim}<={self.high}"
@@ -185,17 +190,18 @@ def _as_one(nodes: list[LevelMapping]) -> LevelMapping:
 
 
 def load_constraints(
-    path: str | PathLike[str],
+    source: Source,
     architecture: Architecture,
     einsum: Einsum,
     overrides: StringMap[str, str] | None = None,
 ) -> Constraints:
-    """Read a constraints file and check that it speaks of this architecture and this Einsum.
+    """Read constraints and check that they speak of this architecture and this Einsum.
 
     Parameters
     ----------
-    path : str or path
-        YAML file with a top-level key `constraints`, or the name of one that ships.
+    source : str, path or dict
+        YAML file with a top-level key `constraints`, or the name of one that ships; or what such a file holds, as YAML
+        text of several lines or as a dict.
     architecture : Architecture
     einsum : Einsum
     overrides : mapping of str to str, optional
@@ -207,8 +213,7 @@ def load_constraints(
         With every mistake in the file and its place; what contradicts the architecture or itself is one.
     """
     problems = Problems()
-    path = library.find(path, "constraints") or path
-    document = fields.open_document(path, "constraints", overrides, problems)
+    document = fields.open_source(source, "constraints", overrides, problems)
     return problems.result(read_constraints(document.body, problems, architecture, einsum) if document else None)
 
 
@@ -231,13 +236,33 @@ def read_constraints(
     read: list[LevelConstraint] = []
     for item in items:
         level = Fields(item, problems, LEVEL_KEYS)
-        found = _level(level)
+        found = _level(level, einsum.dims if einsum is not None else {})
         if found.level and found.level in [other.level for other in read]:
             problems.add(level.entries["level"], f"level '{found.level}' is given twice")
         read.append(found)
         if architecture is not None and einsum is not None:
             _check_level(level, found, architecture, einsum)
+    if architecture is not None:
+        read = _without_rest(read, architecture)
     return Constraints(tuple(read), least, tuple(limits)) if len(problems) == before else None
+
+
+def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> list[LevelConstraint]:
+    """Forbid loops over dimensions whose rest stands in one block in all blocks that do not name them."""
+    blocks = [block for level in read for block in (level.temporal, level.x, level.y)]
+    dims = {factor.dim: None for block in blocks for factor in block.factors if factor.rest}
+    by_name = {level.level: level for level in read}
+    names = dict.fromkeys([*by_name, *(level.name for level in architecture.levels)] if dims else by_name)
+    settled = []
+    for name in names:
+        level = by_name.get(name, LevelConstraint(name))
+        for key in ("temporal", "x", "y"):
+            block = getattr(level, key)
+            named = {factor.dim for factor in block.factors}
+            none = tuple(Factor(dim, 1, 1) for dim in dims if dim not in named)
+            level = replace(level, **{key: replace(block, factors=(*block.factors, *none))})
+        settled.append(level)
+    return settled
 
 
 def _share(node: Node, problems: Problems) -> Fraction | None:
@@ -258,7 +283,7 @@ def _limit(node: Node, problems: Problems) -> Limit | None:
     return None
 
 
-def _level(level: Fields) -> LevelConstraint:
+def _level(level: Fields, dims: StringMap[str, int]) -> LevelConstraint:
     spatial_node = level.get("spatial")
     spatial = Fields(spatial_node, level.problems, ("x", "y")) if spatial_node else None
     none: frozenset[str] = frozenset()
@@ -266,22 +291,22 @@ def _level(level: Fields) -> LevelConstraint:
         level.required("level", fields.name, ""),
         level.optional("keep", fields.set_of(fields.identifier), none),
         level.optional("bypass", fields.set_of(fields.identifier), none),
-        _block(level, "temporal", TEMPORAL_KEYS),
-        _block(spatial, "x", AXIS_KEYS) if spatial else Block(),
-        _block(spatial, "y", AXIS_KEYS) if spatial else Block(),
+        _block(level, "temporal", TEMPORAL_KEYS, dims),
+        _block(spatial, "x", AXIS_KEYS, dims) if spatial else Block(),
+        _block(spatial, "y", AXIS_KEYS, dims) if spatial else Block(),
     )
     for name in sorted(found.keep & found.bypass):
         level.problems.add(level.entries["bypass"], f"'{name}' is both kept and bypassed", "take it out of one list")
     return found
 
 
-def _block(owner: Fields, key: str, keys: tuple[str, ...]) -> Block:
+def _block(owner: Fields, key: str, keys: tuple[str, ...], dims: StringMap[str, int]) -> Block:
     node = owner.get(key)
     if node is None or isinstance(node, BadNode):
         return Block()
     block = Fields(node, owner.problems, keys)
     empty: list[Factor] = []
-    factors = block.optional("factors", fields.list_of(_factor), empty)
+    factors = block.optional("factors", fields.list_of(lambda node, problems: _factor(node, problems, dims)), empty)
     only = block.optional("only", fields.set_of(fields.identifier), frozenset[str]()) if "only" in block else None
     unordered: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     outer, inner = block.optional("order", _order, unordered)
@@ -300,12 +325,17 @@ def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, 
     return max((f.low for f in factors if f.dim == dim), default=1), min(highs, default=None)
 
 
-def _factor(node: Node, problems: Problems) -> Factor | None:
-    """Read a factor such as `K=4`, `K<=4` or `K>=4`."""
+def _factor(node: Node, problems: Problems, dims: StringMap[str, int]) -> Factor | None:
+    """Read a factor such as `K=4`, `K<=4`, `K>=4`, `K=all` or `K=rest`; without an Einsum `all` may be anything."""
     match = _FACTOR.fullmatch(node.text) if isinstance(node, ScalarNode) else None
-    if match is None or int(match[3]) < 1:
-        problems.add(node, f"expected a factor like K=4, K<=4 or K>=4, got {describe(node)}")
+    if match is None or (match[3] and int(match[3]) < 1):
+        problems.add(node, f"expected a factor like K=4, K<=4, K>=4, K=all or K=rest, got {describe(node)}")
         return None
+    if match[4]:
+        bound = dims.get(match[1])
+        if match[4] == "all" and bound is not None:
+            return Factor(match[1], bound, bound)
+        return Factor(match[1], rest=match[4] == "rest")
     value = int(match[3])
     return Factor(match[1], 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
 

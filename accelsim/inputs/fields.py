@@ -13,7 +13,10 @@ from fractions import Fraction
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
-from accelsim.inputs import forms, units
+import yaml
+
+from accelsim.inputs import forms, library, units
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.forms import Form
 from accelsim.inputs.params import substitute
 from accelsim.inputs.source import (
@@ -31,6 +34,8 @@ from accelsim.inputs.units import LARGEST, QuantityError, listed, near_miss, pri
 
 T = TypeVar("T")
 Reader = Callable[[Node, Problems], T | None]
+Source = str | PathLike[str] | Mapping[str, Any]
+"""What is read as a file: its path, the name of one that ships, its text (several lines), or its values as a dict."""
 KINDS = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]*")
@@ -134,6 +139,24 @@ def open_document(
         problems.add(root.key_marks[kinds[0]], f"this file holds: {kinds[0]}; expected: {kind}")
         return None
     return Document(str(path), kinds[0], substitute(root, overrides or {}, problems).entries[kinds[0]])
+
+
+def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, problems: Problems) -> Document | None:
+    """Read a file of a kind by its path or shipped name, or a text or a dict as what such a file holds."""
+    if isinstance(source, Mapping):
+        return open_document(f"<{kind}>", kind, overrides, problems, _as_text(source, kind))
+    if isinstance(source, str) and "\n" in source:
+        return open_document(f"<{kind}>", kind, overrides, problems, source)
+    return open_document(library.find(source, library.FOLDERS[kind]) or source, kind, overrides, problems)
+
+
+def _as_text(values: Mapping[str, Any], kind: str) -> str:
+    """YAML text of values of Python."""
+    try:
+        return yaml.safe_dump(dict(values), sort_keys=False)
+    except (yaml.YAMLError, RecursionError) as error:
+        what = f"the dict of the {kind} holds what no file can: {' '.join(map(str, error.args))}"
+        raise AccelsimError(f"{what}; it may hold dict, list, str, int, float and bool") from None
 
 
 class Fields:

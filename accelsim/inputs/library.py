@@ -16,6 +16,8 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import near_miss
 
 KINDS = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
+FOLDERS = {"architecture": "arch", "workload": "workloads", "mapping": "mappings", "constraints": "constraints"}
+"""Kind under which the files of a top-level key ship."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 

@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping as StringMap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from os import PathLike
 
-from accelsim.inputs import fields, forms, library
+from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss
@@ -96,19 +95,20 @@ MAPPING_FORM: Form = keys_form(_TOP)
 
 
 def load_mapping(
-    path: str | PathLike[str],
+    source: Source,
     architecture: Architecture,
     einsum: Einsum,
     overrides: StringMap[str, str] | None = None,
 ) -> Mapping:
-    """Read a mapping file and check that it is one of this Einsum onto this architecture.
+    """Read a mapping and check that it is one of this Einsum onto this architecture.
 
     A tile that exceeds its level or a spatial bound that exceeds the fanout is no mistake here: the model reports it.
 
     Parameters
     ----------
-    path : str or path
-        YAML file with a top-level key `mapping`, or the name of one that ships.
+    source : str, path or dict
+        YAML file with a top-level key `mapping`, or the name of one that ships; or what such a file holds, as YAML
+        text of several lines or as a dict.
     architecture : Architecture
         Its levels are those of the mapping.
     einsum : Einsum
@@ -127,8 +127,7 @@ def load_mapping(
         With every mistake in the file and its place.
     """
     problems = Problems()
-    path = library.find(path, "mappings") or path
-    document = fields.open_document(path, "mapping", overrides, problems)
+    document = fields.open_source(source, "mapping", overrides, problems)
     return problems.result(read_mapping(document.body, problems, architecture, einsum) if document else None)
 
 

@@ -67,7 +67,9 @@ _ARCHITECTURE = {
     "architecture.levels": About("storage levels, outermost first"),
     f"{_LEVEL}.name": About("its name, different from all others"),
     **_below(_LEVEL, _COMPONENT),
-    f"{_LEVEL}.size": About("capacity of one instance: shared, or by role", "unlimited, the first level only", _SIZE),
+    f"{_LEVEL}.size": About(
+        "capacity of one instance: shared, or by role", "required; unlimited for the first level", _SIZE
+    ),
     **_roles(f"{_LEVEL}.size", "capacity of one instance for the partition", "bypassed", _SIZE),
     f"{_LEVEL}.word": About("storage granule: an element of b bits takes ceil(b / word) words", unit=_SIZE),
     **{f"{_LEVEL}.{name}": key.about for name, key in LEVEL_ATTRIBUTES.items() if key.about},
@@ -219,7 +221,7 @@ _MAPPING = {
     "mapping.levels[].spatial.y": About("loops over the rows", "none"),
 }
 _BLOCK = {
-    "factors": About("bounds of loops: `R=1`, `K<=8`, `C>=2`", "any"),
+    "factors": About("bounds of loops: `R=1`, `K<=8`, `C>=2`, all of it (`R=all`), or what is left (`P=rest`)", "any"),
     "only": About("the dimensions that may have a loop here", "all"),
     "order": About("dimensions outermost first, `...` for all others", "any"),
 }

@@ -5,6 +5,7 @@ A node is a scalar, a list or a map. A problem is reported at its mark, with its
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,32 @@ from accelsim.inputs.units import printable, quoted
 
 T = TypeVar("T")
 _DEEPEST = 40
+_MERGE = "<<"
+_MOST_REPEATED = 20_000
+"""Values that the aliases of a file may stand for."""
+_SYNTAX = {
+    r"mapping values are not allowed": (
+        "a ':' stands where no key can",
+        "begin each key on its own line in the column of its neighbours; quote a text with ': ' in it",
+    ),
+    r"sequence entries are not allowed": ("a '-' stands where no list can begin", "begin each item on its own line"),
+    r"but found '([\]}])'": ("'{0}' closes no bracket", ""),
+    r"expected <block end>": (
+        "this line is not indented like the {block} that begins at line {line}",
+        "begin all {parts} of it in one column",
+    ),
+    r"could not find expected ':'": ("this key has no ':'", "write `key: value`"),
+    r"found character '\\t'": ("a tab stands where a line is indented", "indent with spaces"),
+    r"found character '(.*)' that": ("no value begins with '{0}'", "put it in quotes"),
+    r"expected ',' or '(.)'": ("'{0}' or ',' is missing: a bracket of line {line} is open", ""),
+    r"found undefined alias '(.*)'": ("the alias *{0} has no anchor &{0} before it", ""),
+    r"found duplicate anchor '(.*)'": ("the anchor &{0} is given twice", "give each its own name"),
+    r"expected a single document": ("a second document begins here", "a file holds one"),
+    r"found unexpected end of stream": ("this quote is not closed", ""),
+}
+"""What PyYAML says, and what is wrong and what to write instead in our words."""
+_FOUND_LATE = "could not find expected|unexpected end of stream"
+"""Said at a place after the mistake."""
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map")}
 
@@ -157,13 +184,9 @@ def _composed(text: str, file: str, problems: Problems) -> Node | None:
         if root is None:
             problems.add(start, "the file is empty")
             return None
-        return _convert(root, file, "", 0, set(), problems)
+        return _Conversion(file, problems).node(root, "", 0)
     except yaml.MarkedYAMLError as error:
-        at = error.problem_mark or error.context_mark
-        mark = Mark(file, at.line + 1, at.column + 1) if at else start
-        context = f" {error.context}" if error.context else ""
-        hint = "indent with spaces" if "'\\t'" in str(error.problem) else ""
-        problems.add(mark, f"not valid YAML:{context} {error.problem or ''}".rstrip(), hint)
+        problems.found.append(_syntax_problem(error, file))
     except yaml.reader.ReaderError as error:
         problems.add(_place(file, text, error.position), "not valid YAML: a control character")
     except RecursionError:
@@ -190,39 +213,99 @@ def _place(file: str, text: str, position: int) -> Mark:
     return Mark(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 
 
-def _convert(node: yaml.Node, file: str, path: str, depth: int, seen: set[int], problems: Problems) -> Node:
-    """Turn a PyYAML node into ours."""
-    mark = Mark(file, node.start_mark.line + 1, node.start_mark.column + 1)
-    bad = BadNode(mark, path)
-    if id(node) in seen:
-        problems.add(bad, "is a YAML alias of this place; aliases are not read", "use `params` and $name")
+def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
+    """Say in a user's words what PyYAML found, at the place where it is mended."""
+    begin, at = error.context_mark, error.problem_mark
+    said = f"{error.context or ''} {error.problem or ''}".strip()
+    what, hint = said, ""
+    for pattern, (words, instead) in _SYNTAX.items():
+        match = re.search(pattern, said)
+        if match:
+            block, parts = ("list", "items") if "collection" in str(error.context) else ("mapping", "keys")
+            names = {"block": block, "parts": parts, "line": begin.line + 1 if begin else 1}
+            what, hint = words.format(*match.groups(), **names), instead.format(*match.groups(), **names)
+            break
+    at = begin if begin and re.search(_FOUND_LATE, said) else at or begin
+    mark = Mark(file, at.line + 1, at.column + 1) if at else Mark(file, 1, 1)
+    return Problem(mark, f"not valid YAML: {what}", hint)
+
+
+class _Conversion:
+    """Turns the nodes of PyYAML into ours; an alias becomes a copy of what it stands for, with its own path."""
+
+    def __init__(self, file: str, problems: Problems) -> None:
+        self.file = file
+        self.problems = problems
+        self._inside: set[int] = set()
+        self._done: set[int] = set()
+        self._repeated = 0
+
+    def node(self, node: yaml.Node, path: str, depth: int) -> Node:
+        """Turn a node at a path into ours."""
+        mark = self._mark(node)
+        self._repeated += id(node) in self._done
+        if self._repeated > _MOST_REPEATED:
+            what = f"its aliases stand for more than {_MOST_REPEATED:,} values"
+            raise yaml.composer.ComposerError(None, None, what, node.start_mark)
+        self._done.add(id(node))
+        if id(node) in self._inside:
+            return self._bad(mark, path, "is a YAML alias of what it stands in", "leave it out")
+        if depth > _DEEPEST:
+            return self._bad(mark, path, "nested too deeply")
+        if node.tag not in _TAGS:
+            return self._bad(mark, path, f"YAML tag {quoted(node.tag)} is not read", "leave it out")
+        if isinstance(node, yaml.ScalarNode):
+            return ScalarNode(mark, path, node.value)
+        self._inside.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            found: Node = self._map(node, path, depth)
+        else:
+            items = (self.node(item, f"{path}[{i}]", depth + 1) for i, item in enumerate(node.value))
+            found = ListNode(mark, path, tuple(items))
+        self._inside.remove(id(node))
+        return found
+
+    def _map(self, node: yaml.MappingNode, path: str, depth: int) -> MapNode:
+        """Turn a mapping into ours; its own keys go before those that `<<` merges, and earlier ones before later."""
+        entries: dict[str, Node] = {}
+        key_marks: dict[str, Mark] = {}
+        merged: list[MapNode] = []
+        for key_node, value_node in node.value:
+            key_mark = self._mark(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._bad(key_mark, path, "a key must be a word, not a list or mapping")
+                continue
+            key = key_node.value
+            if key in key_marks:
+                self._bad(key_mark, path, f"key {quoted(key)} is given twice, first at line {key_marks[key].line}")
+                continue
+            key_marks[key] = key_mark
+            if key == _MERGE:
+                merged = self._merged(value_node, path, depth)
+                continue
+            # the keys at the top of the file do not lengthen the path: levels[2].size, not architecture.levels[2].size
+            below = "" if depth == 0 and key != "params" else f"{path}.{printable(key[:60])}".lstrip(".")
+            entries[key] = self.node(value_node, below, depth + 1)
+        key_marks.pop(_MERGE, None)
+        for other in merged:
+            entries = {**other.entries, **entries}
+            key_marks = {**other.key_marks, **key_marks}
+        return MapNode(self._mark(node), path, entries, key_marks)
+
+    def _merged(self, node: yaml.Node, path: str, depth: int) -> list[MapNode]:
+        """Mappings that stand under `<<`: one, or a list of them."""
+        several = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        found = [self.node(each, path, depth + 1) for each in several]
+        for each in found:
+            if not isinstance(each, MapNode | BadNode):
+                self._bad(each.mark, path, f"expected a mapping under `{_MERGE}`, got {describe(each)}")
+        return [each for each in found if isinstance(each, MapNode)]
+
+    def _bad(self, mark: Mark, path: str, what: str, hint: str = "") -> BadNode:
+        """Report what is wrong with a node, which stands for nothing then."""
+        bad = BadNode(mark, path)
+        self.problems.add(bad, what, hint)
         return bad
-    seen.add(id(node))
-    if depth > _DEEPEST:
-        problems.add(bad, "nested too deeply")
-        return bad
-    if node.tag not in _TAGS:
-        problems.add(bad, f"YAML tag {quoted(node.tag)} is not read", "leave it out")
-        return bad
-    if isinstance(node, yaml.ScalarNode):
-        return ScalarNode(mark, path, node.value)
-    if isinstance(node, yaml.SequenceNode):
-        items = (_convert(item, file, f"{path}[{i}]", depth + 1, seen, problems) for i, item in enumerate(node.value))
-        return ListNode(mark, path, tuple(items))
-    entries: dict[str, Node] = {}
-    key_marks: dict[str, Mark] = {}
-    for key_node, value_node in node.value:
-        key_mark = Mark(file, key_node.start_mark.line + 1, key_node.start_mark.column + 1)
-        at = BadNode(key_mark, path)
-        if not isinstance(key_node, yaml.ScalarNode):
-            problems.add(at, "a key must be a word, not a list or mapping")
-            continue
-        key = key_node.value
-        if key in entries:
-            problems.add(at, f"key {quoted(key)} is given twice, first at line {key_marks[key].line}")
-            continue
-        # the keys at the top of the file do not lengthen the path: levels[2].size, not architecture.levels[2].size
-        below = "" if depth == 0 and key != "params" else f"{path}.{printable(key[:60])}".lstrip(".")
-        entries[key] = _convert(value_node, file, below, depth + 1, seen, problems)
-        key_marks[key] = key_mark
-    return MapNode(mark, path, entries, key_marks)
+
+    def _mark(self, node: yaml.Node) -> Mark:
+        return Mark(self.file, node.start_mark.line + 1, node.start_mark.column + 1)

@@ -16,10 +16,12 @@ from accelsim.inputs.errors import AccelsimError
 SIZE_UNITS = {
     "bit": 1,
     "Kbit": 1000,
+    "kbit": 1000,
     "Mbit": 1000**2,
     "Gbit": 1000**3,
     "B": 8,
     "KB": 8 * 1000,
+    "kB": 8 * 1000,
     "MB": 8 * 1000**2,
     "GB": 8 * 1000**3,
     "TB": 8 * 1000**4,

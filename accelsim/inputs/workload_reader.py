@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 
-from accelsim.inputs import fields, forms, library
+from accelsim.inputs import fields, forms
 from accelsim.inputs.einsum import RawTensor, einsum_forms, read_conv, read_einsum, read_gemm
-from accelsim.inputs.fields import Fields, Formed, Key, Keys, keys_form, node_of
+from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
@@ -178,14 +178,15 @@ WORKLOAD_FORM: Form = {**keys_form(_TOP), "oneOf": [*_ONE_FORM, {"required": ["l
 _DEFAULT_BITS = 16
 
 
-def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Workload:
-    """Read a workload file.
+def load_workload(source: Source, overrides: Mapping[str, str] | None = None) -> Workload:
+    """Read a workload.
 
     Parameters
     ----------
-    path : str or path
+    source : str, path or dict
         YAML file with a top-level key `workload`, the name of one that ships, an ONNX model (`*.onnx`), or a
-        program that `torch.export.save` wrote (`*.pt2`).
+        program that `torch.export.save` wrote (`*.pt2`); or what a YAML file holds, as text of several lines or as a
+        dict.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 
@@ -199,12 +200,11 @@ def load_workload(path: str | PathLike[str], overrides: Mapping[str, str] | None
     SpecError
         With every mistake in the file and its place.
     """
+    model = None if isinstance(source, Mapping) else importer(source)
+    if model is not None and not isinstance(source, Mapping):
+        return read_imported(model.import_model(source, overrides or {}), source, overrides or {})
     problems = Problems()
-    path = library.find(path, "workloads") or path
-    model = importer(path)
-    if model is not None:
-        return read_imported(model.import_model(path, overrides or {}), path, overrides or {})
-    document = fields.open_document(path, "workload", overrides, problems)
+    document = fields.open_source(source, "workload", overrides, problems)
     return problems.result(read_workload(document.body, problems) if document else None)
 
 

@@ -47,7 +47,7 @@ FOLDER = "ACCELSIM_CACHE"
 _FORMAT = 2
 _CODE = ("inputs", "model", "mapspace", "search", "results")  # fmt: skip
 """Parts of the package on which an answer depends; another release may have the same version while it is made."""
-_NO_MATTER = ("name", "technology", "clock_hz", "areas", "energy_notes")
+_NO_MATTER = ("name", "technology", "clock_hz", "areas", "energy_notes", "sized")
 """What of a machine changes no mapping: rates are in words a cycle, energies in pJ."""
 _SAME = 1e-12
 """Relative difference that a value read back may have from one that is evaluated anew."""

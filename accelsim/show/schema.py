@@ -1,8 +1,8 @@
 """JSON Schemas (draft 2020-12) of the input files, for editors and other programs, and of result.json.
 
 Keys, types, words and units are those that the readers declare. What a schema cannot say, `accelsim check` says: names
-must refer to something, loops multiply to their bounds, every action has an energy, only the first level has no `size`,
-and `$name` is taken for whatever stands in its place.
+must refer to something, loops multiply to their bounds, every action has an energy, only the first level may have no
+`size`, and `$name` is taken for whatever stands in its place.
 """
 
 from __future__ import annotations

@@ -1,0 +1,436 @@
+"""AccelForge's architectures, workloads and mappings.
+
+Its nodes stand outermost first; what is `spatial` at a node counts its instances below the node before it, so it is the
+fanout of the memory above. Which tensors a memory keeps is written as sets (`~Intermediates`, `input | weight`), whose
+names a workload's `renames` give to the tensors of each Einsum. It counts in seconds, joules and bits; the clock here
+is the rate of the compute units. A layer stands alone: no tensor of it is an intermediate.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
+from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.formula import Value
+from accelsim.importers.values import as_number, file_stem, note_others, number, plain_name, tables, value, whole
+from accelsim.inputs.errors import SpecError
+from accelsim.inputs.units import listed, quoted
+
+_UNLIMITED_BITS = 2**50
+_SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / a.throughput for a in actions)"
+_CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
+_NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
+_NODE_KEYS |= {"extra_attributes_for_component_model"}
+_SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds"}
+_LEFT = {"min_usage": "the search is free to use less of this axis", "power_gateable": "instances that idle leak too"}
+"""Why keys that nothing here reads are left out, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One axis of a fanout: where it stands, the level that has it, and which of its two axes it is."""
+
+    table: Table
+    level: str
+    axis: str
+
+
+def convert(documents: Sequence[Document]) -> Foreign:
+    """Turn files of AccelForge into documents of our kinds.
+
+    Raises
+    ------
+    SpecError
+        Where a file is none of AccelForge's, or its machine has no form of ours: parts that words pass through, and
+        branches.
+    """
+    notes: list[Note] = []
+    bodies = [document.body for document in documents if isinstance(document.body, Table)]
+    workload, layers = None, list[Layer]()
+    found = _one(bodies, "workload")
+    if found is not None:
+        workload, layers = read_workload(found, _one(bodies, "renames"), notes)
+    architecture, axes, modelled = None, list[_Axis](), list[str]()
+    arch = _one(bodies, "arch")
+    if arch is not None:
+        nodes = _nodes(arch)  # refused before anything of it is worked out
+        names = _variables([arch, *bodies], _widths(layers))
+        architecture, axes, modelled = _architecture(arch, nodes, names, notes)
+    constraints = _constraints(axes, layers, notes)
+    mapping = None
+    asked = _one(bodies, "mapping")
+    if asked is not None:
+        mapping = _mapping(asked, architecture, axes, layers, notes)
+    energies = "the actions of the components." if architecture else ""
+    if modelled:
+        energies = f"accelsim's component models for {listed(modelled)}; the actions of all other components."
+    return Foreign(architecture, workload, mapping, constraints, energies, tuple(notes))
+
+
+def _one(bodies: Sequence[Table], key: str) -> Table | None:
+    """What stands under a key of one of the files; a second one is refused."""
+    found = [body for body in bodies if key in body]
+    if len(found) > 1:
+        raise refuse(found[1].where(key), f"a second '{key}'; the first stands in {found[0].mark.file}")
+    return value(found[0], key, Table) if found else None
+
+
+def _variables(bodies: Iterable[Table], names: Mapping[str, Value]) -> dict[str, Value]:
+    """Numbers of `variables` beside other names; one that cannot be worked out has no value."""
+    found: dict[str, Value] = {"inf": math.inf, **names}
+    for body in bodies:
+        for key, text in value(body, "variables", Table, Table(body.mark)).items():
+            with suppress(SpecError):
+                found[key] = as_number(text, body.mark, found)
+    return found
+
+
+def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
+    """Bits of a value of each role, as formulas name them."""
+    names: dict[str, Value] = {}
+    for role in ROLE_NAMES:
+        widths = [layer.bits[name] for layer in layers for name in layer.sets.get(role, ())]
+        names |= {role: True, f"{role}.bits_per_value": max(widths, default=BITS)}
+    return names
+
+
+# architecture
+
+
+def _nodes(arch: Table) -> list[Table]:
+    """Nodes, outermost first."""
+    found: list[Table] = []
+    for node in tables(value(arch, "nodes", Row)):
+        kind = node.tag.lstrip("!")
+        if kind == "Hierarchical":
+            found += _nodes(node)
+        elif kind in ("Memory", "Container", "Compute"):
+            found.append(node)
+        elif kind == "Toll":
+            what = f"{node.get('name')} (!Toll) is charged for what passes it, as in compute in memory: no part of ours"
+            raise refuse(node.mark, what)
+        else:
+            raise refuse(node.mark, f"!{kind}: accelsim's levels are a ladder of !Memory and !Container above !Compute")
+    return found
+
+
+def _architecture(
+    arch: Table, nodes: Sequence[Table], names: Mapping[str, Value], notes: list[Note]
+) -> tuple[dict[str, Any], list[_Axis], list[str]]:
+    """Architecture, the axes of its fanouts, and the components whose energies are modelled."""
+    note_others(arch, {"nodes", "variables", "extra_attributes_for_all_component_models"}, _LEFT, notes)
+    tags = [node.tag for node in nodes]
+    if tags[:1] != ["!Memory"] or tags[-1] != "!Compute" or tags.count("!Compute") > 1:
+        raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
+    clock_hz = _clock_hz(nodes[-1], names, notes)
+    widths = {int(names[f"{role}.bits_per_value"] or BITS) for role in ROLE_NAMES}
+    word = math.gcd(8, *widths)
+    levels: list[dict[str, Any]] = []
+    axes: list[_Axis] = []
+    kept = {name: frozenset(ROLE_NAMES) for name in ("All", "Tensors")}
+    kept |= {name: frozenset[str]() for name in ("Nothing", "Intermediates")}
+    kept |= {role: frozenset({role}) for role in ROLE_NAMES}
+    kept |= {"Inputs": frozenset({"input", "weight"}), "Outputs": kept["output"], "Persistent": kept["weight"]}
+    for node in nodes:
+        note_others(node, _NODE_KEYS, _LEFT, notes)
+        name = plain_name(value(node, "name", str))
+        axes += _fanout(node, name, levels, axes, names, notes)
+        if node.tag == "!Memory":
+            levels.append(_level(node, name, word, clock_hz, names, kept, notes, first=not levels))
+    compute = _compute(nodes[-1], clock_hz, names, notes)
+    modelled = [part["name"] for part in (*levels, compute) if "energy" not in part]
+    document: dict[str, Any] = {"name": file_stem(arch.mark)}
+    document["clock"] = f"{clock_hz:.12g} Hz"
+    if modelled:
+        shared = value(arch, "extra_attributes_for_all_component_models", Table, Table(arch.mark))
+        node_nm = number(shared, "tech_node", 45e-9, names) * 1e9
+        document |= {"technology": f"{node_nm:g} nm", "energy_table": "components"}
+        if "tech_node" not in shared:
+            notes.append(Note(arch.mark, "tech_node", "no technology node is given; 45 nm is taken"))
+        note_others(shared, {"tech_node"}, {}, notes)
+        for level in levels:
+            if "fanout" in level:
+                level["fanout"]["energy"] = {"transfer": "0 pJ", "source": "AccelForge charges no wires here"}
+    return {**document, "levels": levels, "compute": compute}, axes, modelled
+
+
+def _compute(node: Table, clock_hz: float, names: Mapping[str, Value], notes: list[Note]) -> dict[str, Any]:
+    """Compute units; without energies where a component model gives them."""
+    attributes = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
+    bits = min(max(whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
+    kind: dict[str, Any] = {"class": "intmac", "attributes": {"bits": bits}}
+    if "fp" in str(node.get("component_class")).lower():
+        kind = {"class": "fpmac", "attributes": {"format": "fp32"}}
+    energies = _energies(node, ("compute",), 1, clock_hz, names)
+    if energies is not None and energies.pop("leak") != "0 pJ":
+        notes.append(Note(node.where("leak_power"), "leak_power", "compute units have no leakage in accelsim"))
+    area = {"area": _area(node, names)} if "area" in node else {}
+    return {"name": plain_name(value(node, "name", str)), **kind, **({"energy": energies} if energies else {}), **area}
+
+
+def _area(node: Table, names: Mapping[str, Value]) -> str:
+    """Area of a component, which AccelForge has in square metres."""
+    return f"{number(node, 'area', None, names) * 1e12:.12g} um2"
+
+
+def _clock_hz(compute: Table, names: Mapping[str, Value], notes: list[Note]) -> float:
+    """Rate of the compute units: a cycle is one of their actions."""
+    rates, _ = _rates(compute, ("compute",), names, notes)
+    if not 0 < rates["compute"] < math.inf:
+        notes.append(Note(compute.mark, "throughput", "the compute units have no rate; a clock of 1 GHz is taken"))
+        return 1e9
+    return rates["compute"]
+
+
+def _rates(
+    node: Table, actions: Sequence[str], names: Mapping[str, Value], notes: list[Note]
+) -> tuple[dict[str, float], bool]:
+    """Bits that actions of each kind move in a second (actions of a compute unit), and whether they share the time."""
+    tables_ = {str(action.get("name")): action for action in tables(value(node, "actions", Row, Row(node.mark)))}
+    latency = str(node.get("total_latency", _SUM))
+    found = dict.fromkeys(actions, math.inf)
+    bits = {name: _bits(tables_.get(name, Table(node.mark)), names) for name in actions}
+    calls = _CALLS.fullmatch(latency)
+    if calls:
+        each_s = as_number(f"1{calls[2]}", node.where("total_latency"), names)
+        found = {name: bits[name] / each_s if each_s else math.inf for name in actions}
+    elif latency in (_SUM, _MAX):
+        given = {name: "throughput" in tables_.get(name, {}) for name in actions}
+        for name in (name for name in actions if given[name]):
+            found[name] = bits[name] * number(tables_[name], "throughput", None, names)
+        if not all(given.values()) and node.get("component_class", "Dummy") != "Dummy":
+            why = f"the rate of {node.get('name')} is that of a component model; it is unlimited here"
+            notes.append(Note(node.mark, "throughput", why))
+    elif latency != "0":
+        why = f"{latency}: no bandwidth; it is unlimited here"
+        notes.append(Note(node.where("total_latency"), "total_latency", why))
+    return found, latency != _MAX and not (calls and calls[1] == "max")
+
+
+def _bits(action: Table, names: Mapping[str, Value]) -> int:
+    """Bits that an action moves."""
+    return whole(number(action, "bits_per_action", 1, names), action.mark)
+
+
+def _energies(
+    node: Table, actions: Sequence[str], bits: int, clock_hz: float, names: Mapping[str, Value]
+) -> dict[str, str] | None:
+    """Energies of actions that move `bits`; None where a component model has to give them."""
+    found: dict[str, str] = {}
+    given = {str(action.get("name")): action for action in tables(value(node, "actions", Row, Row(node.mark)))}
+    dummy = node.get("component_class") == "Dummy"
+    for name in actions:
+        action = given.get(name)
+        if action is not None and "energy" in action:
+            joule = number(action, "energy", None, names) / _bits(action, names)
+            found[name] = f"{joule * bits * 1e12:.12g} pJ"
+        elif dummy:
+            found[name] = "0 pJ"
+        else:
+            return None
+    watt = number(node, "leak_power", 0, names)
+    return {**found, "leak": f"{watt / clock_hz * 1e12:.12g} pJ", "source": "AccelForge"}
+
+
+def _level(
+    node: Table,
+    name: str,
+    word: int,
+    clock_hz: float,
+    names: Mapping[str, Value],
+    kept: dict[str, frozenset[str]],
+    notes: list[Note],
+    *,
+    first: bool,
+) -> dict[str, Any]:
+    """Level of a memory, without its fanout; `kept` takes up what it keeps, under its name."""
+    level: dict[str, Any] = {"name": name, "word": f"{word} bit"}
+    size = number(node, "size", math.inf, names)
+    if size > _UNLIMITED_BITS and not first:
+        notes.append(Note(node.where("size"), "size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
+    if size <= _UNLIMITED_BITS or not first:
+        level["size"] = f"{max(word, int(min(size, _UNLIMITED_BITS)))} bit"
+    tensors = value(node, "tensors", Table, Table(node.mark))
+    note_others(tensors, ("keep", "may_keep"), _LEFT, notes)
+    default = "Nothing" if "keep" in tensors else "All"
+    keep = members(tensors.get("keep", "Nothing"), kept, tensors.where("keep"))
+    may = members(tensors.get("may_keep", default), kept, tensors.where("may_keep"))
+    kept[name] = keep
+    if not first:
+        level["keep"] = [role for short, role in ROLE_NAMES.items() if short in keep]
+        level["bypass"] = [role for short, role in ROLE_NAMES.items() if short not in keep | may]
+        level["drain_reads"] = True
+    elif (keep | may) != frozenset(ROLE_NAMES):
+        raise refuse(tensors.mark, f"{name} does not keep all tensors; accelsim's outermost level does")
+    rates, shared = _rates(node, ("read", "write"), names, notes)
+    slower = min(rates.values())
+    if shared and math.isfinite(slower):
+        level["bandwidth"] = f"{slower:.12g} bit/s"
+        if len(set(rates.values())) > 1:
+            why = f"reads and writes of {name} share a port, at the rate of the slower"
+            notes.append(Note(node.mark, "throughput", why))
+    elif not shared and math.isfinite(slower):
+        fast = max(rate for rate in rates.values() if math.isfinite(rate))
+        level |= {f"{key}_bandwidth": f"{min(rate, fast):.12g} bit/s" for key, rate in rates.items()}
+    energies = _energies(node, ("read", "write"), word, clock_hz, names)
+    if energies is not None:
+        level["energy"] = energies
+    else:  # its accesses are as wide as they are here
+        widths = [_bits(action, names) for action in tables(value(node, "actions", Row, Row(node.mark)))]
+        level["block_size"] = max([1, *(width // word for width in widths)])
+        extra = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
+        note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
+    level |= {"area": _area(node, names)} if "area" in node else {}
+    return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
+
+
+def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:
+    """Component model of a memory by its class and size [bit]."""
+    kind = re.search(r"LPDDR4?|GDDR\d|DDR\d|HBM\d|HMC", component)
+    if first or kind or "DRAM" in component:
+        return {"class": "DRAM", "attributes": {"type": kind[0] if kind else "LPDDR4"}}
+    return {"class": "SRAM" if size >= 4096 else "regfile" if size >= 128 else "register"}
+
+
+# fanouts and constraints
+
+
+def _fanout(
+    node: Table,
+    name: str,
+    levels: list[dict[str, Any]],
+    axes: Sequence[_Axis],
+    names: Mapping[str, Value],
+    notes: list[Note],
+) -> list[_Axis]:
+    """Add what is spatial at a node to the fanout of the level above it; a third axis shares one of the two."""
+    found: list[_Axis] = []
+    for spatial in tables(value(node, "spatial", Row, Row(node.mark))):
+        if not levels:
+            raise refuse(spatial.mark, f"{name} has several instances, and no memory stands above it")
+        above = levels[-1]
+        fanout = above.setdefault("fanout", {})
+        place = len([axis for axis in (*axes, *found) if axis.level == above["name"]])
+        axis = "xy"[place % 2]
+        size = whole(as_number(spatial.get("fanout"), spatial.where("fanout"), names), spatial.where("fanout"))
+        if place > 1:
+            why = f"the third axis below {above['name']} shares {axis}, where loops of one may take room of another"
+            notes.append(Note(spatial.mark, str(spatial.get("name")), why))
+        fanout[axis] = fanout.get(axis, 1) * size
+        note_others(spatial, _SPATIAL_KEYS, _LEFT, notes)
+        if str(spatial.get("may_reuse", "All")) == "Nothing":
+            fanout |= {"multicast": False, "spatial_reduction": False}
+        elif "may_reuse" in spatial and str(spatial["may_reuse"]) != "All":
+            notes.append(Note(spatial.where("may_reuse"), "may_reuse", "all tensors are multicast and reduced"))
+        found.append(_Axis(spatial, above["name"], axis))
+    return found
+
+
+def _constraints(axes: Sequence[_Axis], layers: Sequence[Layer], notes: list[Note]) -> dict[str, Any] | None:
+    """Constraints of the axes, where all layers have the same."""
+    asking = [axis for axis in axes if "reuse" in axis.table or "loop_bounds" in axis.table]
+    if not asking:
+        return None
+    each = [_axis_constraints(asking, layer, []) for layer in layers]
+    if not layers or any(other != each[0] for other in each):
+        why = "allows other dimensions in each layer; import it with the workload of one layer to have constraints"
+        notes += [Note(axis.table.mark, str(axis.table.get("name")), why) for axis in asking]
+        return None
+    return {"levels": _axis_constraints(asking, layers[0], notes)}
+
+
+def _axis_constraints(axes: Sequence[_Axis], layer: Layer, notes: list[Note]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for axis in axes:
+        allowed = set(layer.dims)
+        factors: list[str] = []
+        if "reuse" in axis.table:
+            reused = members(axis.table["reuse"], layer.sets, axis.table.where("reuse"))
+            allowed -= {dim for name in reused for dim in layer.tensors[name]}
+        dims = {dim: frozenset({dim}) for dim in layer.dims} | {"All": frozenset(layer.dims)}
+        of_tensors = {
+            name: frozenset(dim for tensor in tensors for dim in layer.tensors[tensor])
+            for name, tensors in layer.sets.items()
+            if name != "All"
+        }
+        for bound in tables(value(axis.table, "loop_bounds", Row, Row(axis.table.mark))):
+            which = members(bound.get("expression", "Nothing"), {**of_tensors, **dims}, bound.mark)
+            sign, most = str(bound.get("operator")), whole(bound.get("value"), bound.where("value"))
+            if sign in ("==", "<=") and most == 1:
+                allowed -= which
+            elif sign in ("==", "<=", ">="):
+                factors += [f"{dim}{'=' if sign == '==' else sign}{most}" for dim in sorted(which)]
+            else:
+                notes.append(Note(bound.mark, "loop_bounds", f"{quoted(sign)} is no constraint of one loop"))
+        at = found.setdefault(axis.level, {}).setdefault(axis.axis, {"only": sorted(allowed)})
+        at["only"] = sorted(set(at["only"]) & allowed)
+        if factors:
+            at["factors"] = [*at.get("factors", []), *factors]
+    return [{"level": level, "spatial": spatial} for level, spatial in found.items()]
+
+
+# mapping
+
+
+def _mapping(
+    mapping: Table,
+    architecture: Mapping[str, Any] | None,
+    axes: Sequence[_Axis],
+    layers: Sequence[Layer],
+    notes: list[Note],
+) -> dict[str, Any] | None:
+    """Mapping of one Einsum; None with the reason noted."""
+    nodes = tables(value(mapping, "nodes", Row))
+    why = ""
+    if any(node.tag in ("!Sequential", "!Pipeline", "!Nested") for node in nodes):
+        why = "holds several Einsums; a mapping here is of one"
+    elif architecture is None or len(layers) != 1:
+        why = "needs the architecture and the workload of one Einsum beside it"
+    if why or architecture is None:
+        notes.append(Note(mapping.mark, "mapping", why))
+        return None
+    levels = [level["name"] for level in architecture["levels"]]
+    left = dict(layers[0].dims)
+    found: list[dict[str, Any]] = []
+    for node in nodes:
+        if node.tag == "!Storage":
+            name = plain_name(value(node, "component", str))
+            if name not in levels or (found and levels.index(name) < levels.index(found[-1]["level"])):
+                notes.append(
+                    Note(node.mark, name, "storage is not in the order of the levels; the mapping is left out")
+                )
+                return None
+            skipped = levels[levels.index(found[-1]["level"]) + 1 if found else 0 : levels.index(name)]
+            found += [{"level": level, "keep": []} for level in skipped]
+            if not found or found[-1]["level"] != name or "temporal" in found[-1] or "spatial" in found[-1]:
+                found.append({"level": name, "keep": []})
+            found[-1]["keep"] += list(map(str, value(node, "tensors", Row)))
+        elif node.tag in ("!Temporal", "!Spatial"):
+            dim = value(node, "rank_variable", str)
+            tile = whole(node.get("tile_shape", 1), node.where("tile_shape"))
+            if dim not in left or left[dim] % tile or not found:
+                notes.append(Note(node.mark, dim, "is no loop of this Einsum that divides it; the mapping is left out"))
+                return None
+            bound, left[dim] = left[dim] // tile, tile
+            if node.tag == "!Temporal":
+                inside = levels.index(found[-1]["level"]) + 1
+                if "spatial" in found[-1] and inside == len(levels):
+                    notes.append(Note(node.mark, dim, "is a loop inside the last fanout; the mapping is left out"))
+                    return None
+                found += [{"level": levels[inside], "keep": []}] if "spatial" in found[-1] else []
+                found[-1].setdefault("temporal", []).append(f"{dim}={bound}")
+                continue
+            place = next((axis for axis in axes if str(node.get("name")) == str(axis.table.get("name"))), None)
+            if place is None or place.level != found[-1]["level"]:
+                notes.append(Note(node.mark, dim, "is spread where the machine has no fanout; the mapping is left out"))
+                return None
+            found[-1].setdefault("spatial", {}).setdefault(place.axis, []).append(f"{dim}={bound}")
+    found += [{"level": level, "keep": []} for level in levels[levels.index(found[-1]["level"]) + 1 :] if found]
+    return {"levels": found}

@@ -1,0 +1,229 @@
+"""AccelForge's workloads: Einsums in its notation, and the sets of tensors that its other files name.
+
+`renames` give the tensors of each Einsum the names `weight`, `input` and `output`, which are our roles.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from accelsim.importers.documents import Row, Table, refuse
+from accelsim.importers.foreign import Note
+from accelsim.importers.values import (
+    checked_workload,
+    file_stem,
+    note_others,
+    plain_name,
+    tables,
+    value,
+    whole,
+)
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.units import listed, quoted
+
+ROLE_NAMES = {"weight": "Weights", "input": "Inputs", "output": "Outputs"}
+BITS = 8
+"""Bits of a value where no workload says."""
+_RANGE = re.compile(r"0\s*<=\s*(\w+)\s*<\s*(.+)")
+_ACCESS = re.compile(r"(\w+)\s*\[([^\]]*)\]")
+_EINSUM_KEYS = {"name", "einsum", "tensor_accesses", "renames", "is_copy_operation", "iteration_space_shape", "shape"}
+_EINSUM_KEYS |= {"n_instances"}
+_WORKLOAD_KEYS = {"rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "einsums", "version"}
+_WORKLOAD_KEYS |= {"persistent_tensors", "n_instances"}
+_SETS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.Sub: operator.sub,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}  # fmt: skip
+Sets = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An Einsum that was read: its dimensions, the dimensions of each tensor, its sets of tensors, and its widths."""
+
+    name: str
+    dims: Mapping[str, int]
+    tensors: Mapping[str, frozenset[str]]
+    sets: Sets
+    bits: Mapping[str, int]
+
+
+def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
+    """Members of a set that is written as an expression of others."""
+    try:
+        found = _set(ast.parse(str(text).strip()[:1000], mode="eval").body, sets)
+    except KeyError as error:
+        raise refuse(mark, f"{quoted(str(text))}: {error.args[0]} is no set of tensors; sets: {listed(sets)}") from None
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise refuse(mark, f"{quoted(str(text))} is no expression of sets of tensors") from None
+    return found if isinstance(found, frozenset) else frozenset()
+
+
+def _set(node: ast.expr, sets: Sets) -> Any:
+    match node:
+        case ast.Name(name) | ast.Call(ast.Name(name), [], []):
+            return sets[name]
+        case ast.Constant(int() as count):
+            return count
+        case ast.Call(ast.Name("len"), [inside], []):
+            return len(_set(inside, sets))
+        case ast.UnaryOp(ast.Invert(), inside):
+            return sets["All"] - _set(inside, sets)
+        case ast.BinOp(left, op, right) if type(op) in _SETS:
+            return _SETS[type(op)](_set(left, sets), _set(right, sets))
+        case ast.Compare(left, [op], [right]) if type(op) in _SETS:
+            return _SETS[type(op)](_set(left, sets), _set(right, sets))
+        case ast.IfExp(test, body, orelse):
+            return _set(body if _set(test, sets) else orelse, sets)
+    raise ValueError
+
+
+def read_workload(workload: Table, renames: Table | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
+    """Workload, and what the other files need of its layers."""
+    note_others(workload, _WORKLOAD_KEYS, {}, notes)
+    ranks = value(workload, "rank_sizes", Table, Table(workload.mark))
+    sizes = {rank: whole(ranks[rank], ranks.where(rank)) for rank in ranks}
+    bounds = _bounds(workload)
+    written: list[dict[str, Any]] = []
+    layers: list[Layer] = []
+    made: dict[str, str] = {}
+    accesses = [
+        (_accesses(item, getattr(item, "mark", workload.mark)), item) for item in value(workload, "einsums", Row)
+    ]
+    outputs = {name for each, _ in accesses for name, (_, output) in each.items() if output}
+    read = {name for each, _ in accesses for name, (_, output) in each.items() if not output}
+    for tensors, item in accesses:
+        table = item if isinstance(item, Table) else Table(workload.where("einsums"))
+        note_others(table, _EINSUM_KEYS, {}, notes)
+        output = next(name for name, (_, out) in tensors.items() if out)
+        name = plain_name(str(table.get("name", output)))
+        dims = _dims(tensors, bounds | _bounds(table), sizes, table.mark)
+        sets = _sets(table, renames, tensors, outputs & read)
+        widths = _bits(workload, sets)
+        layer: dict[str, Any] = {"name": name}
+        feeds = {each: made[each] for each, (_, out) in tensors.items() if not out and each in made}
+        repeat = whole(table.get("n_instances", workload.get("n_instances", 1)), table.mark)
+        layer |= {"repeat": repeat} if repeat > 1 else {}
+        layer |= {"from": feeds} if feeds else {}
+        roles = {each: role for short, role in ROLE_NAMES.items() for each in sets.get(short, ()) if each != output}
+        einsum = {"dims": dims, "tensors": {each: ranks for each, (ranks, _) in tensors.items()}, "output": output}
+        written.append({**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths})
+        used = {each: frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(ranks))) for each, (ranks, _) in tensors.items()}
+        layers.append(Layer(name, dims, used, sets, widths))
+        if table.get("is_copy_operation"):
+            notes.append(Note(table.mark, name, "a copy: accelsim counts a MAC for each of its words"))
+        made[output] = name
+    mark = workload.where("einsums")
+    return checked_workload({"name": file_stem(mark), "layers": written}, mark, notes), layers
+
+
+def _bounds(table: Table) -> dict[str, int]:
+    """Bounds of rank variables, written as `0 <= m < 128`."""
+    found: dict[str, int] = {}
+    for key in ("iteration_space_shape", "shape"):
+        ranges = table.get(key, Row(table.mark))
+        for text in ranges.values() if isinstance(ranges, Table) else ranges if isinstance(ranges, Row) else [ranges]:
+            for part in str(text).split(" and "):
+                match = _RANGE.fullmatch(part.strip())
+                if match is None:
+                    raise refuse(table.where(key), f"{quoted(part)} is no range such as 0 <= m < 128")
+                found[match[1]] = whole(match[2], table.where(key))
+    return found
+
+
+def _accesses(item: Any, mark: Mark) -> dict[str, tuple[list[str], bool]]:
+    """Ranks of each tensor of an Einsum, as sums of rank variables, and whether it is the output.
+
+    A rank that is named (`H: 2*p + r`) is written `H: ...` until its size is known.
+    """
+    text = item if isinstance(item, str) else item.get("einsum") if isinstance(item, Table) else None
+    if isinstance(text, str):
+        left, _, right = text.partition("=")
+        found = [
+            (name, ranks.split(","), side is left) for side in (left, right) for name, ranks in _ACCESS.findall(side)
+        ]
+    elif isinstance(item, Table):
+        found = []
+        for access in tables(value(item, "tensor_accesses", Row)):
+            ranks = access.get("projection", Row(access.mark))
+            listed_ranks = [f"{rank}: {at}" for rank, at in ranks.items()] if isinstance(ranks, Table) else list(ranks)
+            found.append((value(access, "name", str), listed_ranks, bool(access.get("output"))))
+    else:
+        raise refuse(mark, f"{quoted(str(item))} is no Einsum")
+    if sum(output for *_, output in found) != 1:
+        name = text if isinstance(item, str) else text or item.get("name")
+        raise refuse(mark, f"{quoted(str(name))} has no output, or several")
+    return {name: ([" ".join(str(rank).split()) for rank in ranks], output) for name, ranks, output in found}
+
+
+def _dims(
+    tensors: Mapping[str, tuple[list[str], bool]], bounds: Mapping[str, int], sizes: Mapping[str, int], mark: Mark
+) -> dict[str, int]:
+    """Bound of each rank variable of an Einsum; ranks lose their names."""
+    dims: dict[str, int] = {}
+    for ranks, _ in tensors.values():
+        for at, rank in enumerate(ranks):
+            name, _, sum_ = rank.rpartition(":")
+            terms = [_term(term, mark) for term in sum_.split("+")]
+            for _, dim in terms:
+                size = bounds.get(dim, sizes.get(dim.upper()))
+                if size is None and len(terms) == 1 and terms[0][0] == 1:
+                    size = sizes.get(name.strip())
+                if size is not None:
+                    dims[dim] = size
+            ranks[at] = "+".join(dim if factor == 1 else f"{factor}*{dim}" for factor, dim in terms)
+    used = {dim for ranks, _ in tensors.values() for rank in ranks for dim in re.findall(r"[A-Za-z_]\w*", rank)}
+    for dim in sorted(used - dims.keys()):
+        raise refuse(mark, f"the rank variable {dim} has no size", "give it under rank_sizes or iteration_space_shape")
+    return dims
+
+
+def _term(text: str, mark: Mark) -> tuple[int, str]:
+    """Factor and rank variable of `2*p`, `p * 2` or `p`."""
+    parts = [part.strip() for part in text.split("*")]
+    names = [part for part in parts if re.fullmatch(r"[A-Za-z_]\w*", part)]
+    factors = [part for part in parts if part.isdigit()]
+    if len(names) != 1 or len(names) + len(factors) != len(parts):
+        raise refuse(mark, f"{quoted(text)} is no rank variable with a factor")
+    return math.prod(map(int, factors)), names[0]
+
+
+def _sets(
+    einsum: Table, renames: Table | None, tensors: Mapping[str, tuple[list[str], bool]], between: set[str]
+) -> dict[str, frozenset[str]]:
+    """Sets of tensors of an Einsum, by name: those of AccelForge, those of the tensors, and renamed ones."""
+    inputs = frozenset(name for name, (_, output) in tensors.items() if not output)
+    everything = frozenset(tensors)
+    sets = {"All": everything, "Inputs": inputs, "Outputs": everything - inputs, "Nothing": frozenset[str]()}
+    sets |= {"Intermediates": everything & between, "Persistent": frozenset(), "Tensors": everything}
+    sets |= {name: frozenset({name}) for name in tensors}
+    own = value(einsum, "renames", Table, Table(einsum.mark))
+    for name, source in own.items():
+        sets[name] = members(source, sets, own.where(name))
+    rules = value(renames, "einsums", Row, Row(renames.mark)) if renames is not None else []
+    for rule in (rule for rule in rules if isinstance(rule, Table) and rule.get("name") == "default"):
+        for access in tables(value(rule, "tensor_accesses", Row, Row(rule.mark))):
+            name = value(access, "name", str)
+            if name not in sets:
+                sets[name] = members(access.get("source", "Nothing"), sets, access.mark)
+    sets.setdefault("output", everything - inputs)
+    sets.setdefault("weight", inputs - sets.get("input", inputs))
+    sets.setdefault("input", inputs - sets["weight"])
+    return sets
+
+
+def _bits(workload: Table, sets: Sets) -> dict[str, int]:
+    """Bits of a value of each tensor of an Einsum."""
+    widths = value(workload, "bits_per_value", Table, Table(workload.mark))
+    found = dict.fromkeys(sets["All"], BITS)
+    for key, width in widths.items():
+        mark = widths.where(key)
+        found |= dict.fromkeys(members(key, sets, mark), whole(width, mark))
+    return {name: found[name] for name in sorted(found)}

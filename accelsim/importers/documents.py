@@ -1,0 +1,258 @@
+"""YAML files of other tools: tags, anchors and merge keys, with the place of each key; nothing in a file is run.
+
+Plain scalars become numbers, truth values and nothing by YAML 1.2 (`1e-9` is a number, `NO` a word). `<<` merges a map,
+`<<<` merges it down to its innermost maps, as the front ends of Timeloop and AccelForge do. Names in templates of files
+that were included stand for what these files hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from accelsim.inputs.errors import Mark, Problem, SpecError
+from accelsim.inputs.units import quoted
+
+_MOST_VALUES = 100_000
+"""Values of a file, at most, an alias counted as what it stands for."""
+_DEEPEST = 40
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,30}|(?=\.?[0-9])[0-9]{0,30}\.?[0-9]{0,30}(?:[eE][-+]?[0-9]{1,3})?)")
+_WORDS: dict[str, Any] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")), **dict.fromkeys((".inf", ".Inf", ".INF"), float("inf")),
+}  # fmt: skip
+_STANDARD = "tag:yaml.org,2002:"
+_KNOWN_TAGS = {f"{_STANDARD}{tag}" for tag in ("str", "int", "float", "bool", "null", "seq", "map", "merge")}
+
+
+class Table(dict[str, Any]):
+    """A map of a file: where it begins, where each key stands, and its tag, such as `!Component`."""
+
+    def __init__(self, mark: Mark, tag: str = "") -> None:
+        super().__init__()
+        self.mark, self.tag, self.marks = mark, tag, dict[str, Mark]()
+
+    def where(self, key: str) -> Mark:
+        """Place of a key, or of the map where it has none of that name."""
+        return self.marks.get(key, self.mark)
+
+
+class Row(list[Any]):
+    """A list of a file: where it begins, and its tag."""
+
+    def __init__(self, mark: Mark, tag: str = "") -> None:
+        super().__init__()
+        self.mark, self.tag = mark, tag
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file that was read: its path, and what it holds; nothing (None) of an ONNX or PyTorch model.
+
+    `repeated` are the keys that a map has twice; the last one counts, as PyYAML has it.
+    """
+
+    path: str
+    body: Table | Row | None
+    repeated: tuple[tuple[Mark, str], ...] = ()
+
+
+def refuse(mark: Mark, what: str, hint: str = "") -> SpecError:
+    """One mistake at a place."""
+    return SpecError([Problem(mark, what, hint)])
+
+
+def parse(text: str, path: str, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any]) -> Document:
+    """Read YAML text.
+
+    Parameters
+    ----------
+    text, path : str
+        Where it stands.
+    place : callable
+        File and line that a line (from 1) of the text comes from.
+    included : mapping
+        What names in the text stand for, as they are or with keys behind points.
+
+    Raises
+    ------
+    SpecError
+        If it is no YAML, stands for too much, or would run something.
+    """
+    builder = _Builder(place, included)
+    return Document(path, builder.build(text), tuple(builder.repeated))
+
+
+class _Builder:
+    """Makes maps and lists of YAML's events, without recursion and not more than is read later."""
+
+    def __init__(self, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any]) -> None:
+        self.place, self.included = place, included
+        self.open: list[Table | Row] = []
+        self.keys: list[str | None] = []
+        self.anchors: dict[str, Any] = {}
+        self.sizes: dict[int, int] = {}
+        self.depths: dict[int, int] = {}
+        self.repeated: list[tuple[Mark, str]] = []
+
+    def mark(self, event: Any) -> Mark:
+        file, line = self.place(event.start_mark.line + 1)
+        return Mark(file, line, event.start_mark.column + 1)
+
+    def build(self, text: str) -> Table | Row:
+        root = Row(Mark(self.place(1)[0], 1, 1))
+        self.open, self.keys, self.sizes[id(root)] = [root], [None], 1
+        try:
+            for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
+                self._take(event)
+        except yaml.MarkedYAMLError as error:
+            at = error.problem_mark or error.context_mark
+            file, line = self.place(at.line + 1 if at else 1)
+            mark = Mark(file, line, at.column + 1 if at else 1)
+            raise refuse(mark, f"not valid YAML: {error.context or ''} {error.problem or ''}".rstrip()) from None
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
+            raise refuse(root.mark, f"not valid YAML: {str(error).splitlines()[0]}") from None
+        if len(root) != 1 or not isinstance(root[0], Table | Row):
+            what = "holds no maps or lists" if len(root) < 2 else "holds several YAML documents; one is read"
+            raise refuse(root.mark, what)
+        return root[0]
+
+    def _take(self, event: Any) -> None:
+        if isinstance(event, yaml.AliasEvent):
+            alias = quoted(f"*{event.anchor}")
+            if event.anchor not in self.anchors:
+                raise refuse(self.mark(event), f"alias {alias} stands for nothing above it")
+            value = self.anchors[event.anchor]
+            if any(value is one for one in self.open):
+                raise refuse(self.mark(event), f"alias {alias} stands for itself")
+            self._put(event, value)
+        elif isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event)
+            if event.anchor:
+                self.anchors[event.anchor] = value
+            self._put(event, value)
+        elif isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
+            made = Row if isinstance(event, yaml.SequenceStartEvent) else Table
+            value = made(self.mark(event), self._tag(event))
+            if event.anchor:
+                self.anchors[event.anchor] = value
+            self.open.append(value)
+            self.keys.append(None)
+            self.sizes[id(value)] = self.depths[id(value)] = 1
+            if len(self.open) > _DEEPEST:
+                raise refuse(value.mark, "nested too deeply")
+        elif isinstance(event, yaml.SequenceEndEvent | yaml.MappingEndEvent):
+            value = self.open.pop()
+            self.keys.pop()
+            if isinstance(value, Table):
+                _merge(value)
+            self._put(event, value)
+
+    def _put(self, event: Any, value: Any) -> None:
+        """Put a value into the list or the map that is open."""
+        parent = self.open[-1]
+        if isinstance(parent, Table) and self.keys[-1] is None:
+            if isinstance(value, Table | Row):
+                raise refuse(self.mark(event), "a key must be a word, not a list or map")
+            key = value if isinstance(value, str) else event.value
+            if key in parent.marks:
+                self.repeated.append((self.mark(event), key))
+            self.keys[-1] = key
+            parent.marks[key] = self.mark(event)
+            return
+        self.sizes[id(parent)] += self.sizes.get(id(value), 1)
+        self.depths[id(parent)] = max(self.depths.get(id(parent), 1), 1 + self.depths.get(id(value), 0))
+        if self.sizes[id(parent)] > _MOST_VALUES:
+            raise refuse(self.mark(event), f"the file stands for more than {_MOST_VALUES:,} values, aliases resolved")
+        if self.depths[id(parent)] > _DEEPEST:
+            raise refuse(self.mark(event), "nested too deeply")
+        if isinstance(parent, Table):
+            parent[str(self.keys[-1])] = value
+            self.keys[-1] = None
+        elif isinstance(value, Row) and value.tag == INCLUDED:
+            parent.extend(value)
+        else:
+            parent.append(value)
+
+    def _tag(self, event: Any) -> str:
+        tag = event.tag or ""
+        if tag.startswith("tag:") and tag not in _KNOWN_TAGS:
+            raise refuse(self.mark(event), f"YAML tag {quoted(tag)} would run code or make an object; it is not read")
+        return "" if tag in _KNOWN_TAGS else tag
+
+    def _scalar(self, event: Any) -> Any:
+        text, tag = event.value, self._tag(event)
+        if event.style or event.tag == f"{_STANDARD}str":
+            return text
+        if tag and not text:  # `- !Nothing`
+            return Table(self.mark(event), tag)
+        name, *path = text.split(".")
+        if name in self.included:
+            return self._included(event, self.included[name], path)
+        if _NUMBER.fullmatch(text) and not tag:
+            return int(text) if text.lstrip("+-").isdigit() else float(text)
+        return _WORDS.get(text, text)
+
+    def _included(self, event: Any, value: Any, path: list[str]) -> Any:
+        """What a file that was included holds below some keys."""
+        for key in path:
+            if not isinstance(value, Table) or key not in value:
+                raise refuse(self.mark(event), f"what is included has no key {quoted(key)}")
+            value = value[key]
+        if not isinstance(value, Table | Row):
+            return value
+        inside = walk(value)
+        self.sizes[id(value)], self.depths[id(value)] = len(inside), max(depth for _, depth in inside)
+        if isinstance(value, Row):
+            row = Row(value.mark, INCLUDED)
+            row.extend(value)
+            self.sizes[id(row)], self.depths[id(row)] = self.sizes[id(value)], self.depths[id(value)]
+            self.anchors[f"\0{len(self.anchors)}"] = row  # keeps it alive: ids of what is gone are given again
+            return row
+        return value
+
+
+INCLUDED = "!included"
+"""Tag of a list that a template included; inside a list its items stand in its place."""
+
+
+def walk(value: Any, depth: int = 1) -> list[tuple[Any, int]]:
+    """All maps, lists and scalars in a value, with their depths; at most `_MOST_VALUES`."""
+    found: list[tuple[Any, int]] = []
+    waiting = [(value, depth)]
+    while waiting and len(found) <= _MOST_VALUES:
+        one, depth = waiting.pop()
+        found.append((one, depth))
+        children = one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        waiting += [(child, depth + 1) for child in children]
+    return found
+
+
+def _merge(table: Table) -> None:
+    """Carry out the merge keys of a map; what it says itself comes first, then the first of several maps."""
+    for key, deep in (("<<", False), ("<<<", True)):
+        if key not in table:
+            continue
+        mark = table.marks.pop(key)
+        bases = table.pop(key)
+        for base in [bases] if isinstance(bases, Table) else bases if isinstance(bases, Row) else [None]:
+            if not isinstance(base, Table):
+                raise refuse(mark, f"{key} merges a map or a list of maps")
+            _add(table, base, deep)
+
+
+def _add(table: Table, base: Table, deep: bool) -> None:
+    for key, value in base.items():
+        own = table.get(key)
+        if key not in table:
+            table[key], table.marks[key] = value, base.where(key)
+        elif deep and isinstance(own, Table) and isinstance(value, Table):
+            copy = Table(own.mark, own.tag)
+            copy.update(own)
+            copy.marks = dict(own.marks)
+            _add(copy, value, deep)
+            table[key] = copy

@@ -1,0 +1,198 @@
+"""Files of other tools as documents of accelsim's own kinds: Timeloop, ZigZag and AccelForge.
+
+The kind is found from the content. Each kind has one module with a function `convert`; a note names what does not carry
+over, with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from accelsim.importers.documents import Document, Row, Table
+from accelsim.importers.templates import read_document
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.files import read_utf8
+from accelsim.inputs.library import MODELS
+from accelsim.inputs.units import listed
+from accelsim.inputs.workload_reader import load_workload
+
+KINDS = {
+    "timeloop": "accelsim.importers.timeloop_inputs",
+    "zigzag": "accelsim.importers.zigzag",
+    "accelforge": "accelsim.importers.accelforge",
+}
+"""Module of each kind; its `convert(documents)` returns a `Foreign`."""
+_TIMELOOP_KEYS = {"problem", "mapper", "mapspace", "architecture_constraints", "mapspace_constraints", "components"}
+_TIMELOOP_KEYS |= {"compound_components", "ERT", "ART", "sparse_optimizations"}
+_ZIGZAG_KEYS = {"operational_array", "memories", "operator_type", "operator_types", "loop_dim_size", "spatial_mapping"}
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that does not carry over: its place, the key, and what it would mean or why it is left out."""
+
+    mark: Mark
+    key: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.mark}: {self.key}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Documents of accelsim's own kinds (each below its key), made of other files; None: these hold none.
+
+    `energies` says in a sentence where the energies come from.
+    """
+
+    architecture: dict[str, Any] | None = None
+    workload: dict[str, Any] | None = None
+    mapping: dict[str, Any] | None = None
+    constraints: dict[str, Any] | None = None
+    energies: str = ""
+    notes: tuple[Note, ...] = ()
+
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Each kind that there is, and its document."""
+        kinds = ("architecture", "workload", "mapping", "constraints")
+        return {kind: getattr(self, kind) for kind in kinds if getattr(self, kind) is not None}
+
+    def about(self) -> list[str]:
+        """What each document holds, in a few words."""
+        found = []
+        for kind, document in self.documents().items():
+            many = len(document.get("levels", document.get("layers", [document])))
+            counted = f"{many} {'layer' if kind == 'workload' else 'level'}{'' if many == 1 else 's'}"
+            found.append(" ".join(filter(None, (kind, document.get("name")))) + f": {counted}")
+        return found
+
+    def texts(self, sources: Sequence[str]) -> dict[str, str]:
+        """YAML text of each kind, with a comment that names the files it comes from."""
+        head = "".join(f"# Imported from {Path(source).name}.\n" for source in sources)
+        return {kind: head + _text({kind: document}) for kind, document in self.documents().items()}
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what stands in several places as often as it stands there."""
+
+    def ignore_aliases(self, _: Any) -> bool:
+        return True
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+
+
+def kind_of(document: Document) -> str | None:
+    """Tool whose file this is; None where it is one of ours, or nobody's."""
+    body = document.body
+    if isinstance(body, Row):
+        items = [set(item) for item in body if isinstance(item, Table)]
+        return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
+    if body is None:
+        return None
+    if "operational_array" in body or "memories" in body:
+        return "zigzag"
+    if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
+        return "accelforge"
+    if _holds(body, "mapping", "nodes"):
+        return "accelforge"
+    timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Row)
+    timeloop |= _holds(body, "architecture", "nodes", "subtree", "local") or _holds(body, "constraints", "targets")
+    return "timeloop" if timeloop else None
+
+
+def _holds(body: Table, key: str, *inside: str) -> bool:
+    """Whether a map stands under a key that has one of some keys."""
+    value = body.get(key)
+    return isinstance(value, Table) and not value.keys().isdisjoint(inside)
+
+
+def is_foreign(path: str) -> bool:
+    """Whether a file is another tool's: a template, or of a known kind; what cannot be read is not."""
+    try:
+        text = read_utf8(path)
+        if "{{" in text or "{%" in text:
+            return True
+        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
+    except AccelsimError:
+        return False
+
+
+def read_foreign(
+    paths: Sequence[str | PathLike[str]], kind: str | None = None, variables: Mapping[str, str] | None = None
+) -> Foreign:
+    """Read files of another tool, given together as that tool takes them.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        YAML files or templates; models (ONNX) where the tool takes them.
+    kind : str, optional
+        `timeloop`, `zigzag` or `accelforge`; default: found from the content.
+    variables : mapping of str to str, optional
+        Names that templates leave open.
+
+    Returns
+    -------
+    Foreign
+        What of them could be converted, and what could not.
+
+    Raises
+    ------
+    AccelsimError
+        If a file cannot be read, the files are of no known kind or of several, or the machine has no form of ours; a
+        `SpecError` where it has a place.
+    """
+    names = [str(path) for path in paths]
+    folders = dict.fromkeys(Path(name).resolve().parent for name in names)
+    values = {name: _value(text) for name, text in (variables or {}).items()}
+    documents = [read_document(name, folders, values) for name in names]
+    if kind is None:
+        found = {document.path: kind_of(document) for document in documents if not document.path.endswith(MODELS)}
+        kinds = sorted(set(filter(None, found.values())))
+        if not kinds:
+            raise AccelsimError(f"{names[0]}: not a file of {listed(KINDS)}; --from says which it is")
+        if len(kinds) > 1:
+            raise AccelsimError(f"files of {listed(kinds)} do not go together")
+        kind = kinds[0]
+    convert = cast(Callable[[Sequence[Document]], Foreign], import_module(KINDS[kind]).convert)
+    try:
+        made = convert(documents)
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise AccelsimError(f"{listed(names)}: not of a form that {kind} has: {error}") from error
+    _check(made, names)
+    twice = [Note(mark, key, "given twice; the last one counts") for one in documents for mark, key in one.repeated]
+    return replace(made, notes=(*twice, *made.notes))
+
+
+def _check(made: Foreign, names: Sequence[str]) -> None:
+    """Refuse files that come to a machine or a workload that is not valid here."""
+    read: dict[str, Callable[[Any], object]] = {"architecture": load_architecture, "workload": load_workload}
+    for kind, document in made.documents().items():
+        try:
+            read.get(kind, id)({kind: document})
+        except SpecError as error:
+            wrong = "; ".join(f"{problem.what}" for problem in error.problems[:3])
+            raise AccelsimError(f"{', '.join(names)}: they come to no valid {kind}: {wrong}") from None
+
+
+def _value(text: str) -> Any:
+    """Value of a variable as it is written: a number, a truth value, or a word."""
+    if text in ("true", "false", "True", "False"):
+        return text.lower() == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

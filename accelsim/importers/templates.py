@@ -1,0 +1,319 @@
+"""Jinja2 templates of Timeloop and AccelForge: names, conditions, short loops and files of their own folders.
+
+A template is checked node by node before it runs: no attributes, no calls but those below, no sums, texts or loops that
+grow. Each line knows the file and the line that it comes from.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from accelsim.importers.documents import Document, Row, Table, parse, refuse
+from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.files import read_utf8
+from accelsim.inputs.library import MODELS
+from accelsim.inputs.units import quoted
+
+if TYPE_CHECKING:
+    from jinja2 import nodes
+    from jinja2.sandbox import SandboxedEnvironment
+
+NO_JINJA = "jinja2 is not installed, and reading templates needs it; `pip install 'accelsim[import]'`"
+_MOST_TEXT, _LONGEST, _MOST_FILES, _MOST_STEPS, _DEEPEST = 1 << 20, 1 << 16, 300, 300, 10
+_FILTERS = {"default", "d", "int", "float", "string", "lower", "upper", "round", "abs", "min", "max", "length"}
+_FUNCTIONS = {"include", "include_all", "include_text", "add_to_path", "cwd", "path_exists", "find_path", "range"}
+_FUNCTIONS |= {"min", "max", "dict", "_claim", "_join"}
+_NODES = {"Template", "Output", "TemplateData", "Name", "Const", "If", "For", "Assign", "Filter", "Test", "Compare"}
+_NODES |= {"Operand", "And", "Or", "Not", "Concat", "Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow", "Neg", "Pos"}
+_NODES |= {"Call", "Keyword", "List", "Tuple", "CondExpr", "Getattr"}
+_ASSERT = re.compile(r"\{%-?\s*assert\s+(.*?)-?%\}", re.DOTALL)
+_LINE = re.compile("\1(\\d+),(\\d+)\1")
+
+
+@dataclass
+class _Files:
+    """What the templates of one file share: the folders that they may read, and how much they have read."""
+
+    folders: Mapping[Path, None]
+    search: list[Path]
+    names: list[str] = field(default_factory=list)
+    included: dict[str, Any] = field(default_factory=dict)
+    depth: int = 0
+
+    def find(self, name: str, base: Path) -> Path | None:
+        """File of that name beside a template or in a folder that it added."""
+        for folder in (base, *self.search):
+            path = (folder / name).resolve()
+            if path.exists():
+                return self._allowed(path, name)
+        return None
+
+    def _allowed(self, path: Path, name: str) -> Path:
+        if not any(path.is_relative_to(folder) for folder in self.folders):
+            places = ", ".join(map(str, self.folders))
+            hint = f"to let it be read, name it too: `accelsim import {name} …`"
+            raise AccelsimError(f"{quoted(name)} lies outside {places}; {hint}")
+        return path
+
+
+def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[str, Any]) -> Document:
+    """Read a YAML file, as a template where it has `{{` or `{%`.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    folders : mapping of Path
+        Folders in and below which a template may read files.
+    variables : mapping of str to value
+        Names that its template uses.
+
+    Raises
+    ------
+    SpecError
+        If it is no YAML, stands for too much, or does what a file must not do.
+    AccelsimError
+        If it cannot be read, or is a template and jinja2 is missing.
+    """
+    if path.endswith(MODELS):
+        return Document(path, None)
+    text = read_utf8(path)
+    if "{{" not in text and "{%" not in text:
+        return parse(text, path, lambda line: (path, line), {})
+    files = _Files(folders, [])
+    marked = _rendered(path, text, files, variables)
+    lines, where = [], (path, 1)
+    for line in marked.split("\n"):
+        numbers = _LINE.findall(line)
+        if numbers:
+            where = (files.names[int(numbers[0][0])], int(numbers[0][1]))
+        lines.append(where)
+    return parse(_LINE.sub("", marked), path, lambda line: lines[min(line, len(lines)) - 1], files.included)
+
+
+def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any]) -> str:
+    try:
+        import jinja2
+    except ImportError:
+        raise AccelsimError(NO_JINJA) from None
+    if files.depth >= _DEEPEST or len(files.names) >= _MOST_FILES:
+        raise AccelsimError(f"{path}: templates include too many files, or themselves")
+    files.names.append(path)
+    files.depth += 1
+    environment = _environment(path, files)
+    source = _ASSERT.sub(lambda found: "{{ _claim(" + found[1] + ") }}", text.replace("\1", ""))
+    try:
+        tree = environment.parse(source, filename=path)
+        _check(tree, path)
+        _prepare(tree, len(files.names) - 1, environment)
+        template = jinja2.Template.from_code(environment, environment.compile(tree, filename=path), environment.globals)
+        pieces, size = [], 0
+        for piece in template.generate(dict(variables)):
+            size += len(piece)
+            pieces.append(piece)
+            if size > _MOST_TEXT:
+                raise AccelsimError(f"{path}: the template makes more than {_MOST_TEXT >> 20} MiB of text")
+    except jinja2.TemplateSyntaxError as error:
+        raise refuse(Mark(path, error.lineno, 1), f"not a template: {error.message}") from None
+    except jinja2.UndefinedError as error:
+        raise AccelsimError(f"{path}: {error.message}; give it a value with --set NAME=VALUE") from None
+    except AccelsimError as error:
+        if isinstance(error, SpecError) or str(error).startswith(tuple(files.names)):
+            raise
+        raise AccelsimError(f"{path}: {error}") from None
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
+        raise AccelsimError(f"{path}: the template cannot be carried out: {error}") from None
+    files.depth -= 1
+    return "".join(pieces)
+
+
+def _environment(path: str, files: _Files) -> SandboxedEnvironment:
+    """Sandbox of one template, with the functions of the tools' front ends."""
+    from jinja2 import StrictUndefined, pass_context
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    base = Path(path).resolve().parent
+
+    def found(name: str) -> Path:
+        file = files.find(str(name), base)
+        if file is None:
+            raise AccelsimError(f"{quoted(str(name))} is included and does not exist")
+        return file
+
+    def held(context: Any, file: Path, key: str) -> Any:
+        rendered = read_document(str(file), files.folders, _names(context))
+        value: Any = rendered.body
+        for part in filter(None, str(key).split(".")):
+            if not isinstance(value, Table) or part not in value:
+                raise AccelsimError(f"{file}: has no {quoted(str(key))}, which is included")
+            value = value[part]
+        return value
+
+    def remembered(value: Any) -> str:
+        if len(files.included) >= _MOST_FILES:
+            raise AccelsimError("includes too many files")
+        name = f"included_{len(files.included)}_"
+        files.included[name] = value
+        return name
+
+    @pass_context
+    def include(context: Any, name: str, key: str = "") -> str:
+        return remembered(held(context, found(name), key))
+
+    @pass_context
+    def include_all(context: Any, pattern: str, key: str = "") -> str:
+        folder, _, last = str(pattern).rpartition("/")
+        if "*" in folder:
+            raise AccelsimError(f"{quoted(str(pattern))}: only names of files may have *")
+        whole = Row(Mark(path, 1, 1))
+        for file in sorted(found(folder or ".").glob(last or "*"))[:_MOST_FILES]:
+            value = held(context, files._allowed(file.resolve(), file.name), key)
+            whole.extend(value if isinstance(value, Row) else [value])
+        return remembered(whole)
+
+    @pass_context
+    def include_text(context: Any, name: str) -> str:
+        file = found(name)
+        return _rendered(str(file), read_utf8(file), files, _names(context))
+
+    def add_to_path(name: str) -> str:
+        files.search.append((base / str(name)).resolve())
+        return ""
+
+    def bounded_range(*bounds: int) -> range:
+        numbers = range(*map(int, bounds))
+        if len(numbers) > _MOST_STEPS:
+            raise AccelsimError(f"a loop of more than {_MOST_STEPS} steps")
+        return numbers
+
+    def claim(true: object, message: object = "an assertion of the template fails") -> str:
+        if not true:
+            raise AccelsimError(str(message))
+        return ""
+
+    environment = _sandbox(ImmutableSandboxedEnvironment)(undefined=StrictUndefined)
+    environment.globals = {
+        "include": include, "include_all": include_all, "include_text": include_text, "add_to_path": add_to_path,
+        "cwd": lambda: str(base), "path_exists": lambda name: files.find(str(name), base) is not None,
+        "find_path": lambda name: str(found(name)), "range": bounded_range, "_claim": claim, "_join": _join,
+        "min": min, "max": max, "dict": lambda: {},
+    }  # fmt: skip
+    return environment
+
+
+def _names(context: Any) -> dict[str, Any]:
+    """Variables that a template hands on to the files that it includes."""
+    functions = context.environment.globals
+    return {name: value for name, value in context.get_all().items() if name not in functions}
+
+
+def _sandbox(base: type[SandboxedEnvironment]) -> type[SandboxedEnvironment]:
+    """Sandbox whose arithmetic stays small."""
+    import jinja2
+
+    class Bounded(base):  # type: ignore[misc, valid-type]
+        intercepted_binops = frozenset(("+", "-", "*", "/", "//", "%", "**"))
+
+        def call_binop(self, _: Any, sign: str, left: Any, right: Any) -> Any:
+            if not all(isinstance(value, int | float) for value in (left, right)):
+                undefined = next((value for value in (left, right) if isinstance(value, jinja2.Undefined)), None)
+                if undefined is not None:
+                    str(undefined)  # raises, with its name
+                if sign == "+" and isinstance(left, str) and isinstance(right, str):
+                    return _join(left, right)
+                raise AccelsimError(f"{sign} calculates with numbers")
+            if (sign == "**" and abs(right) > 64) or max(abs(left), abs(right)) > 1e40:
+                raise AccelsimError("the numbers of the template grow too large")
+            return _SIGNS[sign](left, right)
+
+    return Bounded
+
+
+_SIGNS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow,
+}  # fmt: skip
+
+
+def _join(*parts: Any) -> str:
+    text = "".join(map(str, parts))
+    if len(text) > _LONGEST:
+        raise AccelsimError(f"the template joins more than {_LONGEST >> 10} KiB of text")
+    return text
+
+
+def _walk(node: nodes.Node, loops: int = 0) -> Iterator[tuple[nodes.Node, int]]:
+    yield node, loops
+    for child in node.iter_child_nodes():
+        yield from _walk(child, loops + (type(node).__name__ == "For"))
+
+
+def _is_items(call: nodes.Call) -> bool:
+    """Whether a call is `NAME.items()`, the pairs of a map."""
+    from jinja2 import nodes
+
+    found = call.node
+    return isinstance(found, nodes.Getattr) and found.attr == "items" and isinstance(found.node, nodes.Name)
+
+
+def _is_known(call: nodes.Call) -> bool:
+    """Whether a call is one of the functions that the sandbox has."""
+    from jinja2 import nodes
+
+    return isinstance(call.node, nodes.Name) and call.node.name in _FUNCTIONS
+
+
+def _check(tree: nodes.Node, path: str) -> None:
+    """Refuse what a template of an input file has no need of."""
+    from jinja2 import nodes
+
+    items = [node.node for node in tree.find_all(nodes.Call) if _is_items(node)]
+    bounded: list[nodes.Node | None] = [node.target for node in tree.find_all(nodes.For)]
+    bounded += [node.node for node in tree.find_all(nodes.Filter) if node.name in ("min", "max")]
+    lists: list[nodes.List | nodes.Tuple] = [*tree.find_all(nodes.List), *tree.find_all(nodes.Tuple)]
+    bounded += [node for node in lists if all(isinstance(item, nodes.Const) for item in node.items)]
+    for node, loops in _walk(tree):
+        what = ""
+        if isinstance(node, nodes.Getattr | nodes.Getitem) and node not in items:
+            what = "reaches for an attribute or an item"
+        elif isinstance(node, nodes.Call) and not (_is_items(node) or _is_known(node)):
+            what = "calls something"
+        elif isinstance(node, nodes.Filter) and node.name not in _FILTERS:
+            what = f"uses the filter {node.name}"
+        elif type(node).__name__ not in _NODES:
+            what = f"uses {type(node).__name__.lower()}"
+        elif isinstance(node, nodes.For) and (loops > 1 or node.recursive):
+            what = "has loops inside loops inside loops"
+        elif isinstance(node, nodes.List | nodes.Tuple) and node not in bounded:
+            what = "makes lists of what is no constant"
+        if what:
+            raise refuse(Mark(path, node.lineno, 1), f"the template {what}; it is not carried out")
+
+
+def _prepare(tree: nodes.Node, file: int, environment: SandboxedEnvironment) -> None:
+    """Write at each new line of the text where it comes from, and bound what texts are joined to."""
+    from jinja2 import nodes
+
+    for data in tree.find_all(nodes.TemplateData):
+        first, *rest = data.data.split("\n")
+        data.data = first + "".join(f"\n\1{file},{data.lineno + k}\1{line}" for k, line in enumerate(rest, 1))
+    for node, _ in list(_walk(tree)):
+        for name, value in list(node.iter_fields()):
+            if isinstance(value, nodes.Concat):
+                setattr(node, name, _joined(value))
+            elif isinstance(value, list):
+                setattr(node, name, [_joined(one) if isinstance(one, nodes.Concat) else one for one in value])
+    for node in tree.find_all(nodes.Node):
+        node.set_environment(environment)
+
+
+def _joined(node: nodes.Concat) -> nodes.Node:
+    from jinja2 import nodes
+
+    call = nodes.Call(nodes.Name("_join", "load"), node.nodes, [], None, None)
+    return call.set_lineno(node.lineno)

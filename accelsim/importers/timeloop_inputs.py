@@ -1,0 +1,353 @@
+"""Timeloop's input files, v0.3 and v0.4, and its parsed-processed-input.yaml, as files of accelsim.
+
+Permutations are written innermost first; the dimensions after `split` lie on the Y axis. What constrains keeping at the
+machine becomes its `keep` and `bypass`; everything else that constrains becomes constraints.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.formula import FormulaError, work_out
+from accelsim.importers.timeloop_levels import Figures, architecture, read_figures, unknown
+from accelsim.importers.timeloop_machine import Machine, Part, plain, read_machine
+from accelsim.importers.timeloop_problem import Shape, read_shape, workload
+from accelsim.inputs.errors import AccelsimError, Mark
+from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload import ROLES
+
+_FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
+_KEEPING = ("bypass", "datatype", "dataspace")
+_OF_THE_MACHINE = "architecture_constraints"
+_OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
+_KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER}
+_KEYS |= {"globals", "version", "dumped_by_timeloop_front_end"}
+_LEFT_OUT = {
+    "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
+    "components": "compound components of Accelergy are not estimated; energies are those named above",
+    "compound_components": "compound components of Accelergy are not estimated; energies are those named above",
+    "sparse_optimizations": "sparse: the design is counted dense",
+    "layout": "banks and lines of a layout are not modelled",
+}
+_ASKED = {"type", "target", "factors", "permutation", "split", "keep", "bypass", "keep_only", "factors_only", "name"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Directive:
+    """A directive of a mapping or a constraint: what it asks of one block or of what a level keeps."""
+
+    table: Table
+    kind: str
+    part: Part
+    factors: dict[str, tuple[str, int]]
+    permutation: list[str]
+    split: int | None
+    imperfect: frozenset[str] = frozenset()
+
+    def on_axis(self, axis: str) -> Iterator[str]:
+        """Dimensions with a factor that lie on an axis."""
+        at = {dim: place for place, dim in enumerate(self.permutation)}
+        for dim in self.factors:
+            y = self.split is not None and at.get(dim, 0) >= self.split
+            if y == (axis == "y"):
+                yield dim
+
+
+def convert(documents: Sequence[Document]) -> Foreign:
+    """Turn Timeloop's files into ours; see `accelsim.importers.foreign.read_foreign`."""
+    notes: list[Note] = []
+    found = _by_key(documents, notes)
+    shape = read_shape(found["problem"][0][0], _table(found["problem"][0]), notes) if "problem" in found else None
+    if "architecture" not in found:
+        asks = next((key for key in ("mapping", _OF_THE_MACHINE, *_OF_THE_MAPPER) if key in found), None)
+        if asks is not None:
+            raise AccelsimError(f"{found[asks][0][0]}: {asks} needs the architecture that it is of; name its file too")
+        return Foreign(workload=workload(shape, None, notes) if shape else None, notes=tuple(notes))
+    if "mapping" in found and shape is None:
+        raise AccelsimError(f"{found['mapping'][0][0]}: a mapping needs the problem that it maps; name its file too")
+    machine = read_machine(_table(found["architecture"][0]), _variables(found))
+    reference = (
+        (Path(path).name, key, _table((path, body))) for key in ("ERT", "ART") for path, body in found.get(key, ())
+    )
+    figures = read_figures(list(reference))
+    upon = _Upon(machine, shape or Shape(), notes)
+    own = [
+        upon.directive(table, part) for owner in machine.parts for part, table in owner.constraints if upon.known(table)
+    ]
+    own += [one for given in found.get(_OF_THE_MACHINE, ()) for one in upon.directives(given)]
+    own = upon.of_siblings(own)
+    kept, unsaid = upon.kept(own)
+    asked = [one for key in _OF_THE_MAPPER for given in found.get(key, ()) for one in upon.directives(given)]
+    mapping = upon.mapping(upon.directives(found["mapping"][0]), own) if "mapping" in found else None
+    layer = workload(shape, machine, notes) if shape else None
+    document, constraints = architecture(machine, figures, kept), upon.constraints(own, asked + unsaid)
+    notes += machine.notes
+    return Foreign(document, layer, mapping, constraints, _energies(machine, figures), tuple(notes))
+
+
+def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[tuple[str, Any]]]:
+    """What the files hold under each key, with the file; keys without a counterpart become notes."""
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for document in documents:
+        body = document.body
+        if not isinstance(body, Table):
+            raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
+        for key, value in body.items():
+            name = key.replace("-", "_")
+            if name in _LEFT_OUT and value:
+                notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
+            elif name not in _KEYS:
+                notes.append(Note(body.where(key), key, "no key that says something of a machine, problem or mapping"))
+            elif value:
+                found.setdefault(name, []).append((document.path, value))
+                if name in ("architecture", "problem", "mapping") and len(found[name]) > 1:
+                    raise refuse(body.where(key), f"a second {key}, after that in {found[name][0][0]}")
+    return found
+
+
+def _energies(machine: Machine, figures: Figures) -> str:
+    if not figures.energies:
+        return "accelsim's own models, by class and attributes"
+    missing = unknown(machine, figures)
+    return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
+
+
+def _table(given: tuple[str, Any]) -> Table:
+    path, body = given
+    if not isinstance(body, Table):
+        raise refuse(Mark(path, 1, 1), "expected a map of keys")
+    return body
+
+
+def _variables(found: dict[str, list[tuple[str, Any]]]) -> dict[str, Any]:
+    """Names that formulas use: variables in their order, each perhaps a formula of those before."""
+    values: dict[str, Any] = {}
+    for path, body in found.get("variables", []):
+        for key, written in _table((path, body)).items():
+            try:
+                values[key] = work_out(written, values) if isinstance(written, str) else written
+            except FormulaError:
+                values[key] = written
+    return values
+
+
+class _Upon:
+    """Reads directives against a machine and a shape."""
+
+    def __init__(self, machine: Machine, shape: Shape, notes: list[Note]) -> None:
+        self.machine, self.shape, self.notes = machine, shape, notes
+        self.homes = machine.homes()
+
+    def directives(self, given: tuple[str, Any]) -> list[_Directive]:
+        """Directives of a mapping or of constraints."""
+        path, body = given
+        rows = body.get("targets", body.get("constraints")) if isinstance(body, Table) else body
+        found = []
+        for table in rows if isinstance(rows, Row) else [rows] if rows else []:
+            if not isinstance(table, Table):
+                raise refuse(Mark(path, 1, 1), "expected a list of directives, each a map with a target")
+            name, kind = str(table.get("target", table.get("name", ""))), str(table.get("type", ""))
+            if not self.known(table):
+                continue
+            part = self.machine.part(name, spatial=kind == "spatial")
+            if part is None or part is self.machine.parts[-1]:
+                names = listed(one.name for one in self.machine.parts[:-1])
+                raise refuse(
+                    table.where("target"), f"target: no storage is named {quoted(plain(name))}; there are {names}"
+                )
+            found.append(self.directive(table, part))
+        return found
+
+    def known(self, table: Table) -> bool:
+        """Whether a directive is of a kind that has a counterpart; else it becomes a note."""
+        kind = table.get("type")
+        if kind not in ("temporal", "spatial", *_KEEPING):
+            self.notes.append(Note(table.mark, f"a constraint of type {kind}", "has no counterpart"))
+        return kind in ("temporal", "spatial", *_KEEPING)
+
+    def directive(self, table: Table, part: Part) -> _Directive:
+        kind = str(table.get("type", ""))
+        for key, value in table.items():
+            if key not in _ASKED:
+                self.notes.append(Note(table.where(key), f"{part.name}: {key} = {value}", "has no counterpart"))
+        factors, imperfect = self._factors(table)
+        if "factors_only" in table:
+            factors = dict.fromkeys(self.shape.dims, ("=", 1)) | self._factors(table, "factors_only")[0]
+        split = table.get("split")
+        return _Directive(
+            table, kind, part, factors, self._permutation(table.get("permutation")),
+            split if isinstance(split, int) else None, imperfect,
+        )  # fmt: skip
+
+    def _factors(self, table: Table, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
+        written = table.get(key) or ""
+        text = " ".join(map(str, written)) if isinstance(written, list) else str(written)
+        found: dict[str, tuple[str, int]] = {}
+        rest = set()
+        for name, sign, bound, last in _FACTOR.findall(text):
+            if self.shape.dims and name not in self.shape.dims:
+                raise refuse(
+                    table.where(key), f"{key}: {quoted(name)} is no dimension; there are {listed(self.shape.dims)}"
+                )
+            found[name] = (sign.replace("==", "=") or "=", int(bound))
+            if last:
+                rest.add(name)
+                why = "the last pass is shorter; Timeloop's own counts are wrong where loops leave remainders"
+                self.notes.append(Note(table.where(key), f"{name}={bound},{last}", why))
+        if left := _FACTOR.sub("", text).strip(" ,"):
+            raise refuse(table.where(key), f"{key}: {quoted(left)} cannot be read; write factors such as C=4")
+        return found, frozenset(rest)
+
+    def _permutation(self, written: Any) -> list[str]:
+        if isinstance(written, list):
+            return [str(dim) for dim in written]
+        words = re.split(r"[\s,]+", str(written or "").strip())
+        return words if all(word in self.shape.dims for word in words) else list("".join(words))
+
+    def of_siblings(self, given: list[_Directive]) -> list[_Directive]:
+        """Add that what one of the components below `!Parallel` keeps is bypassed by the others."""
+        keeping = self.keeping(given)
+        found = list(given)
+        for part in self.machine.parts[:-1]:
+            own = keeping.get(part.name, ([], []))[0]
+            others = [keeping[other.name][0] for other in part.siblings if other is not part and other.name in keeping]
+            made = Table(part.table.mark)
+            made["bypass"] = [name for kept in others for name in kept if name not in own]
+            found.append(_Directive(made, "bypass", part, {}, [], None))
+        return found
+
+    def keeping(self, given: list[_Directive]) -> dict[str, tuple[list[str], list[str]]]:
+        """Tensors that directives keep and bypass at each part."""
+        found: dict[str, tuple[list[str], list[str]]] = {}
+        for one in given:
+            if one.kind not in _KEEPING:
+                continue
+            keep, bypass = found.setdefault(one.part.name, ([], []))
+            only = self._tensors(one, "keep_only")
+            keep += [name for name in (*self._tensors(one, "keep"), *only) if name not in keep]
+            bypass += [name for name in self._tensors(one, "bypass") if name not in bypass]
+            bypass += [name for name in self.shape.tensors if only and name not in (*only, *bypass)]
+        return found
+
+    def _tensors(self, one: _Directive, key: str) -> list[str]:
+        """Tensors that a directive names under a key."""
+        written = one.table.get(key) or []
+        names = list(map(str, written)) if isinstance(written, list) else [str(written)]
+        for name in names:
+            if self.shape.tensors and name not in self.shape.tensors:
+                what = f"{quoted(name)} is no tensor; there are {listed(self.shape.tensors)}"
+                raise refuse(one.table.where(key), f"{one.part.name}: {what}")
+        return names
+
+    def kept(self, given: list[_Directive]) -> tuple[dict[str, tuple[list[str], list[str]]], list[_Directive]]:
+        """Roles that each part keeps and bypasses, and the directives that roles cannot say."""
+        roles = self.shape.roles or {role: role for role in ROLES}
+        found, rest = {}, []
+        for name, (keep, bypass) in self.keeping(given).items():
+            sides = [sorted({roles[t] for t in side if t in roles}, key=ROLES.index) for side in (keep, bypass)]
+            whole = [[t for t in roles if roles[t] in side] for side in sides]
+            if set(keep) == set(whole[0]) and set(bypass) == set(whole[1]):
+                found[name] = (sides[0], sides[1])
+            else:
+                rest += [one for one in given if one.part.name == name and one.kind in _KEEPING]
+        return found, rest
+
+    def mapping(self, given: list[_Directive], own: list[_Directive]) -> dict[str, Any]:
+        """Document of a mapping; a factor 0 is what the other loops over its dimension leave."""
+        dims = self.shape.dims
+        left = {dim: max(1, bound // math.prod(f for f in self._all(given, dim) if f)) for dim, bound in dims.items()}
+        levels: dict[str, dict[str, Any]] = {name: {"level": name} for name in dict.fromkeys(self.homes.values())}
+        keeping = self.keeping(own) | self.keeping(given)
+        for name, level in levels.items():
+            keep, bypass = keeping.get(name, ([], []))
+            level["keep"] = (
+                [] if self._network(name) else [t for t in self.shape.tensors if t in keep or t not in bypass]
+            )
+        levels[next(iter(levels))]["keep"] = list(self.shape.tensors)
+        imperfect = set().union(*(one.imperfect for one in given))
+        for one in sorted(given, key=lambda one: self.machine.parts.index(one.part)):
+            level = levels[self.homes[one.part.name]]
+            bounds = {dim: bound or left[dim] for dim, (_, bound) in one.factors.items()}
+            if one.kind == "temporal":
+                order = [dim for dim in reversed(one.permutation) if dim in bounds]
+                order = [*(dim for dim in bounds if dim not in order), *order]
+                level.setdefault("temporal", []).extend(f"{dim}={bounds[dim]}" for dim in order if bounds[dim] > 1)
+            elif one.kind == "spatial":
+                axes = {axis: [f"{dim}={bounds[dim]}" for dim in one.on_axis(axis) if bounds[dim] > 1] for axis in "xy"}
+                for axis, loops in axes.items():
+                    if loops:
+                        level.setdefault("spatial", {}).setdefault(axis, []).extend(loops)
+        document: dict[str, Any] = {"imperfect": sorted(imperfect)} if imperfect else {}
+        keys = ("level", "keep", "temporal", "spatial")
+        return document | {
+            "levels": [{key: one[key] for key in keys if one.get(key) or key == "keep"} for one in levels.values()]
+        }
+
+    def _network(self, name: str) -> bool:
+        return any(part.name == name and part.network for part in self.machine.parts)
+
+    def _all(self, given: list[_Directive], dim: str) -> list[int]:
+        return [one.factors[dim][1] for one in given if dim in one.factors and one.kind in ("temporal", "spatial")]
+
+    def constraints(self, own: list[_Directive], asked: list[_Directive]) -> dict[str, Any] | None:
+        """Document of constraints: loops that the machine and the mapper's files ask for, and what these keep."""
+        levels: dict[str, dict[str, Any]] = {}
+        for name, (keep, bypass) in self.keeping(asked).items():
+            if not self._network(name):
+                level = levels.setdefault(name, {"level": name})
+                level |= ({"keep": keep} if keep else {}) | ({"bypass": bypass} if bypass else {})
+        for one in [*own, *(one for one in asked if one not in own)]:
+            level = levels.setdefault(self.homes[one.part.name], {"level": self.homes[one.part.name]})
+            if one.kind == "temporal" and not one.part.network:
+                level.setdefault("temporal", {}).update(self._block(one, list(one.factors)))
+                order = [dim for dim in reversed(one.permutation) if self._free(one, dim)]
+                level["temporal"] |= {"order": ["...", *order]} if len(order) > 0 else {}
+            elif one.kind == "spatial":
+                level.setdefault("spatial", {}).update(self._axes(one))
+        found = [level for level in levels.values() if any(value for key, value in level.items() if key != "level")]
+        return {"levels": found} if found else None
+
+    def _free(self, one: _Directive, dim: str) -> bool:
+        """Whether a dimension may have a loop in a block."""
+        return one.factors.get(dim) != ("=", 1) and self.shape.dims.get(dim, 2) > 1
+
+    def _block(self, one: _Directive, dims: list[str]) -> dict[str, list[str]]:
+        """Bounds of loops; a dimension whose bound is 1 has none anyway."""
+        written = []
+        for dim in dims:
+            sign, bound = one.factors[dim]
+            if bound == 0:
+                self.notes.append(
+                    Note(one.table.where("factors"), f"{one.part.name}: {dim}=0", "the rest is not asked for")
+                )
+            elif self.shape.dims.get(dim, 2) > 1:
+                written.append(f"{dim}{sign}{bound}")
+        return {"factors": written} if written else {}
+
+    def _axes(self, one: _Directive) -> dict[str, Any]:
+        """Constraints of the two axes of a fanout; a dimension lies on that of its side of the split."""
+        part = self.machine.parts.index(one.part)
+        wide = dict(zip("xy", self.machine.fanout(part), strict=True))
+        axes = [axis for axis in "xy" if wide[axis] > 1]
+        found: dict[str, Any] = {}
+        for axis in axes:
+            if len(axes) == 1:
+                dims, only = list(one.factors), None
+            elif one.split is not None:
+                side = one.permutation[: one.split] if axis == "x" else one.permutation[one.split :]
+                dims, only = [dim for dim in one.factors if dim in side], [dim for dim in side if self._free(one, dim)]
+            else:
+                dims, only = [dim for dim in one.factors if one.factors[dim] == ("=", 1)], None
+                for dim in one.factors.keys() - set(dims) if axis == "x" else ():
+                    why = "the axis is free here, and factors hold for one axis"
+                    self.notes.append(Note(one.table.where("factors"), f"{one.part.name}: {dim}", why))
+            block: dict[str, Any] = self._block(one, dims)
+            found[axis] = block | ({"only": only} if only is not None else {})
+        return {axis: block for axis, block in found.items() if block}

@@ -1,0 +1,136 @@
+"""What Timeloop printed of a mapping (`*.stats.txt`) beside our figures, each difference with its cause by name."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, default_counts, whole_tiles
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.mapping import Mapping
+from accelsim.inputs.workload import Einsum, Tensor
+from accelsim.model.result import Result
+
+HALO, REUSE, FIRST_READS = "halo fetched again", "operand reuse at the compute", "first reads"
+SPARSE = "sparse"
+UNEXPLAINED = "no known cause"
+CAUSES = {
+    TWO_ITERATIONS: "Timeloop visits two iterations of each loop and extrapolates",
+    HALO: "Timeloop before 2025 keeps no halo if a loop inside does not move the tile",
+    REUSE: "Timeloop asks once for an operand that the innermost loops do not move, below a container with a mesh",
+    FIRST_READS: "Timeloop before v0.4 counts partial sums that come in for the first time as fills",
+    SPARSE: "Timeloop leaves out what zeros save; the design is counted dense here",
+    UNEXPLAINED: "please report it",
+}
+"""What each cause means."""
+_QUANTITY = re.compile(
+    r"^ +(Scalar (?:reads|fills|updates)|Energy|Leakage energy) \((per-instance|total)\) +: ([0-9.]+)"
+)
+_COUNTS = ("reads", "fills", "updates")
+_DIGITS = 1e-6
+"""Relative; Timeloop prints energies to 0.01 pJ, and energies of actions to six digits after the point."""
+
+
+@dataclass
+class Statistics:
+    """Cycles, energy [pJ] of all components, and of each tensor at each level its counts of one instance and energy."""
+
+    cycles: int
+    energy_pj: float = 0.0
+    tensors: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One figure of both: `cause` is empty where they are equal."""
+
+    what: str
+    ours: float
+    theirs: float
+    cause: str = ""
+
+
+def read_statistics(text: str, file: str) -> Statistics:
+    """Read a `*.stats.txt` of the classic analysis.
+
+    Raises
+    ------
+    AccelsimError
+        If it is none.
+    """
+    cycles = re.search(r"^Cycles: (\d{1,18})$", text, re.MULTILINE)
+    if cycles is None:
+        raise AccelsimError(f"{file}: not the statistics of a mapping: no line `Cycles: …` in it")
+    found = Statistics(int(cycles[1]))
+    level = tensor = ""
+    for line in text.partition("\nNetworks\n")[0].splitlines():
+        if line.startswith("=== "):
+            level, tensor = line.strip("= "), ""
+        elif re.fullmatch(r" {4}[A-Za-z_]\w*:", line):
+            tensor = line.strip(" :")
+        quantity = _QUANTITY.match(line)
+        if quantity is None:
+            continue
+        what, of, value = quantity[1].lower().removeprefix("scalar "), quantity[2], float(quantity[3])
+        if of == "total":
+            found.energy_pj += value
+        if tensor and ((what == "energy") == (of == "total")):
+            found.tensors.setdefault((level, tensor), {})[what] = value
+    return found
+
+
+def compare(
+    einsum: Einsum, mapping: Mapping, ours: Result, theirs: Statistics, unexplained: str = UNEXPLAINED
+) -> Iterator[Difference]:
+    """Every figure that both have: counts of one instance, energies [pJ] and cycles.
+
+    An energy that differs as its counts do has their cause; a total that differs by what these explain has all of
+    theirs. What nothing explains has the cause `unexplained`.
+    """
+    halos = [(TWO_ITERATIONS, default_counts(einsum, mapping, ours))]
+    halos.append((HALO, default_counts(einsum, mapping, ours, whole_tiles)))
+    named = {tensor.name: tensor for tensor in einsum.tensors}
+    explained, causes = 0.0, dict[str, None]()
+    mine = {(one.level, one.tensor): one for one in ours.tensors}
+    for key in dict.fromkeys((*mine, *theirs.tensors)):
+        name = " ".join(key)
+        if key not in mine or key not in theirs.tensors:
+            yield Difference(f"{name} kept", float(key in mine), float(key in theirs.tensors), unexplained)
+            continue
+        counts, found = theirs.tensors[key], set[str]()
+        for index, what in enumerate(_COUNTS, 1):
+            our, their = getattr(mine[key], what), counts.get(what, 0.0)
+            known = [why for why, visited in halos if key in visited and visited[key][index] == their]
+            if what == "reads" and our == their * _held(mapping, named[key[1]], key[0]):
+                known.append(REUSE)
+            if what == "fills" and their == our + mine[key].updates - mine[key].reads:
+                known.append(FIRST_READS)
+            cause = "" if our == their else (known or [unexplained])[0]
+            found |= {cause} - {""}
+            yield Difference(f"{name} {what}", our, their, cause)
+        energy = counts.get("energy", 0.0)
+        same = math.isclose(mine[key].energy_pj, energy, rel_tol=_DIGITS, abs_tol=0.01)
+        cause = "" if same else ", ".join(sorted(found)) or unexplained
+        explained += 0.0 if same else mine[key].energy_pj - energy
+        causes |= dict.fromkeys([] if same else sorted(found) or [unexplained])
+        yield Difference(f"{name} energy [pJ]", mine[key].energy_pj, energy, cause)
+    left = math.isclose(ours.energy_pj - explained, theirs.energy_pj, rel_tol=2e-5, abs_tol=0.01)
+    equal = math.isclose(ours.energy_pj, theirs.energy_pj, rel_tol=2e-5, abs_tol=0.01)
+    why = "" if equal else ", ".join(causes) if left and causes else unexplained
+    yield Difference("energy [pJ]", ours.energy_pj, theirs.energy_pj, why)
+    yield Difference("cycles", ours.cycles, theirs.cycles, "" if ours.cycles == theirs.cycles else unexplained)
+
+
+def _held(mapping: Mapping, tensor: Tensor, level: str) -> int:
+    """Iterations of the innermost loops in time that ask for the same word, if no level inside one keeps it."""
+    held = 1
+    for inner in reversed(mapping.levels):
+        for loop in reversed(inner.temporal):
+            if loop.dim in tensor.dims and loop.bound > 1:
+                return held
+            held *= loop.bound
+        if inner.level == level or tensor.name in inner.keep:
+            return held
+    return held

@@ -1,0 +1,425 @@
+"""ZigZag's hardware, mapping and workload files, and the ONNX models that it maps.
+
+A memory serves operands (I1, I2, O) of the MACs along some dimensions of their array: one instance for all MACs along
+these, and one for each place along the others. So a level's fanout is of the dimensions that it serves and the next
+one does not, and the memories are a ladder if each serves all that the next ones do. The file lists them innermost
+first. A port moves at most `bandwidth_max` bits a cycle, at `r_cost` or `w_cost` [pJ], and parts of that in steps of
+`bandwidth_min`; these are our accesses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from accelsim.importers.documents import Document, Row, Table, refuse
+from accelsim.importers.foreign import Foreign, Note
+from accelsim.importers.values import (
+    checked_workload,
+    file_stem,
+    note_others,
+    number,
+    only,
+    plain_name,
+    tables,
+    value,
+    whole,
+)
+from accelsim.inputs.errors import Mark
+from accelsim.inputs.library import importer
+from accelsim.inputs.units import listed, quoted
+from accelsim.inputs.workload_reader import load_workload
+
+_ROLES = {"I1": "Inputs", "I2": "Weights", "O": "Outputs"}
+_LINKS = {"I": "I1", "W": "I2", "O": "O"}
+"""Operand of the memories for each of a layer, where the mapping does not say."""
+_ONNX_DIMS = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
+"""Dimensions of convolutions that have other names in the workloads that we make of ONNX models."""
+_ONNX_BITS = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 16}
+_ACTIONS = {"read": "tl", "write": "fh", "update": "fl"}
+"""To the lower level, from the higher and from the lower one; `th`, to the higher one, is a drain."""
+_ARRAY_KEYS = {"unit_energy", "unit_area", "dimensions", "sizes", "is_imc", "imc_type", "input_precision"}
+_MEMORY_KEYS = {"size", "r_cost", "w_cost", "area", "latency", "operands", "ports", "served_dimensions", "mem_type"}
+_MEMORY_KEYS |= {"auto_cost_extraction", "force_double_buffering"}
+_LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
+_LAYER_KEYS |= {"operand_precision", "operand_source"}
+_MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
+_LEFT = {"padding": "padded points count as ordinary points of the input"}
+"""Why keys that nothing here reads are left out, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What the other files need of a layer: the names under which mappings find it, its dimensions and widths."""
+
+    names: tuple[str, ...]
+    dims: Mapping[str, int]
+    bits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Level and axis of a dimension of the array, and its size."""
+
+    level: str
+    axis: str
+    size: int = field(compare=False)
+
+
+def convert(documents: Sequence[Document]) -> Foreign:
+    """Turn files of ZigZag into documents of our kinds.
+
+    Raises
+    ------
+    SpecError
+        Where a file is none of ZigZag's, or its machine has no form of ours: compute in memory, and memories that are
+        no ladder.
+    """
+    notes: list[Note] = []
+    items = [item for document in documents if isinstance(document.body, Row) for item in tables(document.body)]
+    entries = [item for item in items if "equation" not in item]
+    models = [document.path for document in documents if document.body is None]
+    workload, layers = _model(models[0], notes) if models else _workload(items, entries, notes)
+    hardware = only([document.body for document in documents if isinstance(document.body, Table)], "hardware file")
+    architecture, places = None, dict[str, _Place]()
+    if hardware is not None:
+        widths = {bits for layer in layers for bits in layer.bits.values()}
+        architecture, places = _architecture(hardware, widths, notes)
+    constraints = None
+    if entries and architecture is None:
+        notes.append(Note(entries[0].mark, "mapping", "needs the hardware file: its dimensions are those of the array"))
+    elif entries and architecture is not None:
+        levels = [level["name"] for level in architecture["levels"]]
+        constraints = _constraints(entries, layers, places, levels, _ONNX_DIMS if models else {}, notes)
+    energies = "r_cost and w_cost of the memories, and unit_energy of the array." if architecture else ""
+    return Foreign(architecture, workload, None, constraints, energies, tuple(notes))
+
+
+def _architecture(
+    hardware: Table, widths: Iterable[int], notes: list[Note]
+) -> tuple[dict[str, Any], dict[str, _Place]]:
+    """Architecture of a hardware file, and the place of each dimension of its array."""
+    array = value(hardware, "operational_array", Table)
+    if array.get("is_imc"):
+        what = "it computes in memory: cells are storage and MACs at once, for which accelsim has no form"
+        raise refuse(array.where("is_imc"), what)
+    note_others(array, _ARRAY_KEYS, _LEFT, notes)
+    row = value(array, "sizes", Row)
+    sizes = {str(dim): whole(size, row.mark) for dim, size in zip(value(array, "dimensions", Row), row, strict=False)}
+    ladder = _ladder(value(hardware, "memories", Table), list(sizes))
+    levels, places = [], dict[str, _Place]()
+    for index, (name, memory) in enumerate(ladder):
+        level = _level(name, memory, widths, notes, first=index == 0)
+        inside = _served(ladder[index + 1][1]) if index + 1 < len(ladder) else set()
+        spread = [dim for dim in sizes if dim in _served(memory) - inside]
+        places |= {dim: _Place(level["name"], "xy"[at % 2], sizes[dim]) for at, dim in enumerate(spread)}
+        axes = [math.prod(sizes[dim] for dim in spread[at::2]) for at in range(min(2, len(spread)))]
+        if len(spread) > 2:
+            why = f"{listed(spread)} lie on the two axes below {name}; loops of one may then take room of another"
+            notes.append(Note(array.where("dimensions"), "dimensions", why))
+        levels.append({**level, **({"fanout": dict(zip("xy", axes, strict=False))} if axes else {})})
+    if any(memory.get("area") for _, memory in ladder) or array.get("unit_area"):
+        notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
+    why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
+    notes.append(Note(array.mark, "operational_array", why))
+    energy = {"compute": _pj(number(array, "unit_energy")), "source": "ZigZag"}
+    machine = {"name": plain_name(value(hardware, "name", str, "zigzag")), "levels": levels}
+    return {**machine, "compute": {"name": "MAC", "class": "mac", "energy": energy}}, places
+
+
+def _served(memory: Table) -> set[str]:
+    return set(map(str, value(memory, "served_dimensions", Row, Row(memory.mark))))
+
+
+def _ladder(memories: Table, dims: list[str]) -> list[tuple[str, Table]]:
+    """Memories, outermost first; refused where neither of two serves all that the other one does."""
+    listed_first = [(name, value(memories, name, Table)) for name in reversed(memories)]
+    for _, memory in listed_first:
+        for dim in sorted(_served(memory) - set(dims)):
+            raise refuse(
+                memory.where("served_dimensions"), f"{quoted(dim)} is no dimension of the array: {listed(dims)}"
+            )
+    ladder = sorted(listed_first, key=lambda each: -len(_served(each[1])))
+    for (outer, above), (inner, below) in itertools.pairwise(ladder):
+        if not _served(below) <= _served(above):
+            what = f"{outer} is shared along {listed(sorted(_served(above)))} and {inner} along "
+            what += f"{listed(sorted(_served(below)))}: a tree of memories, where accelsim's levels are a ladder"
+            raise refuse(below.where("served_dimensions"), what)
+    for operand in _ROLES:
+        chains = [[name for name, each in order if operand in _operands(each)] for order in (listed_first, ladder)]
+        if chains[0] != chains[1]:
+            name = next(a for a, b in zip(*chains, strict=True) if a != b)
+            what = f"{name} serves more of the array than a memory of {operand} outside it"
+            raise refuse(memories.where(name), what)
+    if not ladder:
+        raise refuse(memories.mark, "there is no memory")
+    name, outermost = ladder[0]
+    if set(_operands(outermost)) != set(_ROLES):
+        what = f"the outermost memory, {name}, holds {listed(_operands(outermost))} alone; accelsim's keeps all tensors"
+        raise refuse(outermost.where("operands"), what)
+    if _served(outermost) != set(dims):
+        what = f"there are several of the outermost memory, {name}; accelsim's outermost level is one"
+        raise refuse(outermost.where("served_dimensions"), what)
+    return ladder
+
+
+def _operands(memory: Table) -> list[str]:
+    row = value(memory, "operands", Row)
+    for operand in row:
+        if operand not in _ROLES:
+            raise refuse(memory.where("operands"), f"{quoted(str(operand))} is none of the operands {listed(_ROLES)}")
+    return list(row)
+
+
+def _level(name: str, memory: Table, widths: Iterable[int], notes: list[Note], *, first: bool) -> dict[str, Any]:
+    """Level of a memory, without its fanout."""
+    note_others(memory, _MEMORY_KEYS, _LEFT, notes)
+    ports = tables(value(memory, "ports", Row))
+    steps = [whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
+    if not steps:
+        raise refuse(memory.where("ports"), f"{name} has no port")
+    step = math.gcd(*steps)
+    word = math.gcd(8, step, *widths)
+    if len(set(steps)) > 1:
+        notes.append(Note(memory.where("ports"), "bandwidth_min", f"accesses of {name} are counted in {step} bit"))
+    if number(memory, "latency", 1) > 1:
+        notes.append(Note(memory.where("latency"), "latency", f"an access of {name} takes no time of its own"))
+    if memory.get("auto_cost_extraction"):
+        why = f"ZigZag lets CACTI find the costs of {name}; r_cost and w_cost of the file are taken"
+        notes.append(Note(memory.where("auto_cost_extraction"), "auto_cost_extraction", why))
+    operands = _operands(memory)
+    roles = [_ROLES[operand] for operand in operands]
+    level: dict[str, Any] = {"name": plain_name(name), "class": "memory", "word": f"{word} bit"}
+    level["size"] = f"{whole(memory.get('size'), memory.where('size'))} bit"
+    level |= {"block_size": step // word} if step > word else {}
+    level |= {"multiple_buffering": 2} if memory.get("force_double_buffering") else {}
+    level |= _bandwidths(name, memory, ports, notes)
+    if not first:
+        level |= {"keep": roles, "bypass": [role for role in _ROLES.values() if role not in roles]}
+        level |= {"drain_reads": True} if "O" in operands else {}
+    return {**level, "energy": {**_energies(memory, ports, operands, step), "source": "ZigZag"}}
+
+
+def _bandwidths(name: str, memory: Table, ports: Sequence[Table], notes: list[Note]) -> dict[str, str]:
+    """Bandwidths of a memory: those of ports of one direction add up."""
+    rates = {"read": 0, "write": 0, "read_write": 0}
+    for port in ports:
+        kind = value(port, "type", str)
+        if kind not in rates:
+            raise refuse(port.where("type"), f"{quoted(kind)} is none of {listed(rates)}")
+        rates[kind] += whole(port.get("bandwidth_max"), port.where("bandwidth_max"))
+    if len(ports) > sum(rate > 0 for rate in rates.values()) or (rates["read_write"] and len(ports) > 1):
+        why = f"the {len(ports)} ports of {name} are one for all operands, as wide as they are together"
+        notes.append(Note(memory.where("ports"), "ports", why))
+    if rates["read_write"] or not (rates["read"] and rates["write"]):
+        return {"bandwidth": f"{sum(rates.values())} bit/cycle"}
+    return {f"{kind}_bandwidth": f"{rates[kind]} bit/cycle" for kind in ("read", "write")}
+
+
+def _energies(memory: Table, ports: Sequence[Table], operands: Sequence[str], step: int) -> dict[str, Any]:
+    """Energy of an access of `step` bits: a port's cost is that of all its bits."""
+    found: dict[str, Any] = {}
+    for action, way in _ACTIONS.items():
+        cost = number(memory, "r_cost" if action == "read" else "w_cost")
+        of_role: dict[str, str] = {}
+        for operand in operands if action != "update" else ["O"] * ("O" in operands):
+            used = [port for port in ports if (operand, way) in _allocated(port)] or list(ports)
+            of_role[_ROLES[operand]] = _pj(cost * step / whole(used[0].get("bandwidth_max"), used[0].mark))
+        same = len(set(of_role.values())) == 1
+        found |= {action: next(iter(of_role.values())) if same else of_role} if of_role else {}
+    if found.get("update") == found["write"]:
+        del found["update"]
+    return found
+
+
+def _allocated(port: Table) -> set[tuple[str, str]]:
+    """Operands and ways of a port, as in `I1, tl`."""
+    pairs = [re.split(r"\s*,\s*", str(each).strip()) for each in value(port, "allocation", Row, Row(port.mark))]
+    return {(pair[0], pair[1]) for pair in pairs if len(pair) == 2}
+
+
+def _pj(energy: float) -> str:
+    return f"{energy:.12g} pJ"
+
+
+def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
+    """Workload of an ONNX model; its layers that are no convolutions share no dimensions with ZigZag's mappings."""
+    model = importer(path)
+    assert model is not None
+    imported = model.import_model(path, {})
+    notes += [
+        Note(Mark(path, 1, 1), each.node, f"{each.operator} is {each.done}: {each.why}") for each in imported.notes
+    ]
+    notes.append(Note(Mark(path, 1, 1), "bits", "8 for each tensor and 16 for partial sums, as ZigZag takes them"))
+    body = yaml.safe_load(imported.text)["workload"] | {"bits": _ONNX_BITS}
+    read = load_workload({"workload": body}).layers
+    return body, [_Layer((each.name,), each.dims if "P" in each.dims else {}, _ONNX_BITS) for each in read]
+
+
+def _workload(
+    items: Sequence[Table], entries: Sequence[Table], notes: list[Note]
+) -> tuple[dict[str, Any] | None, list[_Layer]]:
+    """Workload of the layers among the items of the files."""
+    layers = [item for item in items if "equation" in item]
+    if not layers:
+        return None, []
+    names = {id(layer): _layer_name(layer, index) for index, layer in enumerate(layers)}
+    by_id = {str(layer.get("id")): names[id(layer)] for layer in layers}
+    written, known = [], []
+    for layer in layers:
+        note_others(layer, _LAYER_KEYS, _LEFT, notes)
+        name, operator = names[id(layer)], value(layer, "operator_type", str, "")
+        found = (str(layer.get("name", "")), str(layer.get("id", "")), operator)
+        entry = _entry(entries, found)
+        links = {str(a): str(b) for a, b in value(entry, "memory_operand_links", Table, Table(layer.mark)).items()}
+        einsum, bits = _einsum(layer, _LINKS | links, notes)
+        sources = value(layer, "operand_source", Table, Table(layer.mark))
+        feeds = {tensor: by_id.get(str(source), name) for tensor, source in sources.items() if tensor in bits}
+        feeds = {tensor: source for tensor, source in feeds.items() if source != name}
+        written.append({"name": name, **({"from": feeds} if feeds else {}), "einsum": einsum, "bits": bits})
+        known.append(_Layer(found, einsum["dims"], bits))
+    body = {"name": file_stem(layers[0].mark), "layers": written}
+    return checked_workload(body, layers[0].mark, notes), known
+
+
+def _layer_name(layer: Table, index: int) -> str:
+    given = str(layer.get("name") or f"{layer.get('operator_type', 'layer')}_{layer.get('id', index)}")
+    return plain_name(given)
+
+
+def _entry(entries: Sequence[Table], names: Sequence[str]) -> Table:
+    """Entry of the mapping for a layer: that of its name, its operator, or the default one."""
+    by_name = {str(entry.get("name")): entry for entry in reversed(entries)}
+    return next((by_name[name] for name in (*names, "default") if name in by_name), Table(Mark("", 1, 1)))
+
+
+def _einsum(layer: Table, links: Mapping[str, str], notes: list[Note]) -> tuple[dict[str, Any], dict[str, int]]:
+    """Einsum of a layer, and the width of each of its tensors."""
+    row = value(layer, "loop_sizes", Row)
+    dims = {str(dim): whole(size, row.mark) for dim, size in zip(value(layer, "loop_dims", Row), row, strict=False)}
+    sums = {}
+    for relation in value(layer, "dimension_relations", Row, Row(layer.mark)):
+        left, _, right = re.sub(r"\s", "", str(relation)).partition("=")
+        if not re.fullmatch(r"(\d+\*)?\w+(\+(\d+\*)?\w+)*", right):
+            what = f"{quoted(str(relation))} is no sum of dimensions, such as ix=2*ox+1*fx"
+            raise refuse(layer.where("dimension_relations"), what)
+        sums[left] = right.upper()
+    widths = value(layer, "operand_precision", Table, Table(layer.mark))
+    equation = value(layer, "equation", str)
+    tensors = dict(re.findall(r"(\w+)((?:\s*\[\s*\w+\s*\])+)", equation))
+    output = equation.split("[")[0].strip()
+    if output not in tensors:
+        raise refuse(layer.where("equation"), f"{quoted(equation)} is no equation such as O[b][k]+=I[b][c]*W[c][k]")
+    written, bits, roles = dict[str, list[str]](), dict[str, int](), dict[str, str]()
+    for name, ranks in tensors.items():
+        width = widths.get(name, 8)
+        final = widths.get(f"{name}_final", width) if name == output else width
+        if final == 0:
+            notes.append(Note(widths.where(name), name, "has a width of 0 and is left out"))
+            continue
+        written[name] = [sums.get(rank, rank.upper()) for rank in re.findall(r"\w+", ranks)]
+        bits[name] = whole(final, widths.where(name))
+        role = _ROLES.get(links.get(name, ""), "Inputs")
+        roles |= {} if name == output else {name: role}
+        if name == output and width != final:
+            bits["psums"] = max(bits[name], whole(width, widths.where(name)))
+    return {"dims": dims, "tensors": written, "output": output, "roles": roles}, bits
+
+
+def _constraints(
+    entries: Sequence[Table],
+    layers: Sequence[_Layer],
+    places: Mapping[str, _Place],
+    levels: Sequence[str],
+    names: Mapping[str, str],
+    notes: list[Note],
+) -> dict[str, Any] | None:
+    """Constraints of the entry that holds for the layers; those for some of the layers alone are noted."""
+    used = {id(entry): entry for entry in (_entry(entries, layer.names) for layer in layers or [_Layer((), {}, {})])}
+    entry = next(iter(used.values())) if len(used) == 1 else _entry(entries, ())
+    for other in entries:
+        note_others(other, _MAPPING_KEYS, _LEFT, notes)
+        if other is not entry:
+            why = "holds for some layers; constraints hold for all: import them with these layers alone"
+            notes.append(Note(other.mark, str(other.get("name")), why))
+    spatial = value(entry, "spatial_mapping", Table, Table(entry.mark))
+    hints = value(entry, "spatial_mapping_hint", Table, Table(entry.mark))
+    for array_dim in [*spatial, *(dim for dim in hints if dim not in spatial)]:
+        if array_dim not in places:
+            mark = (spatial if array_dim in spatial else hints).where(array_dim)
+            notes.append(Note(mark, array_dim, "is no dimension of the array"))
+    found: dict[str, dict[str, Any]] = {}
+    for place in dict.fromkeys(places.values()):
+        block: dict[str, Any] | None = {"only": [], "factors": []}
+        for array_dim in (dim for dim, its in places.items() if its == place):
+            asked = _axis(array_dim, places[array_dim].size, spatial, hints, layers, names, notes)
+            block = {key: [*block[key], *asked[key]] for key in block} if block and asked else None
+        if block is not None:
+            axis = {key: items for key, items in block.items() if items or key == "only"}
+            found.setdefault(place.level, {}).setdefault("spatial", {})[place.axis] = axis
+    order = _order(entry, layers, names, notes)
+    for level in levels if order else ():
+        found.setdefault(level, {})["temporal"] = {"order": order}
+    asked_levels = [{"level": level, **found[level]} for level in levels if level in found]
+    return {"levels": asked_levels} if asked_levels else None
+
+
+def _axis(
+    array_dim: str,
+    array_size: int,
+    spatial: Table,
+    hints: Table,
+    layers: Sequence[_Layer],
+    names: Mapping[str, str],
+    notes: list[Note],
+) -> dict[str, list[str]] | None:
+    """Loops that an entry allows along a dimension of the array; None where it, or a layer, leaves them free."""
+    table = spatial if array_dim in spatial else hints
+    if array_dim not in table:
+        return None
+    mark = table.where(array_dim)
+    found: dict[str, list[str]] = {"only": [], "factors": []}
+    for each in value(table, array_dim, Row):
+        dim, _, size = str(each).partition(",")
+        dim = names.get(dim.strip(), dim.strip())
+        if not all(dim in layer.dims for layer in layers):
+            what = "is no dimension of all layers; the axis is left free"
+            notes.append(Note(mark, array_dim, f"{dim} {what}"))
+            return None
+        if size.strip() == "1":
+            continue
+        found["only"].append(dim)
+        if size:
+            most = min(array_size, whole(size.strip(), mark))
+            bounds = {layer.dims[dim] for layer in layers}
+            fits = all(bound % most == 0 for bound in bounds)
+            smaller = min(bounds) if len(bounds) == 1 and min(bounds) < most else 0
+            found["factors"] += [f"{dim}={smaller or most}" if fits or smaller else f"{dim}<={most}"]
+            if not fits and not smaller:
+                why = f"{most} does not divide {dim} of all layers, where ZigZag pads it; up to {most} are allowed"
+                notes.append(Note(mark, array_dim, why))
+    return found
+
+
+def _order(entry: Table, layers: Sequence[_Layer], names: Mapping[str, str], notes: list[Note]) -> list[str]:
+    """Order of the loops of each level, outermost first."""
+    row = value(entry, "temporal_ordering", Row, Row(entry.mark))
+    dims = [str(each[0]) if isinstance(each, Row) and each else str(each) for each in reversed(row)]
+    dims = [names.get(dim, dim) for dim in dims]
+    if not dims:
+        return []
+    mark = entry.where("temporal_ordering")
+    if len(set(dims)) < len(dims) or not all(dim in layer.dims for dim in dims for layer in layers):
+        notes.append(
+            Note(mark, "temporal_ordering", "splits a dimension, or has one that no layer has; it is left out")
+        )
+        return []
+    why = "holds within each level, not from level to level; the sizes of the loops are left to the search"
+    notes.append(Note(mark, "temporal_ordering", why))
+    return dims

@@ -1,0 +1,292 @@
+"""AccelForge's files as documents of our kinds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from accelsim import load_architecture, load_constraints, load_mapping, load_workload, map_einsum
+from accelsim.importers.foreign import read_foreign
+from accelsim.inputs.architecture import Axis
+from accelsim.inputs.errors import SpecError
+from accelsim.model.evaluate import evaluate
+
+MACHINE = """
+variables: {wide: 4 * 16}
+arch:
+  nodes:
+  - !Memory
+    name: Main
+    size: inf
+    leak_power: 0.002
+    actions:
+    - {name: read, energy: 2e-12, throughput: 8 * 1e9}
+    - {name: write, energy: 3e-12, throughput: 8 * 1e9}
+    tensors: {keep: ~Intermediates, may_keep: All}
+  - !Memory
+    name: Buffer
+    size: 1024 * 8
+    total_latency: max(a.n_calls / a.throughput for a in actions)
+    actions:
+    - {name: read, energy: 64e-12, throughput: 1e9, bits_per_action: wide}
+    - {name: write, energy: 32e-12, throughput: 2e9, bits_per_action: wide}
+    tensors: {keep: input | output, may_keep: ~Main}
+  - !Container
+    name: PE
+    spatial:
+    - {name: columns, fanout: 4, reuse: input, min_usage: 1}
+    - {name: rows, fanout: 2, loop_bounds: [{expression: ~k, operator: ==, value: 1}]}
+  - !Memory
+    name: Register
+    size: weight.bits_per_value if weight else 1
+    component_class: Dummy
+    tensors: {keep: weight}
+  - !Compute
+    name: MAC
+    actions: [{name: compute, energy: 1e-12, throughput: 5e8}]
+"""
+GEMM = """
+workload:
+  rank_sizes: {K: 16}
+  iteration_space_shape: {m: 0 <= m < 4 * 2}
+  bits_per_value: {All: 8, output: 16}
+  einsums:
+  - einsum: "Out[m, n] = A[m, k] * B[k, N: n]"
+    iteration_space_shape: [0 <= n < 32]
+    renames: {weight: B, input: A, output: Out}
+"""
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """Import the texts of some files."""
+
+    def imported(*texts: str):
+        paths = []
+        for number, text in enumerate(texts):
+            paths.append(tmp_path / f"f{number}.yaml")
+            paths[-1].write_text(text)
+        return read_foreign(paths)
+
+    return imported
+
+
+def machine_of(foreign):
+    return load_architecture({"architecture": foreign.architecture})
+
+
+def layers_of(foreign):
+    return load_workload({"workload": foreign.workload}).layers
+
+
+def said(foreign) -> list[str]:
+    return [f"{note.key}: {note.why}" for note in foreign.notes]
+
+
+def test_memory__is_a_level_in_words_and_cycles_of_the_compute_units(imported):
+    """At 500 MHz, 8 Gbit/s are 2 words of 8 bit a cycle; 2 mW are 4 pJ a cycle; 64 pJ for 64 bit are 8 pJ a word."""
+    foreign = imported(MACHINE, GEMM)
+    machine = machine_of(foreign)
+    main, buffer, register = machine.levels
+    assert machine.clock_hz == 5e8
+    assert [level.word_bits for level in machine.levels] == [8, 8, 8]
+    assert (main.bandwidth, buffer.read_bandwidth, buffer.write_bandwidth) == (2, 16, 32)
+    assert (main.size_words, buffer.size_words, register.size_words) == (None, 1024, 1)
+    find = machine.energy.find
+    assert [find("Main", "*", action).energy_pj for action in ("read", "write", "leak")] == [16, 24, 4]
+    assert [find("Buffer", "*", action).energy_pj for action in ("read", "write", "leak")] == [8, 4, 0]
+    assert [find("Register", "Weights", "read").energy_pj, find("MAC", "*", "compute").energy_pj] == [0, 1]
+    assert (buffer.keep, buffer.bypass) == ({"Inputs", "Outputs"}, {"Weights"})
+    assert (register.keep, register.bypass) == ({"Weights"}, {"Inputs", "Outputs"})
+    assert (buffer.x, buffer.y, main.x) == (Axis(4), Axis(2), Axis())
+
+
+def test_spatial__allows_loops_that_reuse_the_tensor(imported):
+    foreign = imported(MACHINE, GEMM)
+    asked = load_constraints({"constraints": foreign.constraints}, machine_of(foreign), layers_of(foreign)[0]).of(
+        "Buffer"
+    )
+    assert (asked.x.only, asked.y.only) == ({"n"}, {"k"})
+    assert "min_usage: the search is free to use less of this axis" in said(foreign)
+
+
+def test_einsum__has_sizes_of_ranks_and_of_its_own_variables(imported):
+    (layer,) = layers_of(imported(GEMM))
+    assert layer.dims == {"m": 8, "n": 32, "k": 16}
+    assert {tensor.name: (tensor.role, tensor.bits) for tensor in layer.tensors} == {
+        "Out": ("Outputs", 16),
+        "A": ("Inputs", 8),
+        "B": ("Weights", 8),
+    }
+
+
+def test_einsums__are_linked_by_their_tensors_and_roles_come_from_sets(imported):
+    text = """
+workload:
+  rank_sizes: {C: 3, K: 4}
+  bits_per_value: {All: 8, weight - Intermediates: 4}
+  n_instances: 2
+  einsums:
+  - name: conv
+    tensor_accesses:
+    - {name: I, projection: {C: c, H: p * 2 + r}}
+    - {name: W, projection: [c, k, r]}
+    - {name: T, projection: [k, p], output: True}
+    renames: {input: I}
+    iteration_space_shape: [0 <= p < 5, 0 <= r < 3]
+  - {einsum: "U[k, p] = T[k, p]", is_copy_operation: True, shape: 0 <= p < 5}
+renames:
+  einsums:
+  - name: default
+    tensor_accesses:
+    - {name: input, source: Inputs & Intermediates if len(All) == 3 else Inputs}
+    - {name: output, source: Outputs()}
+    - {name: weight, source: ~(input | output)}
+"""
+    foreign = imported(text)
+    workload = load_workload({"workload": foreign.workload})
+    conv, copy = workload.layers
+    assert {tensor.name: (tensor.role, tensor.bits) for tensor in conv.tensors} == {
+        "I": ("Inputs", 8),
+        "W": ("Weights", 4),
+        "T": ("Outputs", 8),
+    }
+    assert conv.tensors[0].ranks == ((("c", 1),), (("p", 2), ("r", 1)))
+    assert (conv.repeat, copy.name, copy.dims) == (2, "U", {"k": 4, "p": 5})
+    assert [(edge.producer, edge.consumer, edge.tensor) for edge in workload.edges] == [("conv", "U", "T")]
+    assert "U: a copy: accelsim counts a MAC for each of its words" in said(foreign)
+
+
+def test_mapping__of_one_einsum_keeps_tensors_where_it_stores_them(imported):
+    mapping = """
+mapping:
+  nodes:
+  - !Storage {tensors: [A, B, Out], component: Main}
+  - !Temporal {rank_variable: k, tile_shape: 4}
+  - !Storage {tensors: [A], component: Buffer}
+  - !Temporal {rank_variable: m, tile_shape: 1}
+  - !Storage {tensors: [Out], component: Buffer}
+  - !Spatial {rank_variable: n, tile_shape: 8, name: columns, component: PE}
+  - !Temporal {rank_variable: n, tile_shape: 1}
+  - !Temporal {rank_variable: k, tile_shape: 1}
+  - !Storage {tensors: [B], component: Register}
+  - !Compute {einsum: Out, component: MAC}
+"""
+    foreign = imported(MACHINE, GEMM, mapping)
+    machine, (layer,) = machine_of(foreign), layers_of(foreign)
+    read = load_mapping({"mapping": foreign.mapping}, machine, layer)
+    assert [(level.level, level.keep) for level in read.levels] == [
+        ("Main", {"A", "B", "Out"}),
+        ("Buffer", {"A"}),
+        ("Buffer", {"Out"}),
+        ("Register", set()),
+        ("Register", {"B"}),
+    ]
+    assert [list(map(str, (*level.temporal, *level.x))) for level in read.levels] == [
+        ["k=4"],
+        ["m=8"],
+        ["n=4"],
+        ["n=8", "k=4"],
+        [],
+    ]
+    assert evaluate(machine, layer, read).valid
+    fused = imported(MACHINE, GEMM, mapping.replace("- !Compute", "- !Sequential {nodes: []}\n  - !Compute"))
+    assert fused.mapping is None
+    assert "mapping: holds several Einsums; a mapping here is of one" in said(fused)
+    spread = imported(MACHINE, GEMM, mapping.replace("name: columns", "name: diagonals"))
+    assert spread.mapping is None
+    assert "n: is spread where the machine has no fanout; the mapping is left out" in said(spread)
+
+
+def test_components__without_energies_are_modelled_and_named(imported):
+    text = MACHINE.replace("component_class: Dummy", "component_class: SmartBufferSRAM").replace(
+        "leak_power: 0.002", ""
+    )
+    foreign = imported(text, GEMM)
+    assert foreign.energies == "accelsim's component models for Register; the actions of all other components."
+    assert machine_of(foreign).energy.find("Register", "Weights", "read").energy_pj > 0
+    assert "throughput: the rate of Register is that of a component model; it is unlimited here" in said(foreign)
+    assert "tech_node: no technology node is given; 45 nm is taken" in said(foreign)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("!Container", "!Toll", "PE (!Toll) is charged for what passes it, as in compute in memory"),
+        ("!Container", "!Fork", "!Fork: accelsim's levels are a ladder"),
+        ("!Compute", "!Memory", "expected a !Memory first, and one !Compute as the last node"),
+        ("fanout: 4", "fanout: 4.5", "expected a whole number from 1 on, got '4.5'"),
+        ("keep: weight", "keep: wait", "'wait': wait is no set of tensors; sets: All, "),
+        ("keep: weight", "keep: weight.x()", "'weight.x()' is no expression of sets of tensors"),
+        ("size: 1024 * 8", "size: open('f')", "open('f')"),
+        ("keep: ~Intermediates, may_keep: All", "keep: input", "Main does not keep all tensors"),
+        ("[m, k]", "[m, j]", "the rank variable j has no size"),
+        ("[m, k]", "[m, k * m]", "'k * m' is no rank variable with a factor"),
+        ("0 <= n < 32", "1 <= n < 32", "'1 <= n < 32' is no range such as 0 <= m < 128"),
+        ('"Out[m, n] =', '"Out =', "has no output, or several"),
+    ],
+)
+def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, old, new, message):
+    with pytest.raises(SpecError) as error:
+        imported(MACHINE.replace(old, new), GEMM.replace(old, new))
+    (problem,) = error.value.problems
+    assert message in problem.what
+
+
+@pytest.mark.parametrize(
+    ("machine", "reason"),
+    [
+        ("nvdla", ""),
+        ("eyeriss", ""),
+        ("simple", ""),
+        ("snowcat", ""),
+        ("fanout_variations/at_glb", ""),
+        ("fanout_variations/at_glb_with_fanout_node", ""),
+        ("fanout_variations/at_mac", ""),
+        ("fanout_variations/at_mac_with_constraints", ""),
+        ("fanout_variations/at_mac_with_fanout_node", ""),
+        ("compute_in_memory/basic_analog", "ADC .* as in compute in memory"),
+        ("compute_in_memory/isaac_isca_2016", "ShiftAdd .* as in compute in memory"),
+    ],
+)
+def test_machines__are_imported_or_refused_with_the_reason(shared, machine, reason):
+    path = shared / f"foreign/accelforge/arches/{machine}.yaml"
+    if reason:
+        with pytest.raises(SpecError, match=reason):
+            read_foreign([path])
+        return
+    read = machine_of(read_foreign([path]))
+    assert read.macs == {"nvdla": 6144, "eyeriss": 168, "simple": 1, "snowcat": 1}.get(machine, 4)
+
+
+def test_nvdla__has_the_optimum_that_accelforge_proves(shared):
+    """A GEMM of 512 x 1024 x 1024, with AccelForge's own constraints of the axes; its values are 32 bit floats."""
+    golden = shared / "golden/accelforge"
+    foreign = read_foreign(
+        [shared / "foreign/accelforge/arches/nvdla.yaml", golden / "workloads/gemm_512x1024x1024.yaml"]
+    )
+    machine, (layer,) = machine_of(foreign), layers_of(foreign)
+    constraints = load_constraints({"constraints": foreign.constraints}, machine, layer)
+    found = map_einsum(machine, layer, constraints=constraints, uneven=True)
+    theirs = json.loads((golden / "runs/nvdla__gemm_512x1024x1024__energy__np1__fix.json").read_text())["best"]
+    assert found.certificate.proved
+    assert found.best.energy_pj == pytest.approx(theirs["energy"] * 1e12, rel=1e-6)
+    assert found.best.cycles == pytest.approx(theirs["latency"] * 1e9, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("workload", "case"),
+    [
+        ("basic/matvecs", "snowcat|matvecs||unfused"),
+        ("basic/three_matmuls_annotated", "snowcat|three_matmuls_annotated||unfused"),
+        ("cnns/mobilenet/mobilenet_28", "snowcat|mobilenet_28||unfused"),
+    ],
+)
+def test_snowcat__moves_the_words_that_accelforge_finds(shared, workload, case):
+    """A bit of main memory costs 1 J, a buffer holds all: the energy is the compulsory traffic of each layer."""
+    folder = shared / "foreign/accelforge"
+    foreign = read_foreign([folder / "arches/snowcat.yaml", folder / f"workloads/{workload}.yaml"])
+    machine = machine_of(foreign)
+    energy_pj = sum(map_einsum(machine, layer).best.energy_pj for layer in layers_of(foreign))
+    assert energy_pj == json.loads((folder / "regression_reference.json").read_text())[case]["energy"] * 1e12

@@ -1,0 +1,420 @@
+"""Timeloop's files: what they become here, what Timeloop said of them, and what is refused."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from accelsim.importers.foreign import Foreign, read_foreign
+from accelsim.importers.formula import FormulaError, work_out
+from accelsim.importers.timeloop_replay import (
+    FIRST_READS,
+    HALO,
+    REUSE,
+    SPARSE,
+    UNEXPLAINED,
+    compare,
+    read_statistics,
+)
+from accelsim.inputs.architecture import load_architecture
+from accelsim.inputs.constraints import load_constraints
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.mapping import load_mapping
+from accelsim.inputs.workload_reader import load_workload
+from accelsim.model.evaluate import evaluate
+
+SHARED = Path(os.environ.get("ACCELSIM_SHARED") or Path(__file__).parents[2] / "shared") / "foreign"
+needs_files = pytest.mark.skipif(not SHARED.is_dir(), reason=f"{SHARED}, with Timeloop's own files, is absent")
+TUTORIAL = SHARED / "timeloop/tutorial_exercises/01_accelergy_timeloop_2020_ispass"
+EXAMPLES = SHARED / "timeloop/example_designs/example_designs"
+
+PROBLEM = """
+problem:
+  shape:
+    name: conv1d
+    dimensions: [K, R, P]
+    coefficients: [{name: Stride, default: 2}]
+    data_spaces:
+    - {name: Weights, projection: [[[K]], [[R]]]}
+    - {name: Inputs, projection: [[[R], [P, Stride]]]}
+    - {name: Outputs, projection: [[[K]], [[P]]], read_write: true}
+  instance: {K: 4, R: 3, P: 8, densities: {Inputs: 0.5}}
+"""
+V04 = """
+variables: {version: 0.4, BITS: 8, technology: 45nm, global_cycle_seconds: 1e-9}
+architecture:
+  nodes:
+  - !Container
+    name: system
+  - !Component
+    name: Main
+    class: DRAM
+    attributes: &main {width: 64, datawidth: BITS}
+  - !Component
+    name: Buffer
+    class: SRAM
+    attributes: {<<: *main, depth: 2 ** 9, read_bandwidth: 16, update_fifo_depth: 2}
+    constraints:
+      dataspace: {keep: [Inputs, Outputs], bypass: [Weights]}
+      temporal: {factors: [R=1, K<=2], permutation: [P, K]}
+  - !Container
+    name: Column
+    spatial: {meshX: "max(2, BITS // 4)"}
+    constraints:
+      spatial: {factors: [R=1, P=1], permutation: [K, R, P], split: 3}
+  - !Container
+    name: Row
+    spatial: {meshY: 3}
+  - !Parallel
+    nodes:
+    - !Component
+      name: Spad
+      class: regfile
+      attributes: {depth: 16, width: 8, datawidth: 8}
+      constraints: {dataspace: {keep: [Weights]}}
+    - !Component
+      name: Sums
+      class: regfile
+      attributes: {depth: 16, width: datawidth * 2, datawidth: 16}
+      constraints: {dataspace: {keep: [Outputs]}}
+    - !Nothing
+  - !Component
+    name: MAC
+    class: intmac
+    attributes: {multiplier_width: BITS}
+"""
+V03 = """
+architecture:
+  version: 0.3
+  subtree:
+  - name: system
+    attributes: {technology: 45nm}
+    local:
+    - {name: Main, class: DRAM, attributes: {width: 64, block-size: 8, word-bits: 8}}
+    subtree:
+    - name: chip
+      local:
+      - {name: Buffer, class: SRAM, attributes: {memory_depth: 512, memory_width: 64, word_bits: 8}}
+      subtree:
+      - name: PE[0..5]
+        local:
+        - {name: Spad, class: regfile, attributes: {depth: 16, width: 8, word_bits: 8, meshX: 2}}
+        - {name: MAC, class: intmac, attributes: {datawidth: 8, meshX: 2}}
+"""
+MAPPING = """
+mapping:
+- {target: Main, type: temporal, factors: K=2 P=0, permutation: PKR}
+- {target: Buffer, type: spatial, factors: K=2 R=3, permutation: "K PR", split: 2}
+- {target: Buffer, type: bypass, keep: [Inputs, Outputs], bypass: [Weights]}
+- {target: Spad, type: temporal, factors: "P2 R1", permutation: RPK}
+"""
+ERT = """
+ERT:
+  tables:
+  - {name: "system.Main[1..1]", actions: [{name: read, energy: 512.0}, {name: write, energy: 500.5}]}
+  - {name: "system.chip.Buffer[1..1]", actions: [{name: read, energy: 4.0}, {name: write, energy: 5.0},
+      {name: update, energy: 6.0}, {name: leak, energy: 7.972e-06}]}
+  - {name: "system.chip.PE[0..5].Spad", actions: [{name: read, arguments: {data_delta: 0}, energy: 0.1},
+      {name: read, arguments: {data_delta: 1}, energy: 0.25}, {name: write, energy: 0.5}]}
+  - {name: "system.chip.PE[0..5].MAC", actions: [{name: mac_gated, energy: 0.1}, {name: mac_random, energy: 0.75}]}
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def from_texts(*texts, **variables):
+        paths = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_text(text)
+        return read_foreign(paths, variables=variables)
+
+    return from_texts
+
+
+def loaded(foreign: Foreign):
+    architecture = load_architecture({"architecture": foreign.architecture})
+    einsum = load_workload({"workload": foreign.workload}).layers[0]
+    mapping = foreign.mapping and load_mapping({"mapping": foreign.mapping}, architecture, einsum)
+    asked = foreign.constraints and load_constraints({"constraints": foreign.constraints}, architecture, einsum)
+    return architecture, einsum, mapping, asked
+
+
+def test_v04__tags_merges_formulas_and_containers_become_levels(read):
+    """Two containers in a row are two networks: the first is the buffer's fanout, the second a level of its own."""
+    foreign = read(V04, PROBLEM)
+    architecture, einsum, _, asked = loaded(foreign)
+    names = {level.name: level for level in architecture.levels}
+    assert list(names) == ["Main", "Buffer", "Row", "Spad", "Sums"]
+    assert (names["Buffer"].size_words, names["Buffer"].block_size) == (512 * 8, 8)
+    assert (names["Buffer"].x.size, names["Row"].y.size, architecture.instances(5)) == (2, 3, 6)
+    assert (names["Spad"].keep, names["Spad"].bypass) == ({"Weights"}, {"Outputs"})
+    assert (names["Sums"].word_bits, names["Sums"].block_size, names["Sums"].bypass) == (16, 2, {"Weights"})
+    assert dict(einsum.dims) == {"K": 4, "R": 3, "P": 8}
+    assert foreign.workload["einsum"]["tensors"]["Inputs"] == ["R + 2*P"]
+    assert asked.of("Buffer").temporal.inner == ("K", "P")
+    assert [str(factor) for factor in asked.of("Buffer").temporal.factors] == ["R=1", "K<=2"]
+
+
+def test_notes__say_the_line_of_what_does_not_carry_over(read):
+    notes = [str(note).rpartition("/")[2] for note in read(V04, PROBLEM).notes]
+    assert "0.yaml:14:64: Buffer.update_fifo_depth = 2: has no counterpart; it changes no count" in notes
+    assert "1.yaml:11:32: problem.densities: sparse: the design is counted dense" in notes
+    assert any(note.startswith("0.yaml:23:5: Row: a network of its own") for note in notes)
+
+
+def test_v03__ranges_and_meshes_become_fanouts(read):
+    foreign = read(V03, PROBLEM, MAPPING, ERT)
+    architecture, _, mapping, _ = loaded(foreign)
+    assert [(level.name, level.x.size, level.y.size) for level in architecture.levels] == [
+        ("Main", 1, 1), ("Buffer", 2, 3), ("Spad", 1, 1)
+    ]  # fmt: skip
+    buffer, spad = mapping.levels[1:]
+    assert [str(loop) for loop in mapping.levels[0].temporal] == ["K=2", "P=4"]
+    assert ([loop.dim for loop in buffer.x], [loop.dim for loop in buffer.y]) == (["K"], ["R"])
+    assert (buffer.keep, spad.keep) == ({"Inputs", "Outputs"}, {"Weights", "Inputs", "Outputs"})
+
+
+def test_remainders__are_kept_and_noted(read):
+    foreign = read(V03, PROBLEM.replace("K: 4", "K: 3"), MAPPING.replace("K=2 P=0", "'K=2,1 P=0'"))
+    assert foreign.mapping["imperfect"] == ["K"]
+    assert "K=2,1: the last pass is shorter" in "".join(map(str, foreign.notes))
+    assert loaded(foreign)[2].imperfect == {"K"}
+
+
+def test_energies__are_those_of_the_ert_to_the_last_digit(read):
+    """Of several rows of an action the largest counts, and updates have their own energy."""
+    foreign = read(V03, PROBLEM, ERT)
+    levels = {level["name"]: level["energy"] for level in foreign.architecture["levels"]}
+    assert (levels["Main"]["write"], levels["Spad"]["read"]) == ("500.5 pJ", "0.25 pJ")
+    assert (levels["Buffer"]["update"], levels["Buffer"]["leak"]) == ("6 pJ", "0.000007972 pJ")
+    assert foreign.architecture["compute"]["energy"]["compute"] == "0.75 pJ"
+    assert foreign.energies == "the ERT 2.yaml"
+    assert read(V03, PROBLEM).energies == "accelsim's own models, by class and attributes"
+
+
+def test_v03__and_the_same_machine_in_v04_give_equal_figures(read):
+    v04 = """
+architecture:
+  nodes:
+  - !Container {name: system, attributes: {technology: 45nm}}
+  - !Component {name: Main, class: DRAM, attributes: {width: 64, datawidth: 8}}
+  - !Component {name: Buffer, class: SRAM, attributes: {depth: 512, width: 64, datawidth: 8}}
+  - !Container {name: PE, spatial: {meshX: 2, meshY: 3}}
+  - !Component {name: Spad, class: regfile, attributes: {depth: 16, width: 8, datawidth: 8}}
+  - !Component {name: MAC, class: intmac, attributes: {multiplier_width: 8}}
+"""
+    mapping = MAPPING.replace("target: Buffer, type: spatial", "target: PE, type: spatial")
+    results = [
+        evaluate(*loaded(read(machine, PROBLEM, ERT, loops))[:3]) for machine, loops in ((V03, MAPPING), (v04, mapping))
+    ]
+    assert results[0].energy_pj == results[1].energy_pj
+    assert results[0].cycles == results[1].cycles
+
+
+def test_template__reads_files_of_its_folder_and_takes_variables(tmp_path):
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/arch.yaml").write_text(V04)
+    (tmp_path / "prob.yaml").write_text(PROBLEM.replace("K: 4", "K: {{channels | default(4)}}"))
+    top = "{{add_to_path('parts')}}\narchitecture: {{include('arch.yaml', 'architecture')}}\n"
+    top += "variables: {{include('arch.yaml', 'variables')}}\nproblem: {{include('prob.yaml', 'problem')}}\n"
+    (tmp_path / "top.yaml.jinja2").write_text(top)
+    foreign = read_foreign([tmp_path / "top.yaml.jinja2"], variables={"channels": "16"})
+    assert foreign.workload["einsum"]["dims"]["K"] == 16
+    assert any(
+        str(note).endswith("it changes no count") and "parts/arch.yaml:14:" in str(note) for note in foreign.notes
+    )
+
+
+def test_template__without_jinja2_says_what_to_install(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(AccelsimError, match=r"pip install 'accelsim\[import\]'"):
+        read("problem: {{ size }}")
+
+
+def test_eval__says_why_a_template_cannot_be_read(run, tmp_path):
+    (tmp_path / "prob.yaml").write_text("{{include_text('../base.yaml')}}\nproblem: {}\n")
+    (tmp_path.parent / "base.yaml").write_text("a: 1\n")
+    code, _, err = run("map", "systolic", tmp_path / "prob.yaml")
+    assert (code, "lies outside" in err, "accelsim import ../base.yaml" in err) == (2, True, True)
+
+
+BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BOMB, "the file stands for more than 100,000 values"),
+        ("a: &a [*a]", "stands for itself"),
+        ("[" * 5000, "nested too deeply"),
+        ("a: !!python/object/apply:os.system [ls]", ":1:4: YAML tag"),
+        ("{{ ().__class__ }}: 1", ":1:1: the template reaches for an attribute"),
+        ("{{ cycler('a') }}: 1", "the template calls something"),
+        ("a: {{ include_text('../secret.yaml') }}", "'../secret.yaml' lies outside"),
+        ("a: {{ include_text('/etc/passwd') }}", "'/etc/passwd' lies outside"),
+        ("a: {{ include_text('0.yaml') }}", "include too many files, or themselves"),
+        ("{% for i in range(10 ** 9) %}x{% endfor %}", "a loop of more than 300 steps"),
+        ("{% set a = 'x' %}" + "{% set a = a ~ a %}" * 40 + "{{ a }}", "joins more than 64 KiB"),
+        ("{{ 'a' * 10 ** 9 }}", "calculates with numbers"),
+        ("{% set a = 1 %}" + "{% set a = [a, a] %}" * 40 + "{{ a }}", "lists of what is no constant"),
+        ("problem: {{ size }}", "'size' is undefined; give it a value with --set NAME=VALUE"),
+        (V04.replace("BITS // 4", "open('x')"), ":20:5: meshX: expected a whole number"),
+        (V04.replace("2 ** 9", "9 ** 9 ** 9"), "Buffer: depth: expected a number, got '9 ** 9 ** 9'"),
+        (V03.replace("meshX: 2", "meshX: 4"), "meshX 4 does not divide its 6 instances"),
+        (PROBLEM.replace("K: 4, ", ""), "problem.instance: K is missing"),
+        (MAPPING, "mapping needs the architecture that it is of"),
+        ("a: 1", "not a file of timeloop, zigzag, accelforge"),
+    ],
+)
+def test_broken__files_are_refused_in_words_and_at_once(read, tmp_path, text, said):
+    (tmp_path.parent / "secret.yaml").write_text("a: 1")
+    begin = time.process_time()
+    with pytest.raises(AccelsimError) as error:
+        read(text)
+    assert said in str(error.value)
+    assert time.process_time() - begin < 1
+
+
+def test_broken__mappings_name_the_levels_and_dimensions_that_there_are(read):
+    with pytest.raises(SpecError, match="no storage is named 'Bufer'; there are Main, Buffer, Spad"):
+        read(V03, PROBLEM, MAPPING.replace("target: Buffer", "target: Bufer"))
+    with pytest.raises(SpecError, match="'Z' is no dimension; there are K, R, P"):
+        read(V03, PROBLEM, MAPPING.replace("K=2 R=3", "Z=2 R=3"))
+
+
+def test_pipe__is_refused(tmp_path):
+    os.mkfifo(tmp_path / "arch.yaml")
+    for name in (tmp_path / "arch.yaml", "/dev/zero"):
+        with pytest.raises(AccelsimError, match="only regular files are read"):
+            read_foreign([name])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("max(32, w) * 2 ** 3", 256), ("w if w >= 1 else 0", 16), ("ceil(log2(w + 1))", 5), ("-w // 3 % 5", 4)],
+)
+def test_formula__equals_arithmetic(text, value):
+    assert work_out(text, {"w": 16}) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "w.real", "(lambda: 1)()", "[1] * 9", "'a' * 9", "9 ** 999", "1 / 0"]
+)
+def test_formula__does_nothing_but_arithmetic(text):
+    with pytest.raises(FormulaError):
+        work_out(text, {"w": 16})
+
+
+def test_import__writes_what_the_commands_read(run, tmp_path):
+    for name, text in (("arch", V03), ("prob", PROBLEM), ("map", MAPPING), ("ERT", ERT)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    files = [tmp_path / f"{name}.yaml" for name in ("arch", "prob", "map", "ERT")]
+    code, out, _ = run("import", *files, "-o", tmp_path / "ours")
+    assert (code, out.splitlines()[3]) == (0, "Energies: the ERT ERT.yaml")
+    ours = [tmp_path / "ours" / f"{kind}.yaml" for kind in ("architecture", "workload", "mapping")]
+    assert ours[0].read_text().startswith("# Imported from arch.yaml.\n")
+    assert run("check", *ours)[:2] == (0, "3 files: no mistakes\n")
+    assert "holds no" not in run("eval", *ours)[2]
+    assert "no architecture, workload, mapping or constraints in them" in run("import", files[3])[2]
+    printed = run("import", *files)[1]
+    assert printed == "---\n".join(
+        (tmp_path / "ours" / f"{kind}.yaml").read_text() for kind in ("architecture", "workload", "mapping")
+    )
+
+
+def test_eval__takes_the_files_as_they_are(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    names = [tmp_path / f"{name}.yaml" for name in ("arch", "prob", "map")]
+    for name, text in zip(names, (V03, PROBLEM, MAPPING), strict=True):
+        name.write_text(text)
+    run("import", *names, "-o", tmp_path / "ours")
+    ours = [tmp_path / "ours" / f"{kind}.yaml" for kind in ("architecture", "workload", "mapping")]
+    direct = run("eval", *names)
+    assert direct[:2] == run("eval", *ours)[:2]
+    assert "problem.densities: sparse" in direct[2]
+    assert "what is imported holds no" not in run("eval", names[1], names[0], names[2])[2]
+
+
+def references() -> list:
+    """Timeloop's statistics, with the files that it was given."""
+    found = []
+    for path in sorted((SHARED / "timeloop").rglob("*.stats.txt")):
+        found.append(
+            (
+                path,
+                [
+                    path.parent / "parsed-processed-input.yaml",
+                    *path.parent.glob("*.ERT.yaml"),
+                    *path.parent.glob("*.map.yaml"),
+                ],
+            )
+        )
+    for path in sorted((SHARED / "sparseloop/table7_eyeriss_setup/dense_outputs").rglob("*.stats.txt")):
+        found.append((path, [path.parents[1] / "aggregated_input.yaml", path.parents[1] / "ERT.yaml"]))
+    return found
+
+
+@needs_files
+def test_references__figures_equal_timeloops_or_differ_by_a_named_cause():
+    """All counts, energies and cycles that Timeloop printed of its tutorials and examples; none is without a cause."""
+    causes, dense = {}, 0
+    for path, files in references():
+        foreign = read_foreign(files)
+        architecture, einsum, mapping, _ = loaded(foreign)
+        sparse = any("sparse" in note.why for note in foreign.notes) and "dense_outputs" not in str(path)
+        rows = list(
+            compare(
+                einsum, mapping, evaluate(architecture, einsum, mapping),
+                read_statistics(path.read_text(), str(path)), SPARSE if sparse else UNEXPLAINED,
+            )
+        )  # fmt: skip
+        name = str(path.parent.relative_to(SHARED))
+        causes[name] = {row.cause for row in rows} - {""}
+        if not sparse:
+            dense += 1
+            assert next(row.cause for row in rows if row.what == "cycles") == ""
+    assert dense == 22
+    assert {cause for found in causes.values() for cause in found} == {HALO, REUSE, FIRST_READS, SPARSE}
+    by_tutorial = {name.split("/")[-2 if "ref-output" in name else -1]: found for name, found in causes.items()}
+    assert by_tutorial["06-mapper-convlayer-eyeriss"] == {HALO}
+    assert by_tutorial["outputs"] == {REUSE}
+
+
+@needs_files
+@pytest.mark.parametrize(
+    "design", ["eyeriss_like", "simple_weight_stationary", "sparseloop/04.2.1-eyeriss-like-gating"]
+)
+def test_examples__import_through_their_template(design):
+    foreign = read_foreign([EXAMPLES / "top.yaml.jinja2"], variables={"architecture": design})
+    architecture, einsum, _, asked = loaded(foreign)
+    assert architecture.levels[0].name == "DRAM"
+    assert einsum.dims["M"] > 1
+    assert asked is not None
+
+
+@needs_files
+@pytest.mark.parametrize("exercise", [path.name for path in sorted((TUTORIAL / "timeloop").glob("*"))] or ["none"])
+def test_tutorials__import_as_a_user_gives_them(exercise):
+    folder = TUTORIAL / "timeloop" / exercise
+    common = [*folder.glob("arch/*.yaml"), *folder.glob("prob/*.yaml")]
+    for extra in [*folder.glob("map/*.yaml"), *folder.glob("constraints/*.yaml"), *folder.glob("mapper/*.yaml")]:
+        foreign = read_foreign([*common, extra])
+        architecture, einsum, mapping, _ = loaded(foreign)
+        assert foreign.energies == "accelsim's own models, by class and attributes"
+        assert ("/map/" in str(extra)) == (mapping is not None)
+        if mapping is not None:
+            assert evaluate(architecture, einsum, mapping).valid
+
+
+@needs_files
+def test_replay__names_causes_and_proves_the_optimum(run):
+    folder = TUTORIAL / "timeloop/06-mapper-convlayer-eyeriss/ref-output"
+    code, out, _ = run("replay", *sorted(folder.glob("*.yaml")), *folder.glob("*.stats.txt"))
+    assert code == 0
+    assert "29 of 34 figures are equal" in out
+    assert "halo fetched again: Timeloop before 2025" in out
+    assert "1,847,860,172.41 pJ in 9,633,792 cycles under the same" in out

@@ -1,0 +1,291 @@
+"""ZigZag's files as documents of our kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from accelsim import load_architecture, load_constraints, load_workload, map_einsum
+from accelsim.importers.foreign import read_foreign
+from accelsim.inputs.architecture import Axis
+from accelsim.inputs.errors import SpecError
+
+PORT = "{{type: {}, bandwidth_min: {}, bandwidth_max: {}, allocation: [{}]}}"
+READ_WRITE = PORT.format("read_write", 16, 64, "'O, fh', 'O, tl', 'O, fl', 'O, th'")
+DRAM = f"""  dram:
+    {{size: 8000000, r_cost: 64, w_cost: 128, area: 0, latency: 1, operands: [I1, I2, O], served_dimensions: [D1, D2],
+     ports: [{READ_WRITE}]}}
+"""
+
+
+def register(operand: str, served: str = "[]", **keys: str) -> str:
+    """Memory of one operand, with a read port of 8 bit and a write port of 16 bit."""
+    ports = [PORT.format("read", 8, 8, f"'{operand}, tl'"), PORT.format("write", 8, 16, f"'{operand}, fh'")]
+    more = "".join(f", {key}: {value}" for key, value in keys.items())
+    return f"""  reg_{operand}:
+    {{size: 64, r_cost: 1, w_cost: 2, operands: [{operand}], served_dimensions: {served},
+     ports: [{", ".join(ports)}]{more}}}
+"""
+
+
+def hardware(*memories: str, array: str = "unit_energy: 0.5, dimensions: [D1, D2], sizes: [4, 2]") -> str:
+    return f"name: tiny\nmemories:\n{''.join(memories)}\noperational_array: {{{array}}}\n"
+
+
+GEMM = """
+- id: 0
+  operator_type: Gemm
+  equation: O[b][k]+=I[b][c]*W[k][c]
+  dimension_relations: []
+  loop_dims: [B, K, C]
+  loop_sizes: [4, 6, 8]
+  operand_precision: {W: 8, I: 4, O: 16, O_final: 8}
+  operand_source: {I: 0, W: 0}
+"""
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """Import the texts of some files."""
+
+    def imported(*texts: str):
+        paths = []
+        for number, text in enumerate(texts):
+            paths.append(tmp_path / f"f{number}.yaml")
+            paths[-1].write_text(text)
+        return read_foreign(paths)
+
+    return imported
+
+
+def machine_of(foreign):
+    return load_architecture({"architecture": foreign.architecture})
+
+
+def said(foreign) -> list[str]:
+    return [f"{note.key}: {note.why}" for note in foreign.notes]
+
+
+def test_memory__is_a_level_whose_access_is_the_least_that_a_port_moves(imported):
+    """64 bit cost 64 pJ to read, so the 16 bit of an access cost 16 pJ; at the register 8 of 16 bit cost 2 / 2 pJ."""
+    machine = machine_of(imported(hardware(register("I2"), DRAM)))
+    dram, inner = machine.levels
+    assert (dram.name, dram.word_bits, dram.block_size, dram.size_words) == ("dram", 8, 2, 1_000_000)
+    assert (inner.word_bits, inner.block_size, inner.size_words) == (8, 1, 8)
+    assert (dram.bandwidth, inner.read_bandwidth, inner.write_bandwidth) == (8, 1, 2)
+    assert (inner.keep, inner.bypass) == ({"Weights"}, {"Inputs", "Outputs"})
+    energy = machine.energy
+    assert [energy.find("dram", "Inputs", action).energy_pj for action in ("read", "write", "update")] == [16, 32, 32]
+    assert [energy.find("reg_I2", "Weights", action).energy_pj for action in ("read", "write")] == [1, 1]
+    assert energy.find("MAC", "*", "compute").energy_pj == 0.5
+
+
+def test_served_dimensions__are_the_fanouts_between_memories(imported):
+    """A register that serves D2 stands once for each place along D1, and all of D2 lies below it."""
+    machine = machine_of(imported(hardware(register("O"), register("I2", "[D2]"), DRAM)))
+    assert [(level.name, level.x, level.y) for level in machine.levels] == [
+        ("dram", Axis(4), Axis()),
+        ("reg_I2", Axis(2), Axis()),
+        ("reg_O", Axis(), Axis()),
+    ]
+    assert [level.drain_reads for level in machine.levels] == [False, False, True]
+
+
+def test_memories__are_sorted_by_what_they_serve_where_operands_differ(imported):
+    """Weights of one operand and sums of another have no order of their own in the file."""
+    one = imported(hardware(register("I2", "[D2]"), register("O"), DRAM))
+    other = imported(hardware(register("O"), register("I2", "[D2]"), DRAM))
+    assert machine_of(one) == machine_of(other)
+
+
+def test_three_dimensions_below_a_memory__share_two_axes_and_are_noted(imported):
+    dram = DRAM.replace("[D1, D2]", "[D1, D2, D3]")
+    foreign = imported(
+        hardware(register("O"), dram, array="unit_energy: 1, dimensions: [D1, D2, D3], sizes: [4, 2, 3]")
+    )
+    assert (machine_of(foreign).levels[0].x.size, machine_of(foreign).levels[0].y.size) == (12, 2)
+    assert "dimensions: D1, D2, D3 lie on the two axes below dram; loops of one may then take room of another" in said(
+        foreign
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            hardware(register("O", "[D1]"), register("I2", "[D2]"), DRAM),
+            "reg_I2 is shared along D2 and reg_O along D1: a tree of memories, where accelsim's levels are a ladder",
+        ),
+        (hardware(DRAM, array="is_imc: True, unit_energy: 1, dimensions: [D1], sizes: [4]"), "it computes in memory"),
+        (hardware(register("I2", "[D1, D2]")), "the outermost memory, reg_I2, holds I2 alone"),
+        (hardware(DRAM.replace("[D1, D2]", "[D1]")), "there are several of the outermost memory, dram"),
+        (hardware(DRAM.replace("[D1, D2]", "[D3]")), "'D3' is no dimension of the array: D1, D2"),
+        (hardware(DRAM.replace("size: 8000000, ", "")), "a number is missing"),
+        (hardware(DRAM.replace("read_write", "duplex")), "'duplex' is none of read, write, read_write"),
+        ("memories: {}\noperational_array: {dimensions: [], sizes: []}\n", "there is no memory"),
+        ("memories: {}\n", "'operational_array' is missing"),
+        (GEMM.replace("O[b][k]", "O"), "is no equation such as O[b][k]+=I[b][c]*W[c][k]"),
+        (GEMM.replace("[]", "[b=2*(c)]"), "'b=2*(c)' is no sum of dimensions, such as ix=2*ox+1*fx"),
+        (GEMM.replace("[4, 6, 8]", "[4, 6, 0]"), "expected a whole number from 1 on, got '0'"),
+        (GEMM.replace("I[b][c]", "I[b][d]"), "D"),
+    ],
+)
+def test_files__that_have_no_form_of_ours_are_refused_with_one_reason(imported, text, message):
+    with pytest.raises(SpecError) as error:
+        imported(text)
+    (problem,) = error.value.problems
+    assert message in problem.what
+    assert problem.mark.file.endswith("f0.yaml")
+
+
+def test_layer__is_an_einsum_with_its_widths(imported):
+    foreign = imported(GEMM, hardware(register("I2"), DRAM))
+    (layer,) = load_workload({"workload": foreign.workload}).layers
+    assert (layer.name, layer.dims) == ("Gemm_0", {"B": 4, "K": 6, "C": 8})
+    widths = {tensor.name: (tensor.role, tensor.bits, tensor.psum_bits) for tensor in layer.tensors}
+    assert widths == {"O": ("Outputs", 8, 16), "I": ("Inputs", 4, 4), "W": ("Weights", 8, 8)}
+    assert machine_of(foreign).levels[0].word_bits == 4  # so that two inputs of 4 bit fit into 8
+
+
+def test_layers__have_strides_sources_and_operands_of_the_mapping(imported):
+    conv = """
+- id: 3
+  name: first
+  operator_type: Conv
+  equation: O[b][k][ox]+=W[k][c][fx]*I[b][c][ix]
+  dimension_relations: [ix=2*ox+1*fx]
+  loop_dims: [B, K, C, OX, FX]
+  loop_sizes: [1, 8, 3, 5, 3]
+  operand_precision: {W: 8, I: 8, O: 16, O_final: 8}
+  operand_source: {I: 3, W: 3}
+  padding: [[1, 1]]
+- id: 5
+  operator_type: Add
+  equation: O[b][k][ox]=W[b][k][ox]+I[b][k][ox]
+  loop_dims: [B, K, OX]
+  loop_sizes: [1, 8, 5]
+  operand_precision: {W: 0, I: 8, O: 8}
+  operand_source: {I: 3, W: 5}
+"""
+    foreign = imported(conv, "- {name: Add, memory_operand_links: {I: I2, O: O}}\n- {name: default}\n")
+    workload = load_workload({"workload": foreign.workload})
+    first, second = workload.layers
+    ranks = {tensor.name: tensor.ranks for tensor in first.tensors}
+    assert ranks["I"] == ((("B", 1),), (("C", 1),), (("OX", 2), ("FX", 1)))
+    assert [(tensor.name, tensor.role) for tensor in second.tensors] == [("O", "Outputs"), ("I", "Weights")]
+    assert [(edge.producer, edge.consumer, edge.tensor) for edge in workload.edges] == [("first", "Add_5", "I")]
+    assert "W: has a width of 0 and is left out" in said(foreign)
+    assert "padding: padded points count as ordinary points of the input" in said(foreign)
+    unfed = imported(conv.replace("[1, 8, 5]", "[1, 8, 7]"))
+    assert not load_workload({"workload": unfed.workload}).edges
+    assert any("what feeds a layer is left out" in note for note in said(unfed))
+
+
+@pytest.mark.parametrize(
+    ("entry", "x", "y"),
+    [
+        ("spatial_mapping: {D1: ['K, 2'], D2: ['C, 2']}", (["K=2"], {"K"}), (["C=2"], {"C"})),
+        ("spatial_mapping: {D1: ['K, 4'], D2: ['C, 1']}", (["K<=4"], {"K"}), ([], set())),
+        ("spatial_mapping: {D1: ['C, 32']}", (["C=4"], {"C"}), None),
+        ("spatial_mapping_hint: {D2: [B, K]}", None, ([], {"B", "K"})),
+        ("spatial_mapping: {D1: ['OX, 4'], D2: ['B, 2']}", None, (["B=2"], {"B"})),
+    ],
+)
+def test_mapping__constrains_the_axes_of_the_array(imported, entry, x, y):
+    foreign = imported(hardware(register("I2"), DRAM), GEMM, f"- name: default\n  {entry}\n")
+    (layer,) = load_workload({"workload": foreign.workload}).layers
+    asked = load_constraints({"constraints": foreign.constraints}, machine_of(foreign), layer).of("dram")
+    for block, expected in ((asked.x, x), (asked.y, y)):
+        factors, only = expected or ([], None)
+        assert (list(map(str, block.factors)), block.only) == (factors, only)
+    best = map_einsum(
+        machine_of(foreign),
+        layer,
+        constraints=load_constraints({"constraints": foreign.constraints}, machine_of(foreign), layer),
+    ).best
+    assert asked.x.only is None or {loop.dim for loop in best.mapping.levels[0].x} <= asked.x.only
+
+
+def test_temporal_ordering__is_the_order_of_each_level(imported):
+    ordering = "- name: default\n  temporal_ordering:\n    - [C, '*']\n    - [B, 4]\n    - [K, '*']\n"
+    foreign = imported(hardware(register("I2"), DRAM), GEMM, ordering)
+    assert [level["temporal"]["order"] for level in foreign.constraints["levels"]] == [["K", "B", "C"]] * 2
+    assert any(note.startswith("temporal_ordering: holds within each level") for note in said(foreign))
+
+
+def test_mapping__of_some_layers_is_noted(imported):
+    foreign = imported(hardware(register("I2"), DRAM), GEMM, "- {name: default}\n- {name: Add, spatial_mapping: {}}\n")
+    assert any(note.startswith("Add: holds for some layers") for note in said(foreign))
+    assert said(imported("- {name: default, spatial_mapping: {D1: ['K, 2']}}\n")) == [
+        "mapping: needs the hardware file: its dimensions are those of the array"
+    ]
+
+
+def test_keys__that_mean_nothing_here_are_noted(imported):
+    text = hardware(register("I2", latency="3", auto_cost_extraction="True", colour="red", area="2"), DRAM)
+    notes = said(imported(text))
+    assert "latency: an access of reg_I2 takes no time of its own" in notes
+    assert "colour: is not read" in notes
+    assert "area: areas have no unit in ZigZag and are left out" in notes
+    assert any(note.startswith("auto_cost_extraction: ZigZag lets CACTI find the costs of reg_I2") for note in notes)
+
+
+def test_eyeriss_like__is_the_machine_converted_by_hand(shared):
+    ours = load_architecture(
+        {"architecture": read_foreign([shared / "foreign/zigzag/hardware/eyeriss_like.yaml"]).architecture}
+    )
+    by_hand = load_architecture(shared / "cases/zigzag_eyeriss_like.yaml")
+    names = {"rf_A": "rf_64B_A", "rf_W": "rf_64B_W", "rf_O": "rf_16B"}
+    levels = {level.name: level for level in ours.levels}
+    for level in by_hand.levels:
+        name = names.get(level.name, level.name)
+        size = None if name == "dram" else level.size_words
+        assert replace(levels[name], component="", size_words=size) == replace(level, name=name, component="")
+        for role in sorted({"Weights", "Inputs", "Outputs"} - level.bypass):
+            for action in ("read", "write", "update"):
+                entries = [ours.energy.find(name, role, action), by_hand.energy.find(level.name, role, action)]
+                assert entries[0].energy_pj == entries[1].energy_pj
+    assert levels["dram"].size_words == Fraction(10**10, 8)
+
+
+MACHINES = {
+    "eyeriss_like": 7,
+    "tpu_like": 4,
+    "tesla_npu_like": 7,
+    "gemm_l1": 2,
+    "gemm_l1_l3": 3,
+    "generic_array_cacti": 5,
+    "meta_prototype": "a tree of memories",
+    "aimc": "it computes in memory",
+    "dimc": "it computes in memory",
+}
+
+
+def test_machines__are_imported_or_refused_with_the_reason(shared):
+    files = sorted((shared / "foreign/zigzag/hardware").glob("*.yaml"))
+    assert {path.stem for path in files} == MACHINES.keys()
+    for path in files:
+        expected = MACHINES[path.stem]
+        if isinstance(expected, int):
+            assert len(machine_of(read_foreign([path])).levels) == expected
+        else:
+            with pytest.raises(SpecError, match=expected):
+                read_foreign([path])
+
+
+@pytest.mark.parametrize("workload", ["resnet18.yaml", "resnet18.onnx", "mobilenetv2.onnx", "alexnet.onnx"])
+def test_networks__are_imported_with_machine_and_mapping(shared, workload):
+    folder = shared / "foreign/zigzag"
+    foreign = read_foreign(
+        [folder / "hardware/tpu_like.yaml", folder / "mapping/tpu_like.yaml", folder / "workload" / workload]
+    )
+    network = load_workload({"workload": foreign.workload})
+    assert len(network.edges) >= len(network.layers) - 1
+    conv = network.layers[0]
+    assert {tensor.role: (tensor.bits, tensor.psum_bits) for tensor in conv.tensors} == {
+        "Weights": (8, 8),
+        "Inputs": (8, 8),
+        "Outputs": (8, 16),
+    }
