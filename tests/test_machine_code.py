@@ -156,6 +156,7 @@ def test_code_folder__is_the_first_that_is_writable(tmp_path, monkeypatch, codes
 
 def test_named_tuples__that_are_passed_again_hold_what_is_in_their_arrays_by_then(tmp_path, monkeypatch):
     """Few of them stay alive, and none of large arrays."""
+    monkeypatch.setattr(machine_code, "_MOST_PASSED", 9)
     monkeypatch.setattr(machine_code, "_MOST_BYTES", 10_000)
     monkeypatch.setattr(machine_code, "_PASSED", {})
     module, _ = written(tmp_path / "m")
@@ -166,7 +167,7 @@ def test_named_tuples__that_are_passed_again_hold_what_is_in_their_arrays_by_the
             assert module.top_sum(pair) == 3 * times * number
         held = [each.value for each in machine_code._PASSED.values()]
         assert any(each is pair for each in held) == bool(number % 5)
-        assert len(held) < 10
+        assert len(held) <= 9
 
 
 def test_content__of_every_kernel_is_known_and_no_other_has_it():

@@ -207,8 +207,7 @@ class _Passed:
 
 _PASSED: dict[int, _Passed] = {}
 """Named tuples that were passed last, by identity: most calls of a search pass them again. They stay alive here."""
-_MOST_BYTES = 1 << 23
-"""Of them in all."""
+_MOST_PASSED, _MOST_BYTES = 128, 1 << 23
 _ADDRESSES: dict[str, int] = {}
 _READ: dict[str, Code] = {}
 _ENGINES: list[Any] = []
@@ -272,15 +271,16 @@ def _keep_passed(value: tuple[Any, ...]) -> _Passed:
     table, kinds = _table(value, alive)
     passed = _Passed(value, alive, _address(table), ("tuple", type(value), kinds), _bytes_of(value))
     if passed.size <= _MOST_BYTES:
-        if sum(each.size for each in list(_PASSED.values())) + passed.size > _MOST_BYTES:
+        held = sum([each.size for each in list(_PASSED.values())])
+        if len(_PASSED) >= _MOST_PASSED or held + passed.size > _MOST_BYTES:
             _PASSED.clear()
         _PASSED[id(value)] = passed
     return passed
 
 
 def _bytes_of(value: tuple[Any, ...]) -> int:
-    """Bytes of all arrays of a named tuple, and about those of its table."""
-    return 1024 + sum(_bytes_of(each) if isinstance(each, tuple) else getattr(each, "nbytes", 0) for each in value)
+    """Bytes of all arrays of a named tuple."""
+    return sum(_bytes_of(each) if isinstance(each, tuple) else getattr(each, "nbytes", 0) for each in value)
 
 
 def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[Kind, ...]]:
