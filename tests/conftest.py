@@ -67,6 +67,12 @@ def _own_cache(monkeypatch, tmp_path_factory):
     monkeypatch.setenv(FOLDER, str(tmp_path_factory.getbasetemp() / f"cache{next(_CACHES)}"))
 
 
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch):
+    """Few mappings are looked at for the nearest miss, which is told wherever no mapping is valid."""
+    monkeypatch.setattr("accelsim.search.diagnose.DRAWS", 100)
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty folder to work in, with the machine and the network of `tests/sweeps.py`."""

@@ -512,7 +512,7 @@ MUTANTS = (
         "test_ragged.py::test_ragged__equals_the_executed_nest"),
     Mutant("a last pass makes a step more", "model/remainders.py",
         "edge * max(0, loop.digit - 1)", "edge * loop.digit",
-        "test_ragged.py::test_ragged__equals_the_executed_nest"),
+        "test_ragged.py::test_uneven_and_ragged__results_are_those_of_the_executed_nest"),
     Mutant("drains that are read come back as fills", "model/fills.py",
         "back = outer.reads - (outer.drains if above.drain_reads else 0)", "back = outer.reads",
         "test_fills.py::test_fills__equal_the_nest_run_tile_by_tile", plain=True),

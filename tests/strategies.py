@@ -28,115 +28,110 @@ def energy_table(levels: list[str], draw_energy) -> EnergyTable:
     return EnergyTable(entries)
 
 
-@st.composite
-def nests(draw, macs: int = 96, max_levels: int = 5):
-    """Loops (dim, level, where, bound) whose product is at most `macs`, and the number of levels."""
-    levels = draw(st.integers(1, max_levels))
-    dims = DIMS[: draw(st.integers(1, 6))]
+_BLOCKS = ("time", "x", "y")
+
+
+def _nest(rng: random.Random, macs: int, max_levels: int) -> tuple[str, int, list[tuple[str, int, str, int]]]:
+    """Dimensions, number of levels, and loops (dim, level, where, bound) whose product is at most `macs`."""
+    levels, dims = rng.randint(1, max_levels), DIMS[: rng.randint(1, 6)]
     loops: dict[tuple[str, int, str], int] = {}
-    budget = macs
-    for _ in range(draw(st.integers(0, 9))):
-        where = draw(st.sampled_from(["time", "time", "time", "x", "y"]))
-        key = (draw(st.sampled_from(dims)), draw(st.integers(0, levels - 1)), where)
-        bound = draw(st.sampled_from([2, 2, 3, 3, 4, 5]))
-        if key not in loops and bound <= budget:
+    for _ in range(rng.randint(0, 9)):
+        key = (rng.choice(dims), rng.randrange(levels), rng.choice(["time", "time", "time", "x", "y"]))
+        bound = rng.choice([2, 2, 3, 3, 4, 5])
+        if key not in loops and bound <= macs:
             loops[key] = bound
-            budget //= bound
+            macs //= bound
     return dims, levels, [(*key, bound) for key, bound in loops.items()]
 
 
-@st.composite
-def einsums(draw, dims: str, bounds: dict[str, int]):
+def _einsum(rng: random.Random, dims: str, bounds: dict[str, int]) -> Einsum:
     """An Einsum with 1 to 4 tensors, windows, strides and dilations; every dimension is used."""
-    count = draw(st.integers(1, 4))
-    output = draw(st.integers(0, count - 1))
-    tensors = []
+    count = rng.randint(1, 4)
+    output = rng.randrange(count)
+    tensors: list[Tensor] = []
     for t in range(count):
-        used = [dim for dim in dims if draw(st.booleans()) or (t == count - 1 and dim not in _used(tensors))]
+        unused = set(dims).difference(*(tensor.dims for tensor in tensors)) if t == count - 1 else ()
         ranks: list[list[tuple[str, int]]] = []
-        for dim in used:
-            term = (dim, draw(st.sampled_from([1, 1, 1, 2, 3, 4])))
-            if ranks and draw(st.integers(0, 2)) == 0:
-                draw(st.sampled_from(ranks)).append(term)
+        for dim in [dim for dim in dims if rng.random() < 0.5 or dim in unused]:
+            term = (dim, rng.choice([1, 1, 1, 2, 3, 4]))
+            if ranks and rng.random() < 1 / 3:
+                rng.choice(ranks).append(term)
             else:
                 ranks.append([term])
         tensors.append(
             Tensor(
                 f"T{t}",
                 tuple(tuple(rank) for rank in ranks),
-                role="Outputs" if t == output else draw(st.sampled_from(["Weights", "Inputs"])),
-                bits=draw(st.sampled_from([8, 16])),
-                psum_bits=draw(st.sampled_from([16, 32])),
+                role="Outputs" if t == output else rng.choice(["Weights", "Inputs"]),
+                bits=rng.choice([8, 16]),
+                psum_bits=rng.choice([16, 32]),
                 output=t == output,
             )
         )
     return Einsum("random", {dim: bounds[dim] for dim in dims}, tuple(tensors))
 
 
-def _used(tensors: list[Tensor]) -> set[str]:
-    return {dim for tensor in tensors for dim in tensor.dims}
-
-
-@st.composite
-def machines(draw, levels: int, spread: dict[tuple[int, str], int]):
+def _machine(rng: random.Random, levels: int, spread: dict[tuple[int, str], int]) -> Architecture:
     """A machine whose fanouts mostly fit the given spatial bounds (level, axis), with tight or loose capacities."""
+
+    def rate() -> Fraction | None:
+        parts = rng.randint(1, 7)
+        return rng.choice([None, Fraction(rng.randint(-(-parts // 4), 8 * parts), parts)])
+
     found = []
     for index in range(levels):
-        axes = []
-        for axis in "xy":
-            slack = draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
-            axes.append(Axis(max(1, spread.get((index, axis), 1) + slack), draw(st.booleans()), draw(st.booleans())))
-        rate = st.one_of(st.none(), st.fractions(Fraction(1, 4), 8, max_denominator=7))
-        roomy = draw(st.integers(0, 3)) > 0
-        sizes = st.integers(1, 40) if not roomy else st.integers(200, 4000)
-        apart = draw(st.booleans())
+        x, y = (
+            Axis(
+                max(1, spread.get((index, axis), 1) + rng.choice([0, 0, 0, 0, 1, -1])),
+                multicast=rng.random() < 0.5,
+                spatial_reduction=rng.random() < 0.5,
+            )
+            for axis in "xy"
+        )
+        sizes = (1, 40) if rng.random() < 0.25 else (200, 4000)
+        apart = rng.random() < 0.5
         found.append(
             Level(
                 f"L{index}",
                 "SRAM",
-                word_bits=draw(st.sampled_from([8, 16])),
-                block_size=draw(st.sampled_from([1, 1, 2, 4])),
-                size_words=None if index == 0 or apart else draw(sizes),
-                partition_words={role: draw(sizes) for role in ROLES} if index and apart else None,
-                multiple_buffering=draw(st.sampled_from([1, 1, 2])),
-                bandwidth=draw(rate),
-                read_bandwidth=draw(rate),
-                write_bandwidth=draw(rate),
-                x=axes[0],
-                y=axes[1],
-                drain_reads=draw(st.booleans()),
+                word_bits=rng.choice([8, 16]),
+                block_size=rng.choice([1, 1, 2, 4]),
+                size_words=None if index == 0 or apart else rng.randint(*sizes),
+                partition_words={role: rng.randint(*sizes) for role in ROLES} if index and apart else None,
+                multiple_buffering=rng.choice([1, 1, 2]),
+                bandwidth=rate(),
+                read_bandwidth=rate(),
+                write_bandwidth=rate(),
+                x=x,
+                y=y,
+                drain_reads=rng.random() < 0.5,
             )
         )
-    energies = st.floats(0.01, 100).map(lambda value: round(value, 3))
-    table = energy_table([level.name for level in found], lambda: draw(energies))
-    return Architecture("random", tuple(found), Compute("MAC", "mac", draw(st.sampled_from([1, 1, 2]))), table)
+    table = energy_table([level.name for level in found], lambda: round(rng.uniform(0.01, 100), 3))
+    return Architecture("random", tuple(found), Compute("MAC", "mac", rng.choice([1, 1, 2])), table)
 
 
-@st.composite
-def cases(draw, macs: int = 96, max_levels: int = 5):
+def random_case(rng: random.Random, macs: int, max_levels: int) -> tuple[Architecture, Einsum, Mapping]:
     """A machine, an Einsum and a mapping, the latter not always valid in capacity and fanout."""
-    dims, levels, loops = draw(nests(macs, max_levels))
+    dims, levels, loops = _nest(rng, macs, max_levels)
     bounds = dict.fromkeys(dims, 1)
     spread: dict[tuple[int, str], int] = {}
     for dim, level, where, bound in loops:
         bounds[dim] *= bound
         if where != "time":
             spread[level, where] = spread.get((level, where), 1) * bound
-    einsum = draw(einsums(dims, bounds))
-    machine = draw(machines(levels, spread))
+    einsum = _einsum(rng, dims, bounds)
+    machine = _machine(rng, levels, spread)
+    rng.shuffle(loops)
     mapped = []
     for index in range(levels):
-        blocks = {
-            where: [Loop(dim, bound) for dim, level, at, bound in loops if level == index and at == where]
-            for where in ("time", "x", "y")
-        }
-        time = draw(st.permutations(blocks["time"]))
-        kept = [tensor.name for tensor in einsum.tensors if index == 0 or draw(st.integers(0, 3)) > 0]
-        mapped.append(LevelMapping(f"L{index}", tuple(time), tuple(blocks["x"]), tuple(blocks["y"]), frozenset(kept)))
+        blocks = [
+            tuple(Loop(dim, bound) for dim, level, at, bound in loops if (level, at) == (index, where))
+            for where in _BLOCKS
+        ]
+        kept = frozenset(tensor.name for tensor in einsum.tensors if index == 0 or rng.random() < 0.75)
+        mapped.append(LevelMapping(f"L{index}", *blocks, kept))
     return machine, einsum, Mapping(tuple(mapped))
-
-
-_BLOCKS = ("time", "x", "y")
 
 
 def ragged_case(rng: random.Random, iterations: int = 200) -> tuple[Architecture, Einsum, Mapping]:
@@ -248,6 +243,11 @@ def _ragged_machine(rng: random.Random, mapped: list[LevelMapping]) -> Architect
         )
     table = energy_table([level.name for level in levels], lambda: round(rng.uniform(0.01, 100), 3))
     return Architecture("random", tuple(levels), Compute("MAC", "mac", rng.choice([1, 1, 2])), table)
+
+
+def cases(macs: int = 96, max_levels: int = 5) -> st.SearchStrategy[tuple[Architecture, Einsum, Mapping]]:
+    """Cases of `random_case`; a hundred decisions each take too long one by one."""
+    return st.randoms(use_true_random=True).map(lambda rng: random_case(rng, macs, max_levels))
 
 
 def ragged_cases() -> st.SearchStrategy[tuple[Architecture, Einsum, Mapping]]:

@@ -237,6 +237,10 @@ def test_front__has_the_whole_words_of_its_mappings():
     found = map_front(machine, GEMM, columns, workers=1)
     assert found.values == tuple((point.outer_words, point.levels[1].used_words) for point in found.points)
     assert [[row["outer_words"], row[f"{small.name}_words"]] for row in found.rows()] == list(map(list, found.values))
+    outer = machine.levels[0]
+    for point in found.points:
+        moved = [t.storage_words(t.total_words, outer.word_bits) for t in point.tensors if t.level == outer.name]
+        assert sum(moved) <= point.outer_words < sum(moved) + 1
     words, held = zip(*found.values, strict=True)
     assert list(words) == sorted(set(words))
     assert list(held) == sorted(set(held), reverse=True)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from accelsim.inputs.architecture import Axis
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
-from accelsim.model.oracle import walk_tile
+from accelsim.model.oracle import Tile, walk_tile
 from accelsim.model.result import LevelFills
 from accelsim.model.time_oracle import walk_fills
 from tests.strategies import cases, ragged_case
@@ -58,7 +58,7 @@ def test_fills__are_those_of_the_first_instance_where_loops_leave_remainders():
         for t in result.tensors:
             tensor = next(each for each in einsum.tensors if each.name == t.tensor)
             if at[t.level, t.tensor]:
-                walked = list(walk_tile(einsum, mapping, tensor, at[t.level, t.tensor]))
+                walked = list(walk_tile(Tile(einsum, tensor, mapping, at[t.level, t.tensor])))
                 left = sum(len(step.leaving) for step in walked if step.instance == walked[0].instance)
                 assert t.drains == (left if tensor.output else 0)
     assert equal > CASES / 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import pickle
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -149,6 +150,18 @@ def test_map_part__is_the_best_of_all_mappings(chain: Chain, price: Price) -> No
         energy_pj, cycles = PartLimits.make(tiny, chain.layers[run.part.layer], held).of(run.part.bounds)
         assert energy_pj <= found.results[0].energy_pj
         assert cycles <= found.results[0].cycles
+
+
+KNOWN: dict[bytes, PartResult | None] = {}
+
+
+def known_part(*given: Any) -> PartResult | None:
+    """Map a part once for all tests that ask for it without a deadline."""
+    assert given[5:] in ((), (None,))
+    key = pickle.dumps(given[:5])
+    if key not in KNOWN:
+        KNOWN[key] = map_part(*given[:5])
+    return KNOWN[key]
 
 
 def brute(tiny: Architecture, chain: Chain, price: Price) -> float:
@@ -319,14 +332,15 @@ def test_fuse_chain__with_one_part_unproved_is_between_its_bound_and_the_best(
     monkeypatch: pytest.MonkeyPatch, price: Price, fails: int
 ) -> None:
     """The search of one part ends with another mapping than the best, and with the limits as its bound."""
-    tiny, solve, calls = machine(30), map_part, itertools.count()
+    tiny, calls = machine(30), itertools.count()
+    monkeypatch.setattr("accelsim.fusion.search.map_part", known_part)
     _, least = fuse_chain(tiny, ATTENTION, Solutions(tiny, price))
 
     def one_stopped(*given: Any) -> PartResult | None:
-        answer = solve(*given)
+        answer = known_part(*given)
         if next(calls) != fails or answer is None:
             return answer
-        worst = max(solve(*given[:4], ENERGY).results + solve(*given[:4], CYCLES).results, key=price.of)
+        worst = max(known_part(*given[:4], ENERGY).results + known_part(*given[:4], CYCLES).results, key=price.of)
         used = next(level.used_words for level in worst.levels if level.level == "BUF")
         return replace(answer, results=(worst,), used=(used,), stop="timeout", least=(0.0, 0.0))
 

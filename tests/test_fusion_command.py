@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,6 +67,19 @@ def network(tmp_path, monkeypatch):
     path = tmp_path / "attention.yaml"
     path.write_text(NETWORK)
     return str(path)
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory):
+    """A command that fuses the attention, what it prints, and the cache that holds its answer."""
+    folder, printed = tmp_path_factory.mktemp("answered"), io.StringIO()
+    path = folder / "attention.yaml"
+    path.write_text(NETWORK)
+    arguments = ["fuse", "two_level", str(path), "--set", SIZE, "--json"]
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setenv("ACCELSIM_CACHE", str(folder / "cache"))
+        assert main(arguments) == 0
+    return arguments, printed.getvalue(), folder / "cache"
 
 
 def test_fuse__prints_what_is_fused_and_how(network, capsys):
@@ -160,10 +176,10 @@ def test_fuse__a_second_run_maps_nothing_and_gives_the_same_bytes(network, capsy
     ],
     ids=["loop", "parts", "bounds", "energy", "alone", "proof", "value", "repeat", "resident", "missing"],
 )
-def test_fuse__a_damaged_entry_is_named_and_made_anew(network, tmp_path, capsys, change, said):
-    arguments = ["fuse", "two_level", network, "--set", SIZE, "--json"]
-    assert main(arguments) == 0
-    first = capsys.readouterr().out
+def test_fuse__a_damaged_entry_is_named_and_made_anew(answered, tmp_path, monkeypatch, capsys, change, said):
+    arguments, first, cache = answered
+    shutil.copytree(cache, tmp_path / "cache")
+    monkeypatch.setenv("ACCELSIM_CACHE", str(tmp_path / "cache"))
     entry = next(p for p in (tmp_path / "cache").glob("*/*.json") if '"fusion: ' in p.read_text())
     document = json.loads(entry.read_text())
     change(document["body"])

@@ -9,7 +9,7 @@ import pytest
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.model.oracle import OracleCounts, execute, walk_tile
+from accelsim.model.oracle import OracleCounts, Tile, execute, walk_tile
 from tests.strategies import energy_table
 
 Rank = tuple[tuple[str, int], ...]
@@ -236,7 +236,7 @@ def test_fails__name_what_is_exceeded():
 def test_walk_tile__shows_each_step_and_empties_the_tile_at_the_end():
     """I[p + r], `for P in 3` over R = 2: {0, 1}, then 2 for 0, then 3 for 1, then {2, 3} leave."""
     _, einsum, mapping = case(WINDOW, (P,), "P=3", "R=2")
-    steps = list(walk_tile(einsum, mapping, einsum.tensors[0], 1))
+    steps = list(walk_tile(Tile(einsum, einsum.tensors[0], mapping, 1)))
 
     assert [sorted(at for (at,) in step.entering) for step in steps] == [[0, 1], [2], [3], []]
     assert [sorted(at for (at,) in step.leaving) for step in steps] == [[], [0], [1], [2, 3]]

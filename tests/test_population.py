@@ -1,6 +1,6 @@
 """The census against brute force: exact numbers, uniform draws, and what is estimated from them.
 
-`ACCELSIM_CENSUS_PROBLEMS`: how many random map spaces are looked at (default 1200).
+`ACCELSIM_CENSUS_PROBLEMS`: how many random map spaces are looked at (default 600).
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from accelsim.show.report.census import census_sentence
 from tests.brute import identity, truth
 from tests.problems import MOST, plain, problem
 
-PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "1200"))
+PROBLEMS = int(os.environ.get("ACCELSIM_CENSUS_PROBLEMS", "600"))
 SMALL = 250
 """Mappings of most of them at most, so that many can be looked at."""
-LARGE, CENSUSES = PROBLEMS // 6, PROBLEMS // 24
+LARGE, CENSUSES = PROBLEMS // 3, PROBLEMS // 12
 """Map spaces of up to `MOST` mappings that are counted, and whose census is taken."""
 GROUPS, LARGE_GROUPS = 6, 5
 DRAWN = 24

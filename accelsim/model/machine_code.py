@@ -194,6 +194,20 @@ def code_folder() -> Path | None:
     return _first_writable(os.environ.get("NUMBA_CACHE_DIR", ""))
 
 
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """A named tuple as it is passed; `alive` holds its table and those of the tuples in it, `size` is in bytes."""
+
+    value: tuple[Any, ...]
+    alive: list[Any]
+    address: int
+    kind: Kind
+    size: int
+
+
+_PASSED: dict[int, _Passed] = {}
+"""Named tuples that were passed last, by identity: most calls of a search pass them again. They stay alive here."""
+_MOST_PASSED, _MOST_BYTES = 128, 1 << 23
 _ADDRESSES: dict[str, int] = {}
 _READ: dict[str, Code] = {}
 _ENGINES: list[Any] = []
@@ -231,15 +245,42 @@ def _pass(value: Any, plain: list[Any], alive: list[Any]) -> Kind:
     """Append what is passed for an argument, and what must live until the call ends; returns its kind."""
     if isinstance(value, np.ndarray):
         in_order = value.flags.c_contiguous
-        plain += (None, None, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+        plain += (None, None, value.size, value.itemsize, _address(value), *value.shape, *value.strides)
         alive.append(value)
         return ("array", value.dtype.char, value.ndim, in_order)
     if isinstance(value, tuple):
-        table, kinds = _table(value, alive)
-        plain.append(table.ctypes.data)
-        return ("tuple", type(value), kinds)
+        passed = _PASSED.get(id(value)) or _keep_passed(value)
+        plain.append(passed.address)
+        alive.append(passed)
+        return passed.kind
     plain.append(value)
     return (_scalar(value),)
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    """Where the words of an array begin; the ways of NumPy to say it take four times as long."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):  # it is not to be written, is empty, or is a part of another
+        return int(array.ctypes.data)
+
+
+def _keep_passed(value: tuple[Any, ...]) -> _Passed:
+    """Make the table of a named tuple, and keep it for the next calls unless its arrays are large."""
+    alive: list[Any] = []
+    table, kinds = _table(value, alive)
+    passed = _Passed(value, alive, _address(table), ("tuple", type(value), kinds), _bytes_of(value))
+    if passed.size <= _MOST_BYTES:
+        held = sum([each.size for each in list(_PASSED.values())])
+        if len(_PASSED) >= _MOST_PASSED or held + passed.size > _MOST_BYTES:
+            _PASSED.clear()
+        _PASSED[id(value)] = passed
+    return passed
+
+
+def _bytes_of(value: tuple[Any, ...]) -> int:
+    """Bytes of all arrays of a named tuple."""
+    return sum(_bytes_of(each) if isinstance(each, tuple) else getattr(each, "nbytes", 0) for each in value)
 
 
 def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, Any], tuple[Kind, ...]]:
@@ -251,12 +292,12 @@ def _table(value: tuple[Any, ...], alive: list[Any]) -> tuple[np.ndarray[Any, An
         if isinstance(each, np.ndarray):
             if not each.flags.c_contiguous:
                 raise TypeError("arrays of a named tuple are passed in C order")
-            words.append(each.__array_interface__["data"][0])
+            words.append(_address(each))
             words.extend(each.shape)
             kinds.append(("array", each.dtype.char, each.ndim, True))
         elif isinstance(each, tuple):
             inner, inner_kinds = _table(each, alive)
-            words.append(inner.ctypes.data)
+            words.append(_address(inner))
             kinds.append(("tuple", type(each), inner_kinds))
         else:
             kinds.append((_scalar(each),))

@@ -134,18 +134,18 @@ def _points(box: Box) -> frozenset[Point]:
     return frozenset(itertools.product(*(range(low, high + 1) for low, high in box)))
 
 
-class _Tile:
+class Tile:
     """The tile of one tensor at one level: the nest split into what is outside and what is inside it."""
 
-    def __init__(self, einsum: Einsum, tensor: Tensor, loops: list[NestLoop], level: int) -> None:
-        self.einsum, self.loops = einsum, loops
+    def __init__(self, einsum: Einsum, tensor: Tensor, mapping: Mapping, level: int) -> None:
+        self.einsum, self.loops, self.compute = einsum, nest_loops(mapping), level == len(mapping.levels)
         index = {dim: d for d, dim in enumerate(einsum.dims)}
         self.ranks = [[(index[dim], factor) for dim, factor in rank] for rank in tensor.ranks]
-        self.outside = [loop.level < level for loop in loops]
-        inside = [range(1) if out else range(loop.bound) for out, loop in zip(self.outside, loops, strict=True)]
-        self.offsets = [_place(einsum, loops, indices) for indices in itertools.product(*inside)]
-        self.time = [k for k, loop in enumerate(loops) if self.outside[k] and not loop.axis]
-        self.space = [k for k, loop in enumerate(loops) if self.outside[k] and loop.axis]
+        outside = [loop.level < level for loop in self.loops]
+        inside = [range(1) if out else range(loop.bound) for out, loop in zip(outside, self.loops, strict=True)]
+        self.offsets = [_place(einsum, self.loops, indices) for indices in itertools.product(*inside)]
+        self.time = [k for k, loop in enumerate(self.loops) if outside[k] and not loop.axis]
+        self.space = [k for k, loop in enumerate(self.loops) if outside[k] and loop.axis]
         self._boxes: dict[Place, tuple[Box, frozenset[Point]] | None] = {}
 
     def steps(self) -> Iterator[tuple[int, ...]]:
@@ -180,16 +180,18 @@ class _Tile:
         return box, _points(box)
 
 
-def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> Iterator[OracleStep]:
+def tiles_of(einsum: Einsum, mapping: Mapping, tensor: Tensor) -> list[Tile]:
+    """Tiles of a tensor at each level, and at the compute units."""
+    return [Tile(einsum, tensor, mapping, level) for level in range(len(mapping.levels) + 1)]
+
+
+def walk_tile(tile: Tile) -> Iterator[OracleStep]:
     """Step through the loops outside a tile and tell, for each instance, which words enter and leave it.
 
-    `level == len(mapping.levels)` walks the compute units, which ask for their word in each step. A last step of each
-    instance, with empty `indices`, empties the tile; steps in which an instance is idle are left out. A step that moves
-    the box takes only the new part where the box moves along one rank and no other step vector is remembered;
-    otherwise the whole box (docs/model.md, section 3).
+    Compute units ask for their word in each step. A last step of each instance, with empty `indices`, empties the tile;
+    steps in which an instance is idle are left out. A step that moves the box takes only the new part where the box
+    moves along one rank and no other step vector is remembered; otherwise the whole box (docs/model.md, section 3).
     """
-    tile = _Tile(einsum, tensor, nest_loops(mapping), level)
-    compute = level == len(mapping.levels)
     for instance in tile.instances():
         now: tuple[Box, frozenset[Point]] | None = None
         remembered: Point | None = None
@@ -203,7 +205,7 @@ def walk_tile(einsum: Einsum, mapping: Mapping, tensor: Tensor, level: int) -> I
                 continue
             vector = tuple(b - a for (a, _), (b, _) in zip(was[0], now[0], strict=True))
             entering, leaving = now[1], was[1]
-            if compute:
+            if tile.compute:
                 yield OracleStep(step, instance, now[0], entering, leaving)
                 continue
             if not any(vector):
@@ -227,12 +229,8 @@ class Sharing:
     differ shares; where levels between are bypassed, that is asked network by network.
     """
 
-    def __init__(
-        self, architecture: Architecture, einsum: Einsum, mapping: Mapping, tensor: Tensor, parent: int, child: int
-    ) -> None:
-        self.architecture, self.parent, self.child = architecture, parent, child
-        self.loops = nest_loops(mapping)
-        self.tiles = [_Tile(einsum, tensor, self.loops, network + 1) for network in range(child)]
+    def __init__(self, architecture: Architecture, tiles: list[Tile], parent: int, child: int) -> None:
+        self.architecture, self.tiles, self.parent, self.child = architecture, tiles, parent, child
 
     def keys(self, step: tuple[int, ...], instance: Coordinate, kind: str) -> dict[int, tuple[Coordinate, Hashable]]:
         """For each level from the parent to the child, what all that share words on the networks inside it have alike.
@@ -242,16 +240,16 @@ class Sharing:
         keys: dict[int, tuple[Coordinate, Hashable]] = {self.child: (instance, ())}
         alike: Hashable = ()
         for network in range(self.child - 1, self.parent - 1, -1):
-            tile, level = self.tiles[network], self.architecture.levels[network]
+            tile, level = self.tiles[network + 1], self.architecture.levels[network]
             shares = {"x": getattr(level.x, kind), "y": getattr(level.y, kind)}
             apart = tuple(
                 index
                 for k, index in zip(tile.space, instance, strict=False)
-                if self.loops[k].level == network and not shares[self.loops[k].axis]
+                if tile.loops[k].level == network and not shares[tile.loops[k].axis]
             )
             held = tile.box(step[: len(tile.time)], instance[: len(tile.space)])
             alike = (apart, held and held[0], alike)
-            above = sum(self.loops[k].level < network for k in tile.space)
+            above = sum(tile.loops[k].level < network for k in tile.space)
             keys[network] = (instance[:above], alike)
         return keys
 
@@ -270,20 +268,20 @@ def execute(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Ora
         Words, by instance, with what breaks the mapping's validity in `fails`.
     """
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
-    loops = nest_loops(mapping)
     levels = len(mapping.levels)
-    used = [len(_Tile(einsum, einsum.output, loops, index).instances()) for index in range(levels + 1)]
+    used = [len(tile.instances()) for tile in tiles_of(einsum, mapping, einsum.output)]
     counts: list[dict[str, TensorCounts]] = [{} for _ in range(levels)]
     transfers: list[dict[str, int]] = [{tensor.name: 0 for tensor in einsum.tensors} for _ in range(levels)]
     for tensor in einsum.tensors:
+        tiles = tiles_of(einsum, mapping, tensor)
         keeps = [index for index in range(levels) if tensor.name in mapping.levels[index].keep]
         for index in keeps:
-            none = dict.fromkeys(_Tile(einsum, tensor, loops, index).instances(), 0)
-            largest = max(len(step.entering) for step in walk_tile(einsum, mapping, tensor, index))
+            none = dict.fromkeys(tiles[index].instances(), 0)
+            largest = max(len(step.entering) for step in walk_tile(tiles[index]))
             counts[index][tensor.name] = TensorCounts(largest, {**none}, {**none}, {**none}, {**none})
         for parent, child in itertools.pairwise([*keeps, levels]):
-            _count_link(architecture, einsum, mapping, tensor, parent, child, counts, transfers)
-    result = OracleCounts(len(acting_steps(einsum, loops)), used, counts, transfers)
+            _count_link(Sharing(architecture, tiles, parent, child), tensor, counts, transfers)
+    result = OracleCounts(len(acting_steps(einsum, nest_loops(mapping))), used, counts, transfers)
     result.fails = _fails(architecture, einsum, mapping, result)
     return result
 
@@ -307,26 +305,19 @@ def in_time(steps: Iterable[OracleStep]) -> list[list[OracleStep]]:
 
 
 def _count_link(
-    architecture: Architecture,
-    einsum: Einsum,
-    mapping: Mapping,
-    tensor: Tensor,
-    parent: int,
-    child: int,
-    counts: list[dict[str, TensorCounts]],
-    transfers: list[dict[str, int]],
+    sharing: Sharing, tensor: Tensor, counts: list[dict[str, TensorCounts]], transfers: list[dict[str, int]]
 ) -> None:
-    """Walk the tiles of `child` and book what they make its parent and itself do.
+    """Walk the tiles of the child and book what they make its parent and itself do.
 
     All that share words in a step take one read, or make one update, of the words that any of them moves.
     """
-    sharing = Sharing(architecture, einsum, mapping, tensor, parent, child)
+    parent, child, tile = sharing.parent, sharing.child, sharing.tiles[sharing.child]
     above = counts[parent][tensor.name]
-    here = counts[child][tensor.name] if child < len(mapping.levels) else None
+    here = None if tile.compute else counts[child][tensor.name]
     held: dict[Coordinate, dict[int, tuple[Coordinate, Hashable]]] = {}
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
-    for steps in in_time(walk_tile(einsum, mapping, tensor, child)):
+    for steps in in_time(walk_tile(tile)):
         down: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         up: defaultdict[tuple[int, tuple[Coordinate, Hashable]], set[Point]] = defaultdict(set)
         for step in steps:
@@ -342,7 +333,7 @@ def _count_link(
                     down[level, key] |= coming
             if here is not None:
                 here.filled[step.instance] += len(coming)
-                if tensor.output and architecture.levels[child].drain_reads:
+                if tensor.output and sharing.architecture.levels[child].drain_reads:
                     here.read[step.instance] += len(step.leaving)
                     here.drained[step.instance] += len(step.leaving)
         for (level, _), words in itertools.chain(down.items(), up.items()):

@@ -27,11 +27,13 @@ from accelsim.model.oracle import (
     OracleStep,
     Point,
     Sharing,
+    Tile,
     acting_steps,
     execute,
     holds_partial_sums,
     in_time,
     nest_loops,
+    tiles_of,
     walk_tile,
 )
 from accelsim.model.result import LevelFills
@@ -65,7 +67,7 @@ def walk_array(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> 
     for tensor in einsum.tensors:
         for index, mapped in enumerate(mapping.levels):
             if tensor.role == held and mapped.level == inside.name and tensor.name in mapped.keep:
-                for step in walk_tile(einsum, mapping, tensor, index):
+                for step in walk_tile(Tile(einsum, tensor, mapping, index)):
                     if step.entering:
                         at = (tensor.name, step.indices)
                         coming[at] = max(coming.get(at, 0), len(step.entering))
@@ -163,7 +165,7 @@ def _walk_link(
     parent, child = link
     above, here = architecture.levels[parent], architecture.levels[child]
     around = [level for level in architecture.levels[:child] if level.name != here.name][-1]
-    sharing = Sharing(architecture, einsum, mapping, tensor, parent, child)
+    sharing = Sharing(architecture, tiles_of(einsum, mapping, tensor), parent, child)
     held: dict[Coordinate, tuple[Coordinate, Hashable]] = {}
     seen_here: defaultdict[Coordinate, set[Point]] = defaultdict(set)
     seen_above: defaultdict[Coordinate, set[Point]] = defaultdict(set)
@@ -172,7 +174,7 @@ def _walk_link(
     if around.systolic is not None and around.systolic.stationary == tensor.role and not tensor.output:
         shifts = around.y.size
     last = Fraction()
-    for number, steps in enumerate(in_time(walk_tile(einsum, mapping, tensor, child))):
+    for number, steps in enumerate(in_time(walk_tile(sharing.tiles[child]))):
         up: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
         down: defaultdict[tuple[Coordinate, Hashable], set[Point]] = defaultdict(set)
         coming = {step.instance: _coming(tensor, step, seen_here) for step in steps}
@@ -254,11 +256,11 @@ def _transfers(
 
     Where tiles that do not share have words in common, each group of tiles that share has transfers of its own.
     """
-    sharing = Sharing(architecture, einsum, mapping, tensor, 0, child)
+    sharing = Sharing(architecture, tiles_of(einsum, mapping, tensor), 0, child)
     kind = "spatial_reduction" if tensor.output else "multicast"
     held: dict[Coordinate, Hashable] = {}
     boxes: dict[Hashable, Box] = {}
-    times = in_time(walk_tile(einsum, mapping, tensor, child))
+    times = in_time(walk_tile(sharing.tiles[child]))
     for step in times[0]:
         boxes[sharing.keys(step.indices, step.instance, kind)[0]] = step.box
     inside = [point for box in boxes.values() for point in itertools.product(*(range(a, b + 1) for a, b in box))]

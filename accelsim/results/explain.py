@@ -16,7 +16,7 @@ from accelsim.inputs.mapping import last_passes
 from accelsim.inputs.units import listed, near_miss
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
-from accelsim.model.oracle import Box, OracleCounts, OracleStep, execute, walk_tile
+from accelsim.model.oracle import Box, OracleCounts, OracleStep, Tile, execute, walk_tile
 from accelsim.model.result import LevelFills, Result
 from accelsim.model.time_oracle import walk_array, walk_fills
 
@@ -326,7 +326,7 @@ def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Ite
     seen: set[Vector] = set()
     fills = updates = 0
     instance = None
-    for number, step in enumerate(walk_tile(einsum, mapping, tensor, index), 1):
+    for number, step in enumerate(walk_tile(Tile(einsum, tensor, mapping, index)), 1):
         instance = step.instance if instance is None else instance
         if step.instance != instance:
             return
