@@ -77,6 +77,11 @@ def command(line: str) -> str:
     return printed.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def _few_draws():
+    """Pages show what users see: as many mappings are looked at as there."""
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks__run_and_print_what_the_page_says(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

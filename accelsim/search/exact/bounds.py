@@ -140,7 +140,7 @@ class BoundsMaker:
         """How much wider partial sums are than the narrowest words of the output: float64[L]; 1 if it has windows."""
         t = int(self.c.output[0])
         parts = self.c.word_parts[:, t]
-        return np.ones(self.levels) if self.c.windowed[t] else parts[:, 1] / parts.min(axis=1)
+        return np.ones(self.levels) if self.c.windowed[t] else np.maximum(parts[:, 1], 1) / np.maximum(parts.min(1), 1)
 
     def _count_off(self) -> None:
         """Note what the tables count too much for one copy of the output; docs/exact.md, first reads and widths."""
