@@ -194,9 +194,10 @@ class Solver:
         self.ports = limited_ports(self.grid) if cycles else []
         self.counts_words, self.every, self.finer = words, every, False
         self._fill_tables(deadline, fine=False)
-        self.copies = any(len(each) > 1 for each in copies_apart(self.grid))
+        ragged = bool(self.grid.shapes.ragged.any())
+        self.copies = not ragged and any(len(each) > 1 for each in copies_apart(self.grid))
         self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
-        self.mixes = 0 < self.mix_entries <= MOST_MIXED and not self.grid.shapes.ragged.any()
+        self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes = NO_END
         self.interrupted = False
