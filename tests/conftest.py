@@ -74,6 +74,21 @@ def _few_draws(monkeypatch):
 
 
 @pytest.fixture
+def imported(tmp_path):
+    """Import the texts of some files of another tool."""
+    from accelsim.importers.foreign import read_foreign
+
+    def imported(*texts: str):
+        paths = []
+        for number, text in enumerate(texts):
+            paths.append(tmp_path / f"f{number}.yaml")
+            paths[-1].write_text(text)
+        return read_foreign(paths)
+
+    return imported
+
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty folder to work in, with the machine and the network of `tests/sweeps.py`."""
     from sweeps import write_inputs

@@ -26,11 +26,12 @@ from accelsim.inputs.objective import LEAST_EDP, QUANTITIES, Limit, Objective, c
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact import candidates, mapper, orders, solve
+from accelsim.search.exact import candidates, mapper, memo_kernel, orders, solve
 from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
+from accelsim.search.exact.incumbents import make_goal, make_incumbents
 from accelsim.search.exact.incumbents_kernel import BEST, SURE, WITHIN
-from accelsim.search.exact.solve import Solver, make_goal, make_incumbents
+from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Budget
@@ -255,6 +256,30 @@ def test_tables__bound_the_orders_of_any_mapping_from_below(group, monkeypatch):
 
             assert outcome.root_bound <= alone.best(*power) * (1 + SAME), seed
             assert same(float(outcome.found.value[0]), alone.best(*power)), seed
+
+
+def test_memo__drops_nodes_and_changes_no_optimum(monkeypatch):
+    """With no room, with room for one set of places, which each node fights for, and with all of it.
+
+    In the last seeds nodes differ in nothing but in what networks share.
+    """
+    nodes = {0: 0, memo_kernel.PLACES: 0, solve.MEMO: 0}
+    for seed in (*range(120), 156, 296, 566, 923, 974):
+        machine, einsum, constraints = problem(seed)
+        known = truth(machine, einsum, constraints, MOST)
+        if known is None or not known.valid:
+            continue
+        for places in nodes:
+            monkeypatch.setattr(solve, "MEMO", places)
+            for power in ((1.0, 0.0), (1.0, 1.0)):
+                solver = Solver(MapSpace(encode(machine, einsum), constraints), cycles=power[1] > 0)
+                outcome = solver.search(objective=product(*power))
+
+                assert same(float(outcome.found.value[0]), known.best(*power)), (seed, places, power)
+                nodes[places] += outcome.nodes
+
+    assert list(nodes.values()) == sorted(nodes.values(), reverse=True)
+    assert nodes[solve.MEMO] < nodes[0]
 
 
 @pytest.mark.parametrize("group", range(4))

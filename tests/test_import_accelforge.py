@@ -58,20 +58,6 @@ workload:
 """
 
 
-@pytest.fixture
-def imported(tmp_path):
-    """Import the texts of some files."""
-
-    def imported(*texts: str):
-        paths = []
-        for number, text in enumerate(texts):
-            paths.append(tmp_path / f"f{number}.yaml")
-            paths[-1].write_text(text)
-        return read_foreign(paths)
-
-    return imported
-
-
 def machine_of(foreign):
     return load_architecture({"architecture": foreign.architecture})
 

@@ -71,19 +71,16 @@ def least_energies(grid: Grid) -> Floats:
     return pj
 
 
-def copies_apart(grid: Grid) -> list[Floats]:
+def copies_apart(grid: Grid, deepest: list[int]) -> list[Floats]:
     """Copies of the output at the tiles of each level, and of the compute units: one, and as many as there can be.
 
-    One alone where the others make no difference further in.
+    One alone where the others make no difference further in. `deepest`: innermost level that may keep each tensor.
     """
     c = grid.space.encoded.constants
     levels, output = len(c.fanout), int(c.output[0])
-    deepest = max(
-        level for level in range(levels) if grid.space.keep[level, output] or (level, output) in grid.space.free_keeps
-    )
     found, most = [], 1.0
     for level in range(levels + 1):
-        some = level < levels and (deepest > level or c.transfers.any())
+        some = level < levels and (deepest[output] > level or c.transfers.any())
         several = most > 1.0 and some and not c.windowed[output]
         found.append(np.array([1.0, most] if several else [1.0]))
         most *= float(np.max(grid.options[level].apart, initial=1.0)) if level < levels else 1.0
@@ -94,7 +91,7 @@ class BoundsMaker:
     """Fills the tables; see `make_bounds`."""
 
     def __init__(self, grid: Grid, spreads: int, pj: Floats, deadline: float | None, fine: bool) -> None:
-        self.grid, self.most_spreads, self.deadline, self.fine = grid, spreads, deadline, fine
+        self.grid, self.most_spreads, self.deadline = grid, spreads, deadline
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
         self.shapes: Shapes = grid.shapes
@@ -131,7 +128,7 @@ class BoundsMaker:
             for level in range(self.levels)
         ]
         self._count_off()
-        self.copies = copies_apart(grid) if fine else [np.ones(1)] * (self.levels + 1)
+        self.copies = copies_apart(grid, deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
         self.fits = [fitting_keeps(grid.space, self.shapes.box, level) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]

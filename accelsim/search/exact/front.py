@@ -20,10 +20,11 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Floats, encode
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
+from accelsim.search.exact.incumbents import found_by_walks, join, make_incumbents
 from accelsim.search.exact.incumbents_kernel import FRONT, Incumbents
 from accelsim.search.exact.mapper import LAST_WALKS, Watch, none_valid, refuse_mismatch, result_of, why_none
 from accelsim.search.exact.ready import get_ready
-from accelsim.search.exact.solve import Outcome, Solver, found_by_walks, join, make_incumbents
+from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget, OnProgress

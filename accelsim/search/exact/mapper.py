@@ -22,9 +22,10 @@ from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
+from accelsim.search.exact.incumbents import make_incumbents
 from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
 from accelsim.search.exact.ready import get_ready
-from accelsim.search.exact.solve import Outcome, Solver, make_incumbents
+from accelsim.search.exact.solve import Outcome, Solver
 from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.spaces import Spaces, rounded_spaces, trim
 from accelsim.search.stopping import asked

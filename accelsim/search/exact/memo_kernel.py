@@ -56,6 +56,31 @@ class Memo(NamedTuple):
     counted: Ints
 
 
+def make_memo(c: Constants, places: int, *, timed: bool = False, words: bool = False) -> Memo:
+    """Room for so many nodes; none remembers nothing.
+
+    Parameters
+    ----------
+    timed, words : bool
+        Whether cycles make a difference, and outer words.
+    """
+    rounds_up = (c.word_parts % c.block[:, None, None] != 0).any(axis=(1, 2))
+    ports = np.flatnonzero(c.limited | ((np.arange(len(c.block)) == 0) & words))
+    counts = len(c.whole) + 1 + timed * (1 + 2 * len(ports))
+    return Memo(
+        key=np.zeros((places, 2), np.uint64),
+        worth=np.zeros((places, 2)),
+        counts=np.zeros((places, counts), np.int64),
+        level=np.zeros(places, np.int64),
+        timed=np.array([timed]),
+        ports=ports,
+        rounds_up=rounds_up,
+        rounds_further_in=np.append(np.logical_or.accumulate(rounds_up[::-1])[::-1], False),
+        hash=np.zeros(2, np.uint64),
+        counted=np.zeros(counts, np.int64),
+    )
+
+
 @inline
 def _mix(key: Ints, value: int) -> None:
     """Add a number to a hash of two halves."""

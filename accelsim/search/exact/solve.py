@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Timer
@@ -15,21 +15,21 @@ from threading import Timer
 import numpy as np
 
 from accelsim.inputs.errors import TablesTooLarge
-from accelsim.inputs.objective import LEAST_EDP, LEAST_ENERGY, Objective
+from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
-from accelsim.search.descent import Incumbent
 from accelsim.search.exact.bounds import copies_apart, kept_bounds, least_energies
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import make_cost_tables, with_mixed
-from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, SURE, WITHIN, Goal, Incumbents
-from accelsim.search.exact.memo_kernel import Memo
+from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
+from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, WITHIN, Goal, Incumbents
+from accelsim.search.exact.memo_kernel import Memo, make_memo
 from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import SearchNode
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.value_kernel import CYCLES, WORDS, terms_of
+from accelsim.search.value_kernel import CYCLES, WORDS
 
 GROWTH = (1e-9, 2e-3, 0.02, 0.2, math.inf)
 """How far beyond the least bound each round looks, relative to it."""
@@ -89,61 +89,6 @@ class Outcome:
     rounds: list[tuple[float, float]] = field(default_factory=list)
 
 
-def make_incumbents(space: MapSpace, room: int) -> Incumbents:
-    """Room for so many mappings."""
-    return Incumbents(
-        many=np.zeros(1, np.int64),
-        value=np.full(room, np.inf),
-        column=np.zeros((room, 4)),
-        best=empty_batch(space.encoded, room),
-        tally=np.zeros(5, np.int64),
-        open=np.full(1, np.inf),
-    )
-
-
-def found_by_walks(space: MapSpace, incumbents: Sequence[Incumbent]) -> Incumbents:
-    """Enter what walks found, in the order given."""
-    found = make_incumbents(space, max(1, len(incumbents)))
-    for i, each in enumerate(incumbents):
-        found.value[i], found.column[i] = each.value, each.column
-        for target, array in zip(found.best, each.mapping, strict=True):
-            target[i] = array[0]
-    found.many[0] = len(incumbents)
-    return found
-
-
-def join(space: MapSpace, first: Incumbents, second: Incumbents, columns: tuple[int, ...], level: int) -> Incumbents:
-    """Put together what two searches found, without what is dominated; of equal mappings those of the first stay."""
-    goal = make_goal(FRONT, LEAST_EDP, columns, level)
-    joined = make_incumbents(space, max(1, int(first.many[0] + second.many[0])))
-    _merge(goal, joined, first)
-    _merge(goal, joined, second)
-    return joined
-
-
-def make_goal(
-    kind: int,
-    objective: Objective,
-    columns: tuple[int, ...],
-    level: int,
-    *,
-    floor: tuple[float, float] = (0.0, 0.0),
-    energy_only: bool = False,
-) -> Goal:
-    """What is asked for, without a limit yet; see `Goal`."""
-    concave = all(energy + cycles <= 1 or energy == cycles == 1 for _, energy, cycles, _ in objective.terms)
-    return Goal(
-        kind=np.array([kind], np.int64),
-        terms=terms_of(objective),
-        joint=np.array([concave or len(objective.terms) == 1]),
-        columns=np.array(columns, np.int64),
-        level=np.array([level], np.int64),
-        limit=np.array([math.inf]),
-        energy_only=np.array([energy_only]),
-        floor=np.array(floor),
-    )
-
-
 def _may_slide_in_array(space: MapSpace) -> bool:
     """Whether a PE of a systolic array can hold a window that slides: fewer words need not be fewer ramps then."""
     c = space.encoded.constants
@@ -195,7 +140,7 @@ class Solver:
         self.counts_words, self.every, self.finer = words, every, False
         self._fill_tables(deadline, fine=False)
         ragged = bool(self.grid.shapes.ragged.any())
-        self.copies = not ragged and any(len(each) > 1 for each in copies_apart(self.grid))
+        self.copies = not ragged and any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
         self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED
         self.stop = np.array([0, NO_END], np.int64)
@@ -299,7 +244,7 @@ class Solver:
         )  # fmt: skip
         total = make_incumbents(self.space, room)
         if seeds is not None:
-            _merge(goal, total, seeds if kind == FRONT else _revalued(seeds, objective))
+            merge(goal, total, seeds if kind == FRONT else revalued(seeds, objective))
         begin, values = self._roots(goal, total)
         least = float(values[0]) if len(values) else math.inf
         outcome = Outcome(total, least, least, 0, 0, 0, "exhausted", 0.0, 0)
@@ -435,7 +380,7 @@ class Solver:
             goal.limit[0] = values[0] * factor
             timer = Timer(DIVE_SECONDS if factor < math.inf else LONGEST_DIVE, self._halt)
             timer.start()
-            self._explore(goal, total, begin, values, self._make_memo(0))
+            self._explore(goal, total, begin, values, make_memo(self.space.encoded.constants, 0))
             timer.cancel()
             self.stop[0] = 0
             if total.many[0] or self._is_interrupted():
@@ -464,7 +409,9 @@ class Solver:
                 pieces = 1 if first == 0 else PIECES
                 coarse, left = self._coarse_nodes(goal), (self.most_nodes - int(total.tally[0])) // pieces
                 self.stop[1], why = min((coarse, FINER), (left, "nodes"))
-                if total.tally[0] > coarse or left <= 0:
+                if deadline is not None and time.monotonic() > deadline:
+                    why = "timeout"
+                if total.tally[0] > coarse or left <= 0 or why == "timeout":
                     stop = why
                     break
                 parts = [self._copy_of(total) for _ in range(pieces)]
@@ -479,7 +426,7 @@ class Solver:
                 for part in parts:
                     if not stop and part.tally[0] > self.stop[1]:
                         stop = why
-                    _merge(goal, total, part)
+                    merge(goal, total, part)
                 first, size = last, 2 * size
         if first < len(begin):
             total.open[0] = min(total.open[0], float(values[first]))
@@ -504,24 +451,6 @@ class Solver:
             mine[rows] = other[rows]
         return part
 
-    def _make_memo(self, places: int, *, timed: bool = False) -> Memo:
-        c = self.space.encoded.constants
-        rounds_up = (c.word_parts % c.block[:, None, None] != 0).any(axis=(1, 2))
-        ports = np.flatnonzero(c.limited | ((np.arange(len(c.block)) == 0) & (self.words is not None)))
-        counts = len(c.whole) + 1 + timed * (1 + 2 * len(ports))
-        return Memo(
-            key=np.zeros((places, 2), np.uint64),
-            worth=np.zeros((places, 2)),
-            counts=np.zeros((places, counts), np.int64),
-            level=np.zeros(places, np.int64),
-            timed=np.array([timed]),
-            ports=ports,
-            rounds_up=rounds_up,
-            rounds_further_in=np.append(np.logical_or.accumulate(rounds_up[::-1])[::-1], False),
-            hash=np.zeros(2, np.uint64),
-            counted=np.zeros(counts, np.int64),
-        )
-
     def _memos(self, goal: Goal, room: int) -> list[Memo]:
         """A memo for each piece of a wave, of nodes that the whole round has looked through."""
         c = self.space.encoded.constants
@@ -534,7 +463,8 @@ class Solver:
             or (c.partitioned.any() and (grouped or c.two_widths[0]))
         )
         timed = not goal.energy_only[0] or bool(c.leak.any())
-        return [self._make_memo(0 if useless else MEMO, timed=timed) for _ in range(PIECES)]
+        words = self.words is not None
+        return [make_memo(c, 0 if useless else MEMO, timed=timed, words=words) for _ in range(PIECES)]
 
     def _explore(self, goal: Goal, part: Incumbents, begin: Ints, values: Floats, memo: Memo) -> None:
         encoded = self.space.encoded
@@ -572,49 +502,3 @@ class Solver:
     def _is_interrupted(self) -> bool:
         """Whether this search is to end, and each later one of this solver."""
         return self.interrupted or bool(asked())
-
-
-def _revalued(found: Incumbents, objective: Objective) -> Incumbents:
-    """Mappings that a search found with what they are worth to another one, which counts its own work."""
-    many = int(found.many[0])
-    value = np.full(len(found.value), np.inf)
-    value[:many] = [objective.value(*row) for row in found.column[:many, : WORDS + 1].tolist()]
-    return found._replace(value=value, tally=np.zeros_like(found.tally), open=np.full(1, np.inf))
-
-
-def _merge(goal: Goal, total: Incumbents, part: Incumbents) -> None:
-    """Enter what a part of a round found, best first, each mapping once."""
-    rows = []
-    for found in (total, part):
-        for i in range(int(found.many[0])):
-            key = tuple(array[i].tobytes() for array in found.best)
-            rows.append((float(found.value[i]), key, found, i))
-    seen: set[tuple[bytes, ...]] = set()
-    chosen = []
-    for at in sorted(range(len(rows)), key=lambda k: rows[k][0]):
-        if rows[at][1] not in seen:
-            seen.add(rows[at][1])
-            chosen.append(at)
-    if goal.kind[0] == FRONT:
-        columns = goal.columns
-        points = [rows[at][2].column[rows[at][3], columns] for at in chosen]
-        kept: list[int] = []
-        for i, mine in enumerate(points):
-            more, less = mine * (1 + SURE), mine * (1 - SURE)  # equal but for rounding is no better
-            others = (np.all(o <= more) and (np.any(o < less) or j < i) for j, o in enumerate(points) if j != i)
-            if not any(others):
-                kept.append(chosen[i])
-        chosen = kept
-    chosen = chosen[: len(total.value)]
-    copies = [
-        (rows[at][0], rows[at][2].column[rows[at][3]].copy(), [a[rows[at][3]].copy() for a in rows[at][2].best])
-        for at in chosen
-    ]
-    for i, (value, column, arrays) in enumerate(copies):
-        total.value[i], total.column[i] = value, column
-        for target, array in zip(total.best, arrays, strict=True):
-            target[i] = array
-    total.many[0] = len(copies)
-    total.tally[:4] += part.tally[:4]
-    total.tally[4] |= part.tally[4]
-    total.open[0] = min(total.open[0], part.open[0])
