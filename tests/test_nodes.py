@@ -20,6 +20,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping
 from accelsim.model.oracle import execute
 from accelsim.results.explain import same_as_walked
+from accelsim.search.exact import bounds
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget
@@ -82,7 +83,10 @@ def check_best(seed, objectives, few=FEW):
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_best_uneven_mapping__is_that_of_brute_force(group):
+def test_best_uneven_mapping__is_that_of_brute_force(group, monkeypatch):
+    """In every third group with the tables that only large spaces begin with."""
+    if group % 3 == 0:
+        monkeypatch.setattr(bounds, "MOST_COARSE", 0)
     seeds = range(group, PROBLEMS, GROUPS)
     assert sum(check_best(seed, [list(POWERS)[seed // GROUPS % 3]]) for seed in seeds) > 0
 

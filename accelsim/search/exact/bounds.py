@@ -39,6 +39,8 @@ MOST_SPREAD_TILES = 30_000_000
 IN_ONE_GO = 1_000_000
 """Entries of a table that are filled before the clock is looked at first; then as many as take a tenth of a second."""
 LOOK_SECONDS = 0.1
+MOST_COARSE = 4_000_000
+"""Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MOST_BYTES = 2 << 30
 """Memory that the tables of one search may take."""
 
@@ -128,6 +130,7 @@ class BoundsMaker:
             for level in range(self.levels)
         ]
         self._count_off()
+        self.fine, self.corners = fine, True
         self.copies = copies_apart(grid, deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
         self.fits = [fitting_keeps(grid.space, self.shapes.box, level) for level in range(self.levels)]
@@ -232,16 +235,14 @@ class BoundsMaker:
     def make(self) -> Bounds:
         """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
         bounds = self.bounds
-        contexts: list[list[Context]] = [[((0, 1.0),) * self.tensors]]
-        plans = []
-        for level in range(self.levels):
-            self._look_at_clock()
-            plans.append(self._plan(level, contexts[level]))
-            contexts.append(plans[-1][1])
+        contexts, networks = self._plans()
+        if not self.fine and self._entries(contexts)[-1] > MOST_COARSE:
+            self.corners = bounds.corners = False
+            contexts, networks = self._plans()
         self._reserve(contexts)
         further = CostTable([()], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
         scratch = self._scratch()
-        bounds.networks = [spreading for spreading, _ in plans]
+        bounds.networks = networks
         self._refuse_endless()
         for level in range(self.levels - 1, -1, -1):
             around = bounds.around[level]
@@ -275,6 +276,28 @@ class BoundsMaker:
                 further = bounds.inside[level]
                 self._fill_inside(level, around, further, costs)
         return bounds
+
+    def _plans(self) -> tuple[list[list[Context]], list[Spreading]]:
+        """Contexts of the tables of each level, and how networks lead from some to others."""
+        contexts: list[list[Context]] = [[((0, 1.0),) * self.tensors]]
+        networks = []
+        for level in range(self.levels):
+            self._look_at_clock()
+            spreading, inner = self._plan(level, contexts[level])
+            networks.append(spreading)
+            contexts.append(inner)
+        return contexts, networks
+
+    def _entries(self, contexts: list[list[Context]]) -> list[int]:
+        """Where the tables of each level begin, first those around networks and then those at tiles, and the end."""
+        starts = [0]
+        for around in (True, False):
+            for level in range(self.levels):
+                statuses = (self.around_statuses if around else self.inside_statuses)[level]
+                each = len(self.copies[level]) * len(self.edges[level])
+                many = len(contexts[level]) * len(statuses) * each if around or level else 0
+                starts.append(starts[-1] + many * self.shapes.total)
+        return starts
 
     def _costs_anything(self, level: int, contexts: list[Context]) -> Bools:
         """Whether traffic further in costs anything; cycles of the outermost port end where nothing comes from it."""
@@ -311,13 +334,7 @@ class BoundsMaker:
     def _reserve(self, contexts: list[list[Context]]) -> None:
         """Make room for all tables."""
         bounds = self.bounds
-        starts = [0]
-        for around in (True, False):
-            for level in range(self.levels):
-                statuses = (self.around_statuses if around else self.inside_statuses)[level]
-                each = len(self.copies[level]) * len(self.edges[level])
-                many = len(contexts[level]) * len(statuses) * each if around or level else 0
-                starts.append(starts[-1] + many * self.shapes.total)
+        starts = self._entries(contexts)
         needed = starts[-1] * bounds.pj.itemsize
         if needed > MOST_BYTES:
             raise TablesTooLarge(
@@ -373,7 +390,9 @@ class BoundsMaker:
             passes = [
                 t
                 for t in range(self.tensors)
-                if not row[t] and any(self._corner(context[t][0], level + 1, t) < 1.0 for context in contexts)
+                if self.corners
+                and not row[t]
+                and any(self._corner(context[t][0], level + 1, t) < 1.0 for context in contexts)
             ]
             passing[k, : len(passes)] = passes
             for m, context in enumerate(contexts):
@@ -385,7 +404,7 @@ class BoundsMaker:
                     inside = []
                     for t in range(self.tensors):
                         share = 1.0
-                        if t in passes and way >> passes.index(t) & 1:
+                        if not self.corners or (t in passes and way >> passes.index(t) & 1):
                             share = self._corner(context[t][0], level + 1, t)
                         inside.append((node, 1.0) if row[t] else (context[t][0], share))
                     key = tuple(inside)

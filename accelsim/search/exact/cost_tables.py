@@ -5,6 +5,7 @@ Axis letters as in node.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -51,10 +52,11 @@ def make_cost_tables(
         spreads[level] = len(table.edges)
         edges[level, : spreads[level]] = table.edges
         for number, found in enumerate(table.contexts):
-            code = 0
-            for parent, share in found:
-                code = (code * levels + parent) * 2 + (share < 1.0)
-            context[level, code] = number
+            for low in itertools.product((0, 1), repeat=0 if bounds.corners else tensors):
+                code = 0
+                for t, (parent, share) in enumerate(found):
+                    code = (code * levels + parent) * 2 + (share < 1.0 if bounds.corners else low[t])
+                context[level, code] = number
     keeps = [spreading.keeps for spreading in bounds.networks[:-1]]
     order_first, orders = _orders(bounds, False)
     every_first, every_orders = order_first[:, :1], orders[:0]

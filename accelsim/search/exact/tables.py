@@ -62,6 +62,8 @@ class Bounds:
         What it costs to read the whole output at a level once.
     copy_costs : float64[L + 1]
         What the tables further in than a boundary count off at most for each further copy of the output there.
+    corners : bool
+        Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
         All tables; around_at, inside_at : int64[L], where each begins.
     """
@@ -71,6 +73,7 @@ class Bounds:
     statuses: tuple[Statuses, ...]
     pj: Floats
     least: Floats
+    corners: bool = True
     values: Floats = field(default_factory=lambda: np.zeros(0))
     around: list[CostTable] = field(default_factory=list)
     inside: list[CostTable] = field(default_factory=list)
