@@ -27,7 +27,7 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.ragged import evaluate_ragged
 from accelsim.model.result import Ramp
 from accelsim.model.time_oracle import walk_array
-from accelsim.population.draw_kernel import CYCLES
+from accelsim.population.columns_kernel import CYCLES
 from accelsim.population.extremes import largest_value
 from accelsim.population.steps import Nest
 from accelsim.results.explain import same_as_walked

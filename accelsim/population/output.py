@@ -58,7 +58,6 @@ def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
             "asked": sample.asked,
             "drawn": sample.drawn,
             "mappings": len(sample),
-            "complete": sample.complete,
             "seed": sample.seed,
             "estimates": estimates,
         },

@@ -116,7 +116,6 @@ class Census:
         Mappings that none other beats in energy and cycles, of all valid ones in any case. Where `stop` is not
         `exhausted` these are the best of those known, and others may beat them.
     sample : UniformSample
-        All valid mappings if there are few (`UniformSample.complete`).
     stop : str
         `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
     seconds : float

@@ -65,7 +65,7 @@ def chosen(census: Census, drawn: int) -> list[Chosen]:
         label = more.label if known is None else f"{known.label}, {more.label}"
         first = known or more
         named[more.result.mapping] = Chosen(label, first.kind, first.result)
-    first_drawn = _drawn_indices(census, drawn)
+    first_drawn = range(min(drawn, len(census.sample)))
     regions = (_drawn(census, index, "region") for index in _regions(census) if index not in first_drawn)
     return [
         *named.values(),
@@ -74,16 +74,8 @@ def chosen(census: Census, drawn: int) -> list[Chosen]:
     ]
 
 
-def _drawn_indices(census: Census, drawn: int) -> list[int]:
-    """Of the sample the first ones, of all mappings some at random."""
-    many = len(census.sample)
-    if census.sample.complete:
-        return [int(index) for index in np.random.default_rng(0).permutation(many)[:drawn]]
-    return list(range(min(drawn, many)))
-
-
 def _drawn(census: Census, index: int, kind: str) -> Chosen:
-    return Chosen(f"{'' if census.sample.complete else 'drawn '}no. {index + 1:,}", kind, census.sample.result(index))
+    return Chosen(f"drawn no. {index + 1:,}", kind, census.sample.result(index))
 
 
 def _named(census: Census) -> Iterator[Chosen]:

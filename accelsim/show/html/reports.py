@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,19 +15,15 @@ from accelsim.model.result import Result
 from accelsim.population.result import Census
 from accelsim.search.result import SearchResult
 from accelsim.show.html.chosen import Chosen, bin_of, chosen, energy_edges, machine_data, mapping_data, rounded
-from accelsim.show.html.machine import machine_svg
-from accelsim.show.html.page import embedded, page, section
-from accelsim.show.html.summary import (
-    census_lead,
-    estimated_figures,
-    exact_figures,
-    keep_table,
-    quantile_table,
-    search_figures,
-    search_lead,
-)
+from accelsim.show.html.page import embedded, page, section, written
+from accelsim.show.plots.diagram import plot_mapping
+from accelsim.show.plots.style import figure_bytes
+from accelsim.show.report.census import census_report as report_on_census
+from accelsim.show.report.mapping import headline
+from accelsim.show.report.search import ranked_report
+from accelsim.show.report.text import energy
 
-# Parts of a page that the script fills, and the words that explain it; `$more` and `$back` stand for further HTML.
+# Parts of a page that the script fills, and the words that explain it; `$back` stands for a button.
 _SPREAD = """<section id="spread"><h2>How the energy is spread</h2>
 <p class="note" id="spread-note">Drag over the bars, or move the two handles, to choose a range of energy.</p>
 <div id="spread-plot" class="plot" role="img" aria-label="Histogram of the energy of the valid mappings"></div>
@@ -34,8 +31,7 @@ _SPREAD = """<section id="spread"><h2>How the energy is spread</h2>
 <label>to <input id="to" type="range" step="1"></label></div>
 <p id="range-text" role="status"></p>
 <p class="controls"><button id="everything" type="button">Whole range</button>
-<label><input id="log-count" type="checkbox"> logarithmic count</label></p>
-$more</section>"""
+<label><input id="log-count" type="checkbox"> logarithmic count</label></p></section>"""
 _SCATTER = """<section id="scatter"><h2>One cost against another</h2>
 <p class="controls"><label>up <select id="y-axis"></select></label>
 <label>across <select id="x-axis"></select></label></p>
@@ -69,8 +65,6 @@ by.</li>
 <li>The <b>Pareto front</b> holds the mappings that none other beats in both energy and cycles.</li>
 <li>Energy is that of all components together: memories, networks, compute units and leakage.</li>
 </ul>"""
-_ALL_READING = """<p>The histogram holds all valid mappings, each evaluated. The dots are some of them, drawn at random;
-some of each region of the histogram are shown as well, as rings.</p>"""
 _SAMPLE_READING = """<p>The histogram and the dots are mappings that were drawn so that each valid one is equally
 likely. The exact numbers do not come from them. Rare mappings are seldom drawn, so some of each region of the histogram
 that was seen at all are shown as well, as rings.</p>"""
@@ -115,8 +109,8 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
             "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
             "counts": counts.tolist(),
             "of": len(census.sample),
-            "uniform": not census.sample.complete,
-            "what": "valid mappings" if census.sample.complete else "mappings drawn",
+            "uniform": True,
+            "what": "mappings drawn",
             "marks": [
                 [
                     "lowest" if census.range_of("energy").lowest_proved else "lowest known",
@@ -128,17 +122,16 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
         "mappings": _mappings(chosen(census, DRAWN), architecture, einsum, edges),
         "complete_front": census.front.stop == "exhausted",
     }
-    keeps = keep_table(census)
-    reading = _ALL_READING if census.sample.complete else _SAMPLE_READING
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     sections = [
-        section("figures", "In numbers", exact_figures(census) + estimated_figures(census)),
-        _explorer(spread=True, more=f"<details><summary>Quantiles</summary>{quantile_table(census)}</details>"),
-        _machine(architecture, einsum, census.best),
-        section("keeps", "What the levels keep", keeps) if keeps else "",
-        section("reading", "How to read this page", _READING + reading),
+        section("figures", "In numbers", written(report_on_census(census))),
+        _explorer(spread=True),
+        _machine(architecture, census.best),
+        section("reading", "How to read this page", _READING + _SAMPLE_READING),
     ]
-    return page(title, census_lead(census), "".join(sections), data)
+    about = "" if census.exact else "About "
+    lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
+    return page(title, lead, "".join(sections), data)
 
 
 def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum) -> str:
@@ -171,13 +164,14 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         "complete_front": False,
     }
     sections = [
-        section("figures", "In numbers", search_figures(search)),
+        section("figures", "In numbers", written([*headline(search.best, search), *ranked_report(search)])),
         _explorer(spread=histogram is not None, many=len(shown) > 1),
-        _machine(architecture, einsum, search.best),
+        _machine(architecture, search.best),
         section("reading", "How to read this page", _READING),
     ]
     title = f"{einsum.name} mapped onto {architecture.name}"
-    return page(title, search_lead(search), "".join(sections), data)
+    lead = f"The best of the mappings looked at takes {energy(search.best.energy_pj)}."
+    return page(title, lead, "".join(sections), data)
 
 
 def _seen(search: SearchResult) -> tuple[dict[str, Any] | None, Floats]:
@@ -214,18 +208,18 @@ def _mappings(
     return found
 
 
-def _explorer(*, spread: bool, many: bool = True, more: str = "") -> str:
+def _explorer(*, spread: bool, many: bool = True) -> str:
     """Frames that the script fills: the distribution, the scatter, the list of mappings and the one shown."""
-    parts = [_SPREAD.replace("$more", more) if spread else "", _SCATTER + _LIST if many else ""]
-    charts = f'<div class="charts">{"".join(parts)}</div>' if any(parts) else ""
+    charts = (_SPREAD if spread else "") + (_SCATTER + _LIST if many else "")
     shown = _SHOWN.replace("$back", _BACK if many else "")
-    return f'<div class="explore{"" if charts else " alone"}">{charts}{shown}</div>'
+    found = f'<div class="charts">{charts}</div>{shown}' if charts else shown
+    return f'<div class="explore{"" if charts else " alone"}">{found}</div>'
 
 
-def _machine(architecture: Architecture, einsum: Einsum, best: Result) -> str:
-    return (
-        '<div class="pair">'
-        + section("machine", "The machine, as the best mapping uses it", machine_svg(architecture, einsum, best))
-        + section("roofline", "Roofline", _ROOFLINE)
-        + "</div>"
+def _machine(architecture: Architecture, best: Result) -> str:
+    svg = re.sub(
+        "<!--.*?-->", "", figure_bytes(plot_mapping(best, architecture), ["svg"])["svg"].decode(), flags=re.DOTALL
     )
+    drawn = f'<div class="machine">{svg[svg.index("<svg") :]}</div>'
+    title = section("machine", "The machine, as the best mapping uses it", drawn)
+    return f'<div class="pair">{title}{section("roofline", "Roofline", _ROOFLINE)}</div>'

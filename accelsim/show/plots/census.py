@@ -29,9 +29,8 @@ _NEAR = 0.01
 def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
     """Rows of `plot_histogram`: bins of log energy [pJ/MAC] and the share of all valid mappings in each.
 
-    The bins go from the lowest energy to the highest one found. `share` is exact if all mappings were
-    evaluated (`UniformSample.complete`), else estimated from the uniform sample; `share_low` and `share_high` are the
-    ends of its 95 % confidence interval, `sampled` counts the mappings drawn or evaluated.
+    The bins go from the lowest energy to the highest one found. `share` is estimated from the uniform sample;
+    `share_low` and `share_high` are the ends of its 95 % confidence interval, `sampled` counts the mappings drawn.
     """
     edges = _edges(census, bins)
     bins = len(edges) - 1
@@ -71,8 +70,7 @@ def _edges(census: Census, bins: int) -> Floats:
 def marks_table(census: Census) -> list[dict[str, Any]]:
     """Energies [pJ/MAC] that figures of a census mark, with the ends of their 95 % confidence intervals.
 
-    The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated,
-    unless all were evaluated.
+    The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated.
     Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
     """
     found, sample = census.range_of("energy"), census.sample
@@ -105,21 +103,18 @@ def _highest(census: Census) -> str:
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
     """Draw how many of all valid mappings have what energy [pJ/MAC], with the optimum, median, mean and highest.
 
-    Shares are exact where all mappings were evaluated. Else they are estimated from a uniform sample; the band holds
-    each with 95 % confidence (Wilson's interval), also where no mapping was drawn.
+    Shares are estimated from a uniform sample; the band holds each with 95 % confidence (Wilson's interval), also where
+    no mapping was drawn.
     """
     with drawing(ax) as ax:
         rows = histogram_table(census)
         edges = edges_of(rows)
         bottom = 0.3 / len(census.sample)
-        if census.sample.complete:
-            bottom = 0.3 * min(row["share"] for row in rows if row["share"] > 0)
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
         ax.stairs([max(row["share"], bottom) for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=bottom)
-        if not census.sample.complete:
-            ends = [*low, low[-1]], [*high, high[-1]]
-            ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
+        ends = [*low, low[-1]], [*high, high[-1]]
+        ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
         lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
         marks = marks_table(census)
         for row, (colour, line) in zip(marks, lines, strict=True):
@@ -140,12 +135,11 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
 
 
 def heads(census: Census) -> tuple[str, str, str]:
-    """What a figure of one census says above: what was mapped, all mappings, and whether they are exact or sampled."""
+    """What a figure of one census says above: what was mapped, all mappings, and how many were drawn."""
     names = f"{census.workload} on {census.architecture}"
     which = "mappings with all compute units" if census.only_fully_used else "valid mappings"
     about = "" if census.exact else "about "
-    how = "exact: all evaluated" if census.sample.complete else f"sampled: {sample_words(census.sample)}"
-    return names, f"{about}{large(census.mappings)} {which}", how
+    return names, f"{about}{large(census.mappings)} {which}", f"sampled: {sample_words(census.sample)}"
 
 
 def best_median_worst(census: Census) -> dict[str, Result]:
@@ -162,18 +156,16 @@ def best_median_worst(census: Census) -> dict[str, Result]:
 def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:
     """Rows of `plot_within`: the share of all valid mappings whose energy is at most `factor` times the lowest.
 
-    If all mappings were evaluated all rows are `exact`. Else those that are counted (`Census.near`) are, and come
-    first; the others are estimated, with the ends of their 95 % confidence intervals: from the stratified sample, if
-    there is one, where it reaches, else from the uniform one.
+    Those that are counted (`Census.near`) are `exact`, and come first; the others are estimated from the uniform
+    sample, with the ends of their 95 % confidence intervals.
     """
     refuse_zero_energy(census)
-    complete, near = census.sample.complete, [near for near in census.near if near.complete]
-    counted = [] if complete else sorted((near.share, near.mappings / census.mappings) for near in near)
+    counted = sorted((near.share, near.mappings / census.mappings) for near in census.near if near.complete)
     rows = [_within(above, share, share, share, exact=True) for above, share in counted]
     above_lowest = census.sample.energy_pj / census.range_of("energy").lowest - 1
     for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
         share = census.sample.share(above_lowest <= above * (1 + 1e-9))
-        rows.append(_within(float(above), share.value, share.low, share.high, exact=complete))
+        rows.append(_within(float(above), share.value, share.low, share.high, exact=False))
     return rows
 
 
@@ -188,19 +180,17 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
     """
     with drawing(ax) as ax:
         rows = within_table(census)
-        complete = census.sample.complete
-        exact = [row for row in rows if row["exact"] and row["factor"] > 1 and not complete]
-        drawn = [row for row in rows if complete or not row["exact"]]
+        exact = [row for row in rows if row["exact"] and row["factor"] > 1]
+        drawn = [row for row in rows if not row["exact"]]
         least = [row["share"] / 3 for row in rows if row["share"] > 0 and row["exact"]]
-        bottom = min(least if complete else [0.3 / len(census.sample), *least])
+        bottom = min([0.3 / len(census.sample), *least])
         above = [row["factor"] - 1 for row in drawn]
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in drawn] for key in ("share_low", "share_high"))
-        if not complete:
-            ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
+        ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
         seen = [row for row in drawn if row["share"] > 0]
         xs, ys = [row["factor"] - 1 for row in seen], [row["share"] for row in seen]
-        ax.plot(xs, ys, color="black", label="exact" if complete else "estimated")
+        ax.plot(xs, ys, color="black", label="estimated")
         if exact:
             dots = [row["factor"] - 1 for row in exact], [row["share"] for row in exact]
             ax.scatter(*dots, 26, color=BEST_COLOUR, label="counted", zorder=3)
@@ -229,8 +219,8 @@ def _factor_ticks(ax: Axes, low: float, high: float) -> None:
 def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
     """Rows of `plot_compare`: for each map space its mappings and energies [pJ/MAC].
 
-    `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are of all
-    valid mappings, estimated unless all were evaluated.
+    `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are
+    estimates of those of all valid mappings.
     """
     names = names_of([(census.workload, census.architecture) for census in censuses])
     rows = []
