@@ -12,12 +12,10 @@ from typing import Any
 
 from accelsim.cli.inputs import find_layer, read_workload
 from accelsim.cli.printing import DONE, answer, write_figure
-from accelsim.gpu import ROTATING
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
 from accelsim.gpu.compare import compare_profile, kernels_of
-from accelsim.gpu.convolutions import validate_convolutions
 from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import gemms_of, product_of, with_winograd
@@ -46,7 +44,7 @@ from accelsim.show.report.gpu import (
     roofline_report,
     totals,
 )
-from accelsim.show.report.validation import calibration_report, convolution_row, convolutions_report, gemm_report
+from accelsim.show.report.validation import calibration_report, gemm_report
 from accelsim.show.table import Part
 
 _SWEPT = 1200
@@ -291,17 +289,6 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     text = page_text(gemm_report(found, skipped))
     page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
     return {"validation.md": page.encode(), **files}
-
-
-def validate_conv_command(arguments: argparse.Namespace) -> int:
-    """Hold implicit GEMMs against measured convolutions."""
-    if not arguments.paths:
-        raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
-    refuse(arguments, "conv", mig=None, dtype=None, l2=ROTATING, output=None, every=False)
-    found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
-    document = {"conv": [convolution_row(case) for case in found], "not_compared": skipped}
-    answer(arguments, document, lambda: convolutions_report(found, skipped))
-    return DONE
 
 
 def refuse(arguments: argparse.Namespace, what: str, **usual: str | bool | None) -> None:

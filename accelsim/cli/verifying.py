@@ -171,15 +171,13 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason."""
-    from accelsim.cli.gpus import refuse, validate_conv_command, validate_gemm_command
+    from accelsim.cli.gpus import refuse, validate_gemm_command
     from accelsim.results.folder import refuse_directory
 
     if arguments.output:
         refuse_directory(arguments.output)
     if arguments.what == "gemm":
         return validate_gemm_command(arguments)
-    if arguments.what == "conv":
-        return validate_conv_command(arguments)
     refuse(arguments, arguments.what, output=None)
     if arguments.what == "timeloop" and not (arguments.json or arguments.csv):
         return _validate_timeloop(arguments.paths)

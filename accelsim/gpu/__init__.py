@@ -11,7 +11,7 @@ Beside products
 Commands
     `advice` (rooflines too) and `compare` (which reads a `profile`).
 Measurements
-    `table` helps `measured` to read products; `convolutions` reads layers. `calibration` fits the constants of a GPU,
+    `table` helps `measured` to read products; `calibration` fits the constants of a GPU,
     `validation` predicts what was measured, and `errors` sums up.
 """
 
