@@ -24,11 +24,10 @@ from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
 from accelsim.population.census import _walk  # noqa: E402
 from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
-from accelsim.population.counting import count_mappings  # noqa: E402
+from accelsim.population.counting import Nest, count_mappings  # noqa: E402
 from accelsim.population.extremes import largest_value  # noqa: E402
-from accelsim.population.known import Known  # noqa: E402
+from accelsim.population.parts import Known  # noqa: E402
 from accelsim.population.sampling import Sampler  # noqa: E402
-from accelsim.population.steps import Nest  # noqa: E402
 from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
 from accelsim.search.result import column_value  # noqa: E402
 

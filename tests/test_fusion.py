@@ -18,8 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import fuse, load_architecture, load_workload
-from accelsim.fusion.chain import Chain, Shortcut, make_chain
-from accelsim.fusion.lines import find_lines, find_shortcut, named_line
+from accelsim.fusion.chain import Chain, Shortcut, find_lines, find_shortcut, make_chain, named_line
 from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
 from accelsim.fusion.price import CYCLES, ENERGY, Optimum, Price, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits

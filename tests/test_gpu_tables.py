@@ -9,10 +9,9 @@ import pytest
 
 from accelsim.cli import main as cli
 from accelsim.gpu.catalogue import find_gpu
+from accelsim.gpu.compare import read_profile
 from accelsim.gpu.machine import FORMATS, format_of
-from accelsim.gpu.measured import read_measured, time_column
-from accelsim.gpu.profile import read_profile
-from accelsim.gpu.table import find_table, plain_name
+from accelsim.gpu.measured import find_table, plain_name, read_measured, time_column
 from accelsim.gpu.validation import validate_gemm
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.source import Problems

@@ -25,16 +25,16 @@ from accelsim.model.encode import encode
 from accelsim.population.census import _walk, census, count_and_limit
 from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS
 from accelsim.population.counting import (
+    Keeping,
+    Nest,
     as_integer,
     carry,
     count_by_keep,
     count_mappings,
 )
 from accelsim.population.extremes import largest_value
-from accelsim.population.known import Known
-from accelsim.population.parts import Clock
+from accelsim.population.parts import Clock, Known
 from accelsim.population.sampling import Sampler
-from accelsim.population.steps import Keeping, Nest
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.result import column_value
 from accelsim.show.report.census import census_sentence
@@ -128,7 +128,7 @@ def check_extremes(space, found, *, search):
     known_by_walks = walked(space) if search else None
     for goal, values in zip((ENERGY, CYCLES, WORDS), (found.energy_pj, found.cycles, found.outer_words), strict=True):
         largest = float(values.max())
-        for bounded in (largest_value(nest, goal, most_labels=0), largest_value(nest, goal, deadline=0.0)):
+        for bounded in (largest_value(nest, goal, most_states=0), largest_value(nest, goal, deadline=0.0)):
             assert largest <= bounded.bound * (1 + 1e-9)
         known = largest_value(nest, goal, largest)
         assert largest <= known.bound * (1 + 1e-9)

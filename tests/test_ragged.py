@@ -25,7 +25,7 @@ from accelsim.model.ragged import evaluate_ragged, ragged_parts
 from accelsim.model.result import Parts, Result
 from accelsim.results.explain import explain, explanation_json, same_as_walked
 from accelsim.results.output import read_mapping_json, result_json
-from accelsim.show.report.nest import nest_line, nest_parts
+from accelsim.show.report.mapping import nest_line, nest_parts
 from accelsim.show.table import print_parts
 from tests.strategies import cases, ragged_case, ragged_cases
 from tests.test_nodes import cycles_by_hand

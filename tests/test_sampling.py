@@ -10,9 +10,8 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import PARTIAL, READS, make_detail
 from accelsim.model.encode import Batch, encode
 from accelsim.model.kernel import VALID, evaluate_many
-from accelsim.population.counting import count_by_keep, count_mappings
+from accelsim.population.counting import Keeping, Nest, count_by_keep, count_mappings
 from accelsim.population.sampling import TOGETHER, Sampler
-from accelsim.population.steps import Keeping, Nest
 from tests.brute import identity
 
 DRAWS = 2000

@@ -155,7 +155,7 @@ def test_close_to_the_lowest__is_not_counted_where_that_is_not_proved(run, monke
     assert "optimal" not in text
     assert "within" not in census_sentence(found)
     assert "Mappings close to the lowest energy are not counted, as it is not proved." in text
-    monkeypatch.setattr("accelsim.cli.spreading.take_census", lambda *_: found)
+    monkeypatch.setattr("accelsim.cli.plotting.take_census", lambda *_: found)
     document = json.loads(run("spread", "eyeriss", "gemm", "--json")[1])
     assert document["ranges"]["energy"]["lowest_proved"] is document["front_complete"] is False
     assert document["near"] == []

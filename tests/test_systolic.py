@@ -28,8 +28,8 @@ from accelsim.model.ragged import evaluate_ragged
 from accelsim.model.result import Ramp
 from accelsim.model.time_oracle import walk_array
 from accelsim.population.columns_kernel import CYCLES
+from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
-from accelsim.population.steps import Nest
 from accelsim.results.explain import same_as_walked
 from tests.brute import truth
 from tests.problems import MOST, problem

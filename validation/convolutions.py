@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 
 from accelsim.cli.argument_types import add_forms
 from accelsim.cli.printing import BAD_INPUT, DONE, answer
-from accelsim.gpu.calibration import Mode, mode_of
+from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.layers import PASSES, SIZES, applies, winograd_us
 from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
+from accelsim.gpu.measured import find_table
 from accelsim.gpu.operators import time_operators
-from accelsim.gpu.table import find_table
 from accelsim.gpu.tiling import compute_class
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text

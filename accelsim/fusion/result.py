@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelsim.fusion.chain import Chain
-from accelsim.fusion.lines import Apart
+from accelsim.fusion.chain import Apart, Chain
 from accelsim.fusion.price import Price
 from accelsim.fusion.tiling import FusedTiling, Part, Room, rooms, shortcut_room
 from accelsim.inputs.workload import Einsum

@@ -18,13 +18,11 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS
-from accelsim.population.counting import count_by_keep, count_mappings
-from accelsim.population.extremes import FEW_LABELS, Extreme, largest_value
-from accelsim.population.known import Known
-from accelsim.population.parts import Clock, OnPart, near
+from accelsim.population.counting import Keeping, Nest, count_by_keep, count_mappings
+from accelsim.population.extremes import FEW_STATES, Extreme, largest_value
+from accelsim.population.parts import Clock, Known, OnPart, near
 from accelsim.population.result import Census
 from accelsim.population.sampling import Sampler, UniformSample
-from accelsim.population.steps import Keeping, Nest
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
@@ -176,7 +174,7 @@ def count_and_limit(
         return None
     nest = Nest(space)
     few = math.prod(len(step.keeps) for step in nest.steps if isinstance(step, Keeping)) <= FEW_CHOICES
-    return count_mappings(nest), largest_value(nest, ENERGY, most_labels=FEW_LABELS).bound if few else None
+    return count_mappings(nest), largest_value(nest, ENERGY, most_states=FEW_STATES).bound if few else None
 
 
 def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
@@ -290,7 +288,7 @@ def _largest(nest: Nest, column: str, clock: Clock, known: Known) -> float:
 
     found = clock.attempt(f"looking for the largest {column}", find)
     if found is None:
-        found = largest_value(nest, goal, value, most_labels=0)
+        found = largest_value(nest, goal, value, most_states=0)
     elif found.mapping is not None:
         known.add(evaluate_encoded(nest.space.encoded, found.mapping))
     return float(np.ceil(found.bound)) if column == "outer_words" else found.bound

@@ -1,8 +1,8 @@
 """Uniform samples of the valid mappings of a map space, without rejection, and what they cost.
 
 From the outside in: at each tile shape the ways that lead there are counted, so the last loop of such a way is chosen
-with the share of the ways that end in it. Axis letters as in `accelsim.population.steps`; B = mappings drawn, O = what
-may be chosen.
+with the share of the ways that end in it. Axis letters as in `accelsim.population.counting`; B = mappings drawn, O =
+what may be chosen.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, em
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.population.columns_kernel import CYCLES, ENERGY, UNITS, WORDS, evaluate_columns
-from accelsim.population.counting import put_loops
+from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
 from accelsim.population.result import Interval
-from accelsim.population.steps import Keeping, LoopStep, Nest
 from accelsim.search.stopping import asked, heeding
 
 TOGETHER = 4096

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
-from accelsim.gpu.compare import Compared
-from accelsim.gpu.errors import far_off
+from accelsim.gpu.calibration import far_off
+from accelsim.gpu.compare import Compared, ProfiledKernel
 from accelsim.gpu.kernel import Kernel
 from accelsim.gpu.machine import FORMATS, Gpu
-from accelsim.gpu.profile import ProfiledKernel
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report.text import percent

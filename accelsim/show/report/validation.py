@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from accelsim.gpu import ROTATING
-from accelsim.gpu.errors import LARGE_FLOP
-from accelsim.results.checks import Check
+from accelsim.gpu.calibration import LARGE_FLOP
 from accelsim.results.study import Study, errors_by_quantity, study_json
+from accelsim.results.verifying import Check
 from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
 
 if TYPE_CHECKING:
-    from accelsim.gpu.calibration import Calibration
-    from accelsim.gpu.errors import Errors
+    from accelsim.gpu.calibration import Calibration, Errors
     from accelsim.gpu.validation import GemmValidation
     from accelsim.importers.timeloop_comparison import CaseComparison
 
