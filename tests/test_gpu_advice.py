@@ -186,9 +186,7 @@ def test_advise_command__draws_and_prints(capsys, tmp_path):
 
 
 def test_advise__compares_other_sizes_and_formats_with_the_same_schedules():
-    """FP16 and BF16 run at one rate on an A100, so neither is faster, with Stream-K among the schedules or not."""
-    for stream_k in (False, True):
-        advice = advise(load_gpu("a100"), 513, 6144, 5120, "bf16", stream_k=stream_k)
-        assert (advice.kernel.schedule == "Stream-K") == stream_k
-        (other,) = (change for change in advice.formats if change.what == "fp16")
-        assert other.time_us == advice.kernel.time_us
+    """FP16 and BF16 run at one rate on an A100, so neither is faster."""
+    advice = advise(load_gpu("a100"), 513, 6144, 5120, "bf16")
+    (other,) = (change for change in advice.formats if change.what == "fp16")
+    assert other.time_us == advice.kernel.time_us

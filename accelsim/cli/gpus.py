@@ -108,7 +108,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     mode = mode_of(gpu, number_format, arguments.calibration)
     names = [einsum.name for einsum in layers]
     gemms = gemms_of(products)
-    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2, stream_k=arguments.stream_k)
+    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2)
     if arguments.winograd:
         options = {"training_pass": arguments.training_pass, "l2": arguments.l2}
         pairs = zip(layers, kernels, strict=True)
@@ -166,7 +166,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError("--sweep draws a chart; say where to, such as -o sweep.png")
     gpu = load_gpu(arguments.gpu, arguments.mig)
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
-    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
+    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2)
     if arguments.output:
         from accelsim.show.plots.throughput import plot_sweep
 
@@ -177,8 +177,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))
         mode = mode_of(gpu, dtype, arguments.calibration)
-        l2, stream_k = arguments.l2, arguments.stream_k
-        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=l2, stream_k=stream_k)
+        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=arguments.l2)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {dtype}, {others}"
         write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))

@@ -59,7 +59,6 @@ def explore(
 
     Parameters
     ----------
-    sweep : Sweep
     folder : str or path
         Where finished work is kept, and the tables made of it (`accelsim.explore.tables`).
     workers : int, optional

@@ -280,7 +280,6 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
 
     Parameters
     ----------
-    dim : FusedDim
     tile : int
         Points of the last layer's output in a step; divides the bound.
     retained : tuple of bool

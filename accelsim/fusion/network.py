@@ -238,7 +238,6 @@ def fuse(
 
     Parameters
     ----------
-    architecture : Architecture
     workload : Workload
         Its edges say which layer reads what; without any, neighbours whose shapes line up are taken to be joined.
     objective : str

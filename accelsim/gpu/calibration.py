@@ -145,10 +145,6 @@ def fit_positive(
         Evaluations of each method at most, beside those for differences; it ends earlier where a step gains less than
         1e-5 of the cost.
 
-    Returns
-    -------
-    dict of str to float
-
     Raises
     ------
     AccelsimError
@@ -289,8 +285,6 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
 
     Parameters
     ----------
-    gpu : Gpu
-    number_format : str
     calibration : str or path, optional
         A file that `accelsim calibrate` wrote, or `shipped`; without one, the mode is uncalibrated.
 

@@ -340,8 +340,6 @@ def kernels_of(
 
     Parameters
     ----------
-    gpu : Gpu
-    profile : sequence of ProfiledKernel
     number_format : str, optional
         Of kernels of which the profile does not say it by a name that is known; `fp16` where it says nothing.
     """

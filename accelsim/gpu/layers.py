@@ -52,7 +52,6 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
 
     Parameters
     ----------
-    einsum : Einsum
     training_pass : str
         One of `PASSES`.
 
@@ -168,13 +167,10 @@ def winograd_us(
 
     Parameters
     ----------
-    gpu : Gpu
     sizes : mapping of str to float[P]
         By the names of `SIZES`.
     training_pass : str
         One of `PASSES`.
-    number_format : str
-    constants : KernelConstants
 
     Notes
     -----

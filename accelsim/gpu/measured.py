@@ -121,7 +121,6 @@ def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | 
 
     Parameters
     ----------
-    text : str
     file : str
         For places in messages.
     is_head : callable, optional

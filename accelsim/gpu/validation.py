@@ -93,7 +93,6 @@ def validate_gemm(
     gpu : str, optional
         The GPU that was measured; by default what the column `device` says. Rows of others that are known are left
         out, if there are any of this one or of devices that are not known.
-    mig : str, optional
     calibration : str or path, optional
         `shipped`, or a file; without one the model is uncalibrated.
     number_format : str, optional

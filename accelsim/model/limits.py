@@ -35,11 +35,6 @@ class Limits:
 def layer_limits(architecture: Architecture, einsum: Einsum) -> Limits:
     """Lower limits of energy [pJ] and cycles.
 
-    Parameters
-    ----------
-    architecture : Architecture
-    einsum : Einsum
-
     Returns
     -------
     Limits

@@ -57,15 +57,12 @@ def census(
 
     Parameters
     ----------
-    architecture : Architecture
-    einsum : Einsum
     constraints : Constraints, optional
         Without a smallest utilization: mappings are counted by their tiles, which do not tell it.
     fully_used : bool
         Only mappings that use all compute units.
     samples : int
         Mappings that are drawn uniformly and evaluated.
-    seed : int
     seconds : float, optional
         Time for the searches: the best mappings, the front, and those close to the best. If it does not suffice these
         are marked as incomplete. None: as long as it takes.
@@ -75,10 +72,6 @@ def census(
         Where proved smallest values are kept, and looked up.
     on_part : callable, optional
         Called with what is done next.
-
-    Returns
-    -------
-    Census
 
     Raises
     ------

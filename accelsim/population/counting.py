@@ -159,7 +159,6 @@ def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None)
 
     Parameters
     ----------
-    step : LoopStep
     values : int64[W, *S] or float64[1, *S]
         Ways to come to each shape inside; integers are exact.
     trace : list, optional
@@ -213,10 +212,6 @@ def count_mappings(nest: Nest) -> int:
 
     Where partial sums are wider than finished words what fits may depend on the order of loops too; they are taken to
     be as narrow as finished words here.
-
-    Parameters
-    ----------
-    nest : Nest
     """
     values = _start(nest)
     for step in nest.steps:

@@ -108,7 +108,6 @@ class WorstSearch:
 
         Parameters
         ----------
-        floor : float
         most_states : int
             States that are held at a time; of the others the bound alone is kept.
 
@@ -411,7 +410,6 @@ def largest_value(
 
     Parameters
     ----------
-    nest : Nest
     column : {ENERGY, CYCLES, WORDS}
         Energy in pJ; words in storage words at the outermost level.
     known : float

@@ -156,10 +156,8 @@ class Sampler:
 
         Parameters
         ----------
-        count : int
         seed : int
             The same seed gives the same mappings, whatever the number of workers.
-        workers : int
         """
         encoded, parts = self.nest.space.encoded, list[Floats]()
 

@@ -156,7 +156,6 @@ def map_with_cache(
     ----------
     architecture, einsum, constraints, budget, workers, on_progress
         As for `map_einsum`. A budget of seconds does not matter where the proved answer is known.
-    options : MapOptions
     cache : ResultCache or None
         None: search in any case.
 

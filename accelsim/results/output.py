@@ -333,7 +333,6 @@ def network_totals(outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] |
 
     Parameters
     ----------
-    outcomes : sequence of LayerOutcome
     yields : mapping of str to int, optional
         What one run gives; rates are only told where every layer is mapped.
 

@@ -232,8 +232,6 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
 
     Parameters
     ----------
-    census : Census
-    architecture : Architecture
     einsum : Einsum
         The machine and the layer of the census.
 
@@ -289,8 +287,6 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
 
     Parameters
     ----------
-    search : SearchResult
-    architecture : Architecture
     einsum : Einsum
         The machine and the layer of the search.
 

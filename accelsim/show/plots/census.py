@@ -369,7 +369,6 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
 
     Parameters
     ----------
-    census : Census
     over : {"cycles", "outer_words", "utilization"}
         Over cycles and utilization the Pareto front is drawn as a line that no mapping lies below, or, where it is not
         complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost

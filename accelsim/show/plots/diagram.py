@@ -102,7 +102,6 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
 
     Parameters
     ----------
-    result : Result
     architecture : Architecture
         The machine that was mapped to.
     """
