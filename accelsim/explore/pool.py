@@ -277,7 +277,6 @@ class Cluster:
 
     Parameters
     ----------
-    plan : Plan
     scheduler : str
         Address, such as `tcp://host:8786`.
 

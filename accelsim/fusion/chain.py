@@ -56,8 +56,6 @@ class FusedDim:
 
     Attributes
     ----------
-    name : str
-    bound : int
     dims : tuple of str
         The dimension of each layer that it moves; that of the last layer is `name`.
     ranks : tuple of Rank

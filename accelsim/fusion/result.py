@@ -30,8 +30,6 @@ class ChainResult:
 
     Attributes
     ----------
-    chain : Chain
-    tiling : FusedTiling
     parts : tuple of FusedPart
         In the order of the layers.
     price : Price
@@ -132,7 +130,6 @@ class FusionResult:
 
     Attributes
     ----------
-    architecture, workload, objective : str
     segments : tuple of Segment
         All layers, each run in one segment, in the order of the lines.
     certificate : Certificate
@@ -152,7 +149,6 @@ class FusionResult:
     chains, solved : int
         Chains that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
-    seconds : float
     kept : str
         When the answer was kept on disk, if it comes from there; else empty.
     """

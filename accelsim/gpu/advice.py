@@ -44,14 +44,12 @@ class Point:
 
     Attributes
     ----------
-    kernel : Kernel
     intensity : float
         Operations for each byte, were each tensor moved once [FLOP/B].
     limited_by : str
         `math` above the ridge of DRAM, else `memory`.
     math_share, memory_share : float
         Of the peak of the data sheet, and of the DRAM bandwidth, as predicted.
-    quadrant : str
     """
 
     kernel: Kernel

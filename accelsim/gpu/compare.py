@@ -58,7 +58,6 @@ class ProfiledKernel:
         NVTX range, or empty.
     time_us : float
         Median of a run where the export has it, else the average.
-    runs : int
     shape : tuple of int or None
         M, N, K, and the batch, where the table or the name of the range says them.
     dram_bytes : float or None
@@ -311,11 +310,9 @@ class Compared:
 
     Attributes
     ----------
-    name : str
     kernels : tuple of ProfiledKernel
     measured_us : float
         Sum of its kernels, of one run of each.
-    predicted : Kernel
     roofline_share : float
         Least time by peak and DRAM bandwidth of the data sheet, over the measured time.
     """

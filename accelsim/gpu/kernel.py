@@ -26,9 +26,6 @@ class Kernel:
 
     Attributes
     ----------
-    name : str
-    gpu, number_format, mode : str
-    m, n, k, batch : int
     tile : str
         Output tile of a block, such as 128x256, or `gemv`.
     schedule : str
@@ -43,7 +40,6 @@ class Kernel:
         Share of the tiles' products that are wanted; average over the largest number of blocks of an SM.
     parts_us : dict of str to float
         Time of each resource, and what is added.
-    bottleneck : str
     time_us, low_us, high_us : float
         Predicted, and the interval that four fifths of kernels are expected in.
     flops, dram_bytes, l2_bytes, least_bytes : float

@@ -50,7 +50,6 @@ class CsvTable:
 
     Attributes
     ----------
-    file : str
     separator : str
         What stands between cells.
     head : CsvRow
@@ -251,10 +250,8 @@ class Measured:
 
     Attributes
     ----------
-    device : str
     number_format : str
         A name that no format is known by stands as it is written.
-    gemms : Gemms
     time_us : float[rows]
     l2 : str
         One of `L2_STATES`.
@@ -395,8 +392,6 @@ class Columns:
         Of `m`, `n` and `k`, and of `batch`, `l2` and `device` where they are there.
     formats : tuple of int
         Columns that may name the number format.
-    time : int
-    time_name : str
     to_us : float
         What makes us of a time.
     """

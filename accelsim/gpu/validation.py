@@ -29,8 +29,6 @@ class GemmValidation:
 
     Attributes
     ----------
-    gpu : Gpu
-    measured : Measured
     mode : str
         `uncalibrated` or `calibrated`.
     about : str

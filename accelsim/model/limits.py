@@ -114,10 +114,8 @@ class LevelPort:
 
     Attributes
     ----------
-    level : str
     direction : str
         `read`, `write`, or empty where both share the bandwidth.
-    bytes_per_cycle : float
     """
 
     level: str
@@ -136,7 +134,6 @@ class Stand:
 
     Attributes
     ----------
-    layer : str
     repeat : int
         How often the network has it.
     least, roof : float

@@ -151,11 +151,6 @@ def cycle_rows(nest: Nest) -> list[Row]:
 class Charged:
     """A nest with what is charged in it.
 
-    Parameters
-    ----------
-    nest : Nest
-    charges : Charges
-
     Attributes
     ----------
     output : int

@@ -61,7 +61,6 @@ class Keeping:
 
     Attributes
     ----------
-    level : int
     keeps : bool[K, T]
     fits : bool[K, *S]
         Which tiles fit it.
@@ -80,7 +79,6 @@ class Nest:
 
     Parameters
     ----------
-    space : MapSpace
     fully_used : bool
         Only mappings that use all compute units.
 

@@ -81,8 +81,6 @@ class WorstSearch:
 
     Parameters
     ----------
-    nest : Nest
-    charges : Charges
     deadline : float, optional
         When states are no longer followed, by `time.monotonic`; their bounds are kept.
 

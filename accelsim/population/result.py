@@ -20,7 +20,6 @@ class Interval:
 
     Attributes
     ----------
-    value : float
     low, high : float
         Ends of its confidence interval.
     """
@@ -95,8 +94,6 @@ class Census:
 
     Attributes
     ----------
-    architecture, workload : str
-    macs : int
     space_size : int
         Mappings that the constraints allow, before fanout and capacity are looked at.
     mappings : int
@@ -117,10 +114,8 @@ class Census:
     front : FrontResult
         Mappings that none other beats in energy and cycles, of all valid ones in any case. Where `stop` is not
         `exhausted` these are the best of those known, and others may beat them.
-    sample : UniformSample
     stop : str
         `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
-    seconds : float
     """
 
     architecture: str

@@ -51,10 +51,6 @@ class Sampler:
     The shares of the ways are float64, so that a mapping's probability is off by some 1e-13 of itself. If partial sums
     are wider than finished words some mappings drawn do not fit, and are left out.
 
-    Parameters
-    ----------
-    nest : Nest
-
     Raises
     ------
     NoValidMapping
@@ -214,8 +210,6 @@ class UniformSample:
 
     Attributes
     ----------
-    sampler : Sampler
-    seed : int
     asked, drawn : int
         How many were asked for, and how many were drawn, fewer only after an interrupt; B of these are valid, all
         unless partial sums are wider than finished words.

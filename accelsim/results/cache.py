@@ -74,7 +74,6 @@ class ResultCache:
 
     Attributes
     ----------
-    folder : Path
     on_trouble : callable
         Takes one line about an entry that cannot be read or written; the search goes on without it.
     """

@@ -43,7 +43,6 @@ class Chosen:
         What it is, for a reader.
     kind : str
         `best`, `front`, `named`, `region` (one of those that stand for a region of the distribution) or `drawn`.
-    result : Result
     """
 
     label: str

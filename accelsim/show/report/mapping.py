@@ -40,7 +40,6 @@ class NestLevel:
 
     Attributes
     ----------
-    name : str
     used : str
         Instances in use and how full each is.
     keeps : str
