@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from accelsim.search.result import SearchResult as SearchResult
     from accelsim.search.strategy import Budget as Budget
     from accelsim.show.plots.census import plot_compare as plot_compare
+    from accelsim.show.plots.census import plot_density as plot_density
     from accelsim.show.plots.census import plot_histogram as plot_histogram
     from accelsim.show.plots.census import plot_within as plot_within
-    from accelsim.show.plots.density import plot_density as plot_density
     from accelsim.show.plots.diagram import plot_architecture as plot_architecture
     from accelsim.show.plots.diagram import plot_mapping as plot_mapping
     from accelsim.show.plots.network import plot_fusion as plot_fusion
@@ -69,8 +69,7 @@ _NAMES = {
     "search.mapper": ("map_einsum",),
     "search.result": ("Certificate", "FrontResult", "Sample", "SearchResult"),
     "search.strategy": ("Budget",),
-    "show.plots.census": ("plot_compare", "plot_histogram", "plot_within"),
-    "show.plots.density": ("plot_density",),
+    "show.plots.census": ("plot_compare", "plot_density", "plot_histogram", "plot_within"),
     "show.plots.diagram": ("plot_architecture", "plot_mapping"),
     "show.plots.network": ("plot_fusion",),
     "show.plots.result": ("plot_energy", "plot_reuse", "plot_stacks"),

@@ -22,18 +22,17 @@ from accelsim import load_architecture, load_workload, map_einsum  # noqa: E402
 from accelsim.inputs.objective import QUANTITIES  # noqa: E402
 from accelsim.mapspace.space import MapSpace  # noqa: E402
 from accelsim.model.encode import encode  # noqa: E402
-from accelsim.population.census import STARTS  # noqa: E402
-from accelsim.population.counting import count_mappings  # noqa: E402
-from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
-from accelsim.population.extremes import climb_from, largest_value  # noqa: E402
+from accelsim.population.census import _walk  # noqa: E402
+from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS  # noqa: E402
+from accelsim.population.counting import Nest, count_mappings  # noqa: E402
+from accelsim.population.extremes import largest_value  # noqa: E402
+from accelsim.population.parts import Known  # noqa: E402
 from accelsim.population.sampling import Sampler  # noqa: E402
-from accelsim.population.steps import Nest  # noqa: E402
 from accelsim.search.exact.bounds import keep_bounds  # noqa: E402
+from accelsim.search.result import column_value  # noqa: E402
 
 MACHINES = ("two_level", "eyeriss", "systolic", "nvdla", "nvdla_1024", "simba", "gpu_sm")
 DRAWN = 1_000_000
-FEW = 2000
-"""Mappings that are drawn for the largest values."""
 HEAD = (
     "machine", "mappings", "count", "lowest energy", "fewest cycles", "largest", "together", "1M draws",
 )  # fmt: skip
@@ -57,10 +56,10 @@ def row(machine: str) -> list[str]:
     map_einsum(architecture, layer, objective="cycles", workers=1)
     mark()
     sampler = Sampler(nest)
-    few = sampler.sample(FEW)
+    known = Known(space.size)
+    _walk(space, known, 1)
     for column, goal in zip(QUANTITIES, (ENERGY, CYCLES, WORDS), strict=True):
-        starts = [few.mapping(int(at)) for at in (-few.values(column)).argsort(kind="stable")[:STARTS]]
-        largest_value(nest, goal, climb_from(space, starts, goal)[1])
+        largest_value(nest, goal, column_value(known.most[column], column))
     mark()
     sampler.sample(DRAWN, workers=1)
     mark()

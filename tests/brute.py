@@ -34,8 +34,10 @@ from accelsim.model.encode import (
     encode,
     encode_mappings,
 )
+from accelsim.model.evaluate import _violations
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, evaluate_one
+from accelsim.model.ragged import ragged_parts
 
 Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
 FREE = Constraints()
@@ -52,6 +54,20 @@ def identity(mapping: Mapping) -> Identity:
         (level.keep, temporal, frozenset(x), frozenset(y))
         for level, (temporal, x, y) in zip(mapping.levels, loops, strict=True)
     )
+
+
+def ragged_cost(encoded: Encoded, mapping: Mapping) -> tuple[bool, float, int]:
+    """Whether a mapping that may leave remainders fits, its energy [pJ] and cycles; infinite and 0 if it does not."""
+    for level, node in zip(encoded.architecture.levels, mapping.levels, strict=True):
+        if any(
+            math.prod(loop.bound for loop in loops) > axis.size
+            for loops, axis in ((node.x, level.x), (node.y, level.y))
+        ):
+            return False, math.inf, 0  # most mappings end here, uncounted
+    parts = ragged_parts(encoded, mapping)
+    if _violations(encoded, mapping, parts.at_level):
+        return False, math.inf, 0
+    return True, parts.energy_pj, parts.cycles
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from accelsim.inputs.errors import SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import TensorBursts
-from accelsim.model.time_oracle import walk_bursts
+from tests.burst_oracle import walk_bursts
 from tests.strategies import cases, ragged_case
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_compression import EVERY, GEMM, two_levels

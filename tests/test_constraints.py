@@ -25,8 +25,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
 from accelsim.population.census import census
-from accelsim.population.counting import count_mappings
-from accelsim.population.steps import Nest
+from accelsim.population.counting import Nest, count_mappings
 from accelsim.results.output import result_json
 from accelsim.results.verifying import verify
 from accelsim.search.diagnose import diagnose

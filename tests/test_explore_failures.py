@@ -21,8 +21,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from accelsim.explore import store
-from accelsim.explore.cluster import Cluster
-from accelsim.explore.pool import Pool
+from accelsim.explore.pool import Cluster, Pool
 from accelsim.explore.run import explore
 from accelsim.explore.store import PART_COLUMNS, parquet_bytes, read_parquet
 from accelsim.explore.tables import ABOUT, DESIGNS, RESULTS, read_designs
@@ -363,8 +362,8 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(
                 super().__init__(*arguments)
                 made.append(self)
 
-        monkeypatch.setattr("accelsim.explore.cluster.Cluster", Seen)
-        monkeypatch.setattr("accelsim.explore.cluster.PATIENCE", 1.0)
+        monkeypatch.setattr("accelsim.explore.pool.Cluster", Seen)
+        monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 1.0)
 
         explored = explore(sweep, "cluster", scheduler=address, on_state=kill_some, on_cluster=links.append)
     finally:
@@ -420,7 +419,7 @@ def test_folder__whose_run_was_killed_says_that_its_tables_lack_work(folder, run
 
 def test_scheduler__that_does_not_answer_is_told(folder, run, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("accelsim.explore.cluster._TIMEOUT", "300ms")
+    monkeypatch.setattr("accelsim.explore.pool._TIMEOUT", "300ms")
     sweep_of(GRID)
     code, _, told = run("explore", "s.yaml", "--scheduler", "tcp://127.0.0.1:9")
     assert code == 2

@@ -9,7 +9,6 @@ import pickle
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from time import monotonic
 from typing import Any
 
@@ -18,14 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accelsim import fuse, load_architecture, load_workload
-from accelsim.fusion.chain import Chain, Shortcut, make_chain
-from accelsim.fusion.lines import find_lines, find_shortcut, named_line
+from accelsim.fusion.chain import Chain, Shortcut, find_lines, find_shortcut, make_chain, named_line
 from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
 from accelsim.fusion.price import CYCLES, ENERGY, Optimum, Price, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels, runs, tilings
-from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Edge, Einsum, Workload
@@ -35,30 +32,7 @@ from accelsim.model.oracle import execute
 from accelsim.model.result import Result
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
-from tests.test_fusion_tiling import add, conv, fused, gemm, soft_max
-
-
-def machine(size: int = 60, *, bypass: str = "", units: int = 2) -> Architecture:
-    """A memory, a buffer with ports of its own, and registers in front of each of a few multipliers."""
-    pj = {("MAC", "*", "compute"): 1.0}
-    for level, energy in (("DRAM", 50.0), ("BUF", 4.0), ("REG", 0.5)):
-        pj |= {(level, "*", action): energy for action in ("read", "update")}
-        pj[level, "*", "write"] = energy + 0.25
-    pj["BUF", "*", "leak"] = 0.125
-    buffer = Level(
-        "BUF",
-        "SRAM",
-        size_words=size,
-        read_bandwidth=Fraction(3),
-        write_bandwidth=Fraction(1),
-        bypass=frozenset({bypass} - {""}),
-        keep=frozenset({"Outputs"}),
-        x=Axis(units),
-    )
-    register = Level("REG", "register", size_words=3)
-    table = EnergyTable({key: EnergyEntry(energy, "a test") for key, energy in pj.items()})
-    return Architecture("tiny", (Level("DRAM", "DRAM", bandwidth=Fraction(1, 2)), buffer, register), Compute(), table)
-
+from tests.test_fusion_tiling import add, conv, fused, gemm, machine, soft_max
 
 ROWS = make_chain(
     [

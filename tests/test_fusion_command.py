@@ -16,10 +16,8 @@ import pytest
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
-from accelsim.fusion.chain import Shortcut
-from accelsim.fusion.kept import answer_key
-from accelsim.fusion.lines import Line
-from accelsim.fusion.output import fusion_json
+from accelsim.fusion.chain import Line, Shortcut
+from accelsim.fusion.output import answer_key, fusion_json
 from accelsim.fusion.search import Solutions
 from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.inputs.errors import AccelsimError
@@ -348,6 +346,6 @@ def test_answer_key__counts_each_part_of_what_it_answers(monkeypatch):
     keys.append(answer_key(machine, [line, line], energy, None))
     keys.append(answer_key(load_architecture("eyeriss", {"pe.x": "13"}), [line], energy, None))
     keys += [answer_key(machine, [line], Objective.parse("edp"), None), answer_key(machine, [line], energy, 2)]
-    monkeypatch.setattr("accelsim.fusion.kept.hash_of_code", lambda _: "0")
+    monkeypatch.setattr("accelsim.fusion.output.hash_of_code", lambda _: "0")
     keys.append(answer_key(machine, [line], energy, None))
     assert len(set(keys)) == len(keys)

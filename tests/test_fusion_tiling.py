@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import pytest
 from hypothesis import example, given, settings
@@ -13,12 +14,35 @@ from hypothesis import strategies as st
 from accelsim import load_workload
 from accelsim.fusion.chain import Chain, Shortcut, make_chain
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, keeps_shortcut, rooms, runs, shortcut_room, tilings_of
-from accelsim.inputs.architecture import Level
+from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from tests.fusion_oracle import execute_fused
 
 BUFFER = Level("BUF", "SRAM", size_words=10**6)
+
+
+def machine(size: int = 60, *, bypass: str = "", units: int = 2) -> Architecture:
+    """A memory, a buffer with ports of its own, and registers in front of each of a few multipliers."""
+    pj = {("MAC", "*", "compute"): 1.0}
+    for level, energy in (("DRAM", 50.0), ("BUF", 4.0), ("REG", 0.5)):
+        pj |= {(level, "*", action): energy for action in ("read", "update")}
+        pj[level, "*", "write"] = energy + 0.25
+    pj["BUF", "*", "leak"] = 0.125
+    buffer = Level(
+        "BUF",
+        "SRAM",
+        size_words=size,
+        read_bandwidth=Fraction(3),
+        write_bandwidth=Fraction(1),
+        bypass=frozenset({bypass} - {""}),
+        keep=frozenset({"Outputs"}),
+        x=Axis(units),
+    )
+    register = Level("REG", "register", size_words=3)
+    table = EnergyTable({key: EnergyEntry(energy, "a test") for key, energy in pj.items()})
+    return Architecture("tiny", (Level("DRAM", "DRAM", bandwidth=Fraction(1, 2)), buffer, register), Compute(), table)
 
 
 def conv(name: str, dims: dict[str, int], stride: int = 1, *, depthwise: bool = False) -> Einsum:

@@ -7,14 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.convolutions import SIZES, convolution_gemms, validate_convolutions
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.layers import PASSES, gemms_of, product_of
+from accelsim.gpu.layers import PASSES, SIZES, gemms_of, product_of
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.workload_reader import load_workload
+from validation.convolutions import convolution_gemms, main, validate_convolutions
 
 HEAD = "device,dtype,algo,N,C,H,W,K,R,S,P,Q,time_us_fwd,time_us_bwd_in"
 CONV = (1, 256, 58, 58, 256, 3, 3, 56, 56)
@@ -85,7 +84,7 @@ def test_validate_conv_command__shows_each_gpu(shared, capsys):
     path = shared / "data" / "gpu" / "conv_deepbench.csv"
     if not path.is_file():
         pytest.skip(f"{path} is absent")
-    assert cli.main(["validate", "conv", str(path), "--json"]) == 0
+    assert main([str(path), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["conv"]
     assert {(row["gpu"], row["number_format"]) for row in rows} == {
         (gpu, number_format) for gpu in ("t4", "v100_pcie") for number_format in ("fp16", "fp32")
@@ -96,5 +95,5 @@ def test_validate_conv_command__shows_each_gpu(shared, capsys):
     assert named["Winograd"]["winograd"]["median"] < 0.3 < named["Winograd"]["nhwc"]["median"]
     gradients = [row for row in rows if row["algorithm"] == "any" and row["gpu"] == "v100_pcie"]
     assert all(row["winograd"]["median"] < row["nhwc"]["median"] for row in gradients if row["number_format"] == "fp32")
-    assert cli.main(["validate", "conv", str(path)]) == 0
+    assert main([str(path)]) == 0
     assert "v100_pcie, fp32" in capsys.readouterr().out

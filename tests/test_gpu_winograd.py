@@ -10,12 +10,12 @@ import pytest
 from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.convolutions import SIZES, convolution_gemms
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import (
     OUTPUTS,
     PASSES,
+    SIZES,
     applies,
     gemms_of,
     layer_sizes,
@@ -25,6 +25,7 @@ from accelsim.gpu.layers import (
     with_winograd,
 )
 from accelsim.inputs.workload_reader import load_workload
+from validation.convolutions import convolution_gemms
 
 INTO = np.array(
     [

@@ -23,12 +23,11 @@ from accelsim.inputs.padding import padded_einsums, read_padding
 from accelsim.inputs.workload import pad, shared_rank
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.model.ragged import evaluate_ragged
 from accelsim.results.explain import same_as_walked
 from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
-from tests.brute import identity
+from tests.brute import identity, ragged_cost
 from tests.problems import problem
 
 PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
@@ -113,7 +112,7 @@ def test_best_with_remainders__is_that_of_brute_force(group):
         if known is None:
             continue
         encoded = encode(architecture, einsum)
-        costs = [cost for each in known for fits, *cost in [evaluate_ragged(encoded, each)] if fits]
+        costs = [cost for each in known for fits, *cost in [ragged_cost(encoded, each)] if fits]
         objective = list(OBJECTIVES)[seed % 3]
         a, b = OBJECTIVES[objective]
         if not costs:
@@ -167,7 +166,7 @@ def test_loops_longer_than_their_passes_need__are_not_better():
         if every is None:
             continue
         encoded = encode(architecture, einsum)
-        costs = [evaluate_ragged(encoded, each)[1] for each in every]
+        costs = [ragged_cost(encoded, each)[1] for each in every]
         some = {identity(each) for each in mappings(architecture, einsum, imperfect) or ()}
         tight = [cost for each, cost in zip(every, costs, strict=True) if identity(each) in some]
         assert len(tight) == len(some)

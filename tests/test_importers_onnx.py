@@ -9,8 +9,7 @@ import pytest
 from onnx_models import Graph, bert_block, gpt2_decode_block, grouped_query_attention, mobilenet_v2, resnet50
 
 import accelsim.importers.onnx_shapes
-from accelsim.fusion.chain import Shortcut
-from accelsim.fusion.lines import find_lines
+from accelsim.fusion.chain import Shortcut, find_lines
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
 

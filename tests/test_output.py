@@ -13,12 +13,13 @@ from reports import a_search, an_exact_search, row_stationary
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.machine_tables import energy_rows, machine_json
-from accelsim.results.network import LayerOutcome, network_json
 from accelsim.results.output import (
+    LayerOutcome,
     Provenance,
     evaluation_json,
     input_file,
     map_json,
+    network_json,
     result_json,
     search_json,
     to_json,

@@ -18,14 +18,16 @@ from accelsim.search.mapper import map_einsum
 from accelsim.show.plots.census import (
     best_median_worst,
     compare_table,
+    density_table,
+    front_over_table,
     histogram_table,
     marks_table,
     plot_compare,
+    plot_density,
     plot_histogram,
     plot_within,
     within_table,
 )
-from accelsim.show.plots.density import density_table, front_over_table, plot_density
 from accelsim.show.plots.result import plot_stacks, stacks_table
 from accelsim.show.plots.style import at_width, figure_bytes
 

@@ -14,8 +14,8 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
+from accelsim.population.counting import Nest
 from accelsim.population.sampling import Sampler
-from accelsim.population.steps import Nest
 from accelsim.search.mapper import map_einsum
 from accelsim.show.plots.result import plot_reuse, reuse_table
 from accelsim.show.plots.style import at_width, figure_bytes

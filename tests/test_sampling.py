@@ -1,4 +1,4 @@
-"""Draws by tables and looked-up tiles, against the cost model that every other command runs."""
+"""Uniform draws from large map spaces, against the cost model that every other command runs, and exact counts."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ import pytest
 from accelsim import load_architecture, load_workload
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import PARTIAL, READS, make_detail
-from accelsim.model.encode import empty_batch, encode
+from accelsim.model.encode import Batch, encode
 from accelsim.model.kernel import VALID, evaluate_many
-from accelsim.population.draw_kernel import draw_batch, make_drawn
-from accelsim.population.sampling import Sampler, stream_key
-from accelsim.population.steps import Nest
+from accelsim.population.counting import Keeping, Nest, count_by_keep, count_mappings
+from accelsim.population.sampling import TOGETHER, Sampler
+from tests.brute import identity
 
 DRAWS = 2000
 
 
-def draw(sampler, numbers):
-    ways = sampler.ways
-    batch = empty_batch(sampler.nest.space.encoded, len(numbers))
-    line, drawn = np.zeros(len(ways.shape), np.int64), make_drawn(ways, len(numbers))
-    draw_batch(ways, sampler.nest.space.arrays, stream_key(5), np.array(numbers), drawn, line, batch)
-    return batch
+def sampler_of(machine):
+    """Draws from the map space of VGG-16 conv3_2."""
+    return Sampler(Nest(MapSpace(encode(load_architecture(machine), load_workload("conv").layers[0]))))
 
 
 @pytest.mark.parametrize("machine", ["two_level", "eyeriss", "systolic", "nvdla_1024", "simba", "gpu_sm"])
 def test_samples__cost_what_the_cost_model_says(machine):
     """VGG-16 conv3_2: energy and cycles to the last bit, and each mapping drawn is valid and whole."""
-    sampler = Sampler(Nest(MapSpace(encode(load_architecture(machine), load_workload("conv").layers[0]))))
+    sampler = sampler_of(machine)
     sample = sampler.sample(DRAWS, seed=5)
     encoded = sampler.nest.space.encoded
-    batch = draw(sampler, range(DRAWS))
+    batch = Batch(*(array[:DRAWS] for array in sampler.draw(5, 0)))
     detail, status, cycles = make_detail(encoded), np.zeros(DRAWS, np.int64), np.zeros(DRAWS, np.int64)
     energy = np.zeros(DRAWS)
     evaluate_many(encoded.constants, batch, detail, False, status, energy, cycles)
@@ -50,25 +47,28 @@ def test_samples__cost_what_the_cost_model_says(machine):
 
 
 def test_draws__depend_on_their_number_alone():
-    sampler = Sampler(Nest(MapSpace(encode(load_architecture("simba"), load_workload("conv").layers[0]))))
-    together = draw(sampler, range(50))
-    for alone in (7, 31):
-        one = draw(sampler, [alone])
-        for many, single in zip(together, one, strict=True):
-            np.testing.assert_array_equal(many[alone], single[0])
+    """Also beyond those that are drawn together."""
+    sampler = sampler_of("simba")
+    few, many = sampler.sample(50, seed=5), sampler.sample(TOGETHER + 50, seed=5, workers=2)
+    np.testing.assert_array_equal(few.energy_pj, many.energy_pj[:50])
+    for index in (TOGETHER + 7, 31, TOGETHER + 8):
+        assert many.result(index).energy_pj == pytest.approx(many.energy_pj[index], rel=1e-12)
+    assert identity(sampler.mapping(5, 31)) == identity(many.mapping(31)) != identity(sampler.mapping(6, 31))
 
 
-def test_outermost_tiles__are_drawn_in_their_shares():
-    sampler = Sampler(Nest(MapSpace(encode(load_architecture("eyeriss"), load_workload("conv").layers[0]))))
-    ways = sampler.ways.outer_ways
-    batch = draw(sampler, range(4000))
-
-    inside = sampler.nest.space.encoded.constants.bounds // batch.temporal[:, 0]
-    number = np.zeros(4000, np.int64)
-    for d, sizes in enumerate(sampler.nest.sizes):
-        number = number * len(sizes) + np.searchsorted(sizes, inside[:, d])
-    most = np.argsort(-ways)[:20]
-    times = np.array([(number == tile).sum() for tile in most])
-    expected = 4000 * ways[most] / ways.sum()
-    assert (np.abs(times - expected) <= 5 * np.sqrt(expected) + 1).all()
-    assert (ways[number] > 0).all()
+@pytest.mark.parametrize("machine", ["eyeriss", "nvdla_1024", "simba", "gpu_sm"])
+def test_draws__have_the_shares_that_are_counted(machine):
+    """By what levels keep, and of mappings that use all compute units: each within five standard deviations."""
+    sampler, draws = sampler_of(machine), 20_000
+    nest, sample = sampler.nest, sampler.sample(draws, seed=1)
+    mappings, levels = count_mappings(nest), {s.level: s.keeps for s in nest.steps if isinstance(s, Keeping)}
+    kept = sample.kept()
+    shares = {}
+    for chosen, many in count_by_keep(nest):
+        wanted = np.array([levels[level][k] for level, k in enumerate(chosen)])
+        shares[chosen] = many / mappings, float((kept == wanted).all(axis=(1, 2)).mean())
+    full = count_mappings(Nest(nest.space, fully_used=True)) / mappings
+    shares["full"] = full, float((sample.units == nest.space.encoded.architecture.macs).mean())
+    for counted, drawn in shares.values():
+        assert abs(drawn - counted) <= 5 * np.sqrt(counted * (1 - counted) / draws) + 1 / draws
+    assert sum(drawn for _, drawn in shares.values()) - shares["full"][1] == pytest.approx(1)

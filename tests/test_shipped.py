@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from accelsim.fusion.lines import find_lines
+from accelsim.fusion.chain import find_lines
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
 from accelsim.inputs.workload_reader import load_workload

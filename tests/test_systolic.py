@@ -24,14 +24,13 @@ from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.model.ragged import evaluate_ragged
 from accelsim.model.result import Ramp
 from accelsim.model.time_oracle import walk_array
-from accelsim.population.draw_kernel import CYCLES
+from accelsim.population.columns_kernel import CYCLES
+from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
-from accelsim.population.steps import Nest
 from accelsim.results.explain import same_as_walked
-from tests.brute import truth
+from tests.brute import ragged_cost, truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_case
 from tests.test_exact import check_best, check_front, check_within
@@ -282,7 +281,7 @@ def test_exact__equals_brute_force_with_ramps_and_remainders():
         if case is None or known is None:
             continue
         encoded = encode(case[0], awkward_einsum)
-        cycles = [found for each in known for fits, _, found in [evaluate_ragged(encoded, each)] if fits]
+        cycles = [found for each in known for fits, _, found in [ragged_cost(encoded, each)] if fits]
         if cycles:
             found = map_einsum(case[0], awkward_einsum, imperfect=imperfect, objective="cycles", workers=1)
             assert found.best.cycles == min(cycles), seed

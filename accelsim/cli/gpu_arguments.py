@@ -58,7 +58,6 @@ def add_advise(made: argparse.ArgumentParser) -> None:
         made.add_argument(name.lower(), metavar=name, type=argument_types.positive_int)
     made.add_argument("--gpu", required=True, metavar="GPU")
     _add_prediction(made)
-    _add_stream_k(made)
     made.add_argument("--sweep", choices=("m", "n", "k"), help="the dimension that the chart varies (default: n)")
     made.add_argument("-o", "--output", metavar="FILE", help="draw throughput over one dimension: FILE.png or FILE.svg")
     argument_types.add_forms(made)
@@ -73,12 +72,6 @@ def add_compare(made: argparse.ArgumentParser) -> None:
     argument_types.add_forms(made)
 
 
-def _add_stream_k(made: argparse._ActionsContainer) -> None:
-    made.add_argument(
-        "--stream-k", action="store_true", help="compare Stream-K kernels too, which most libraries do not choose"
-    )
-
-
 def _add_prediction(made: argparse.ArgumentParser, dtype: str = "number format (default: fp16)") -> None:
     _add_mig(made)
     add_calibration(made)
@@ -91,7 +84,6 @@ def add_map(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")
     _add_mig(group)
     add_calibration(group)
-    _add_stream_k(group)
     group.add_argument(
         "--winograd", action="store_true", help="compare Winograd's algorithm too for convolutions of 3 x 3"
     )
@@ -136,7 +128,7 @@ def _add_mig(made: argparse._ActionsContainer) -> None:
 
 _OF_GPUS = {
     **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": ROTATING, "training_pass": "forward", "stream_k": False, "winograd": False},
+    **{"l2": ROTATING, "training_pass": "forward", "winograd": False},
 }
 
 
@@ -150,5 +142,5 @@ def refuse_gpu_options(arguments: argparse.Namespace) -> None:
     """
     for name, usual in _OF_GPUS.items():
         if getattr(arguments, name) != usual:
-            option = {"training_pass": "pass", "stream_k": "stream-k"}.get(name, name)
+            option = "pass" if name == "training_pass" else name
             raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")

@@ -12,17 +12,14 @@ from typing import Any
 
 from accelsim.cli.inputs import find_layer, read_workload
 from accelsim.cli.printing import DONE, answer, write_figure
-from accelsim.gpu import ROTATING
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
-from accelsim.gpu.compare import compare_profile, kernels_of
-from accelsim.gpu.convolutions import validate_convolutions
+from accelsim.gpu.compare import compare_profile, kernels_of, read_profile
 from accelsim.gpu.gemm import LARGEST
 from accelsim.gpu.kernel import best_kernels
 from accelsim.gpu.layers import gemms_of, product_of, with_winograd
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.profile import read_profile
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, SpecError
@@ -46,7 +43,7 @@ from accelsim.show.report.gpu import (
     roofline_report,
     totals,
 )
-from accelsim.show.report.validation import calibration_report, convolution_row, convolutions_report, gemm_report
+from accelsim.show.report.validation import calibration_report, gemm_report
 from accelsim.show.table import Part
 
 _SWEPT = 1200
@@ -111,7 +108,7 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     mode = mode_of(gpu, number_format, arguments.calibration)
     names = [einsum.name for einsum in layers]
     gemms = gemms_of(products)
-    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2, stream_k=arguments.stream_k)
+    kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2)
     if arguments.winograd:
         options = {"training_pass": arguments.training_pass, "l2": arguments.l2}
         pairs = zip(layers, kernels, strict=True)
@@ -169,7 +166,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError("--sweep draws a chart; say where to, such as -o sweep.png")
     gpu = load_gpu(arguments.gpu, arguments.mig)
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
-    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2, stream_k=arguments.stream_k)
+    advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2)
     if arguments.output:
         from accelsim.show.plots.throughput import plot_sweep
 
@@ -180,8 +177,7 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         step = step if step < _ALIGNED else -(-step // _ALIGNED) * _ALIGNED
         values = list(range(-(-first // step) * step, last + 1, step))
         mode = mode_of(gpu, dtype, arguments.calibration)
-        l2, stream_k = arguments.l2, arguments.stream_k
-        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=l2, stream_k=stream_k)
+        tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=arguments.l2)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {dtype}, {others}"
         write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
@@ -291,17 +287,6 @@ def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Ma
     text = page_text(gemm_report(found, skipped))
     page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
     return {"validation.md": page.encode(), **files}
-
-
-def validate_conv_command(arguments: argparse.Namespace) -> int:
-    """Hold implicit GEMMs against measured convolutions."""
-    if not arguments.paths:
-        raise AccelsimError("say what was measured: accelsim validate conv MEASURED.csv")
-    refuse(arguments, "conv", mig=None, dtype=None, l2=ROTATING, output=None, every=False)
-    found, skipped = validate_convolutions(arguments.paths, gpu=arguments.gpu, calibration=arguments.calibration)
-    document = {"conv": [convolution_row(case) for case in found], "not_compared": skipped}
-    answer(arguments, document, lambda: convolutions_report(found, skipped))
-    return DONE
 
 
 def refuse(arguments: argparse.Namespace, what: str, **usual: str | bool | None) -> None:

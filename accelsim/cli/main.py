@@ -35,9 +35,9 @@ _HOME = {  # module of each command, imported when it runs
     "map_command": "mapping",
     "plot_command": "plotting",
     "replay_command": "replaying",
-    "roofline_command": "rooflining",
+    "roofline_command": "evaluating",
     "schema_command": "inspecting",
-    "spread_command": "spreading",
+    "spread_command": "plotting",
     "validate_command": "verifying",
     "verify_command": "verifying",
 }

@@ -36,7 +36,7 @@ from accelsim.search.stopping import answering
 if TYPE_CHECKING:
     from accelsim.model.limits import Limits
     from accelsim.results.cache import MapOptions, ResultCache
-    from accelsim.results.network import LayerOutcome
+    from accelsim.results.output import LayerOutcome
     from accelsim.search.result import FrontResult, SearchResult
     from accelsim.search.strategy import Budget
     from accelsim.show.table import Part
@@ -130,8 +130,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
     from accelsim.inputs.machine_tables import machine_json
     from accelsim.results.folder import write_directory
-    from accelsim.results.network import network_json
-    from accelsim.results.output import map_json, to_json
+    from accelsim.results.output import map_json, network_json, to_json
     from accelsim.show.folder import layer_files
     from accelsim.show.report.network import network_report
 
@@ -173,7 +172,7 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
     """Map each layer of a network, equal ones once; ends early where the user interrupts it."""
     from accelsim.model.limits import layer_limits
     from accelsim.results.cache import carry_over, content_key
-    from accelsim.results.network import LayerOutcome
+    from accelsim.results.output import LayerOutcome
 
     machine, layers = inputs.architecture, inputs.workload.layers
     known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}

@@ -14,8 +14,8 @@ from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
 
 if TYPE_CHECKING:
-    from accelsim.results.checks import Check
     from accelsim.results.output import Provenance
+    from accelsim.results.verifying import Check
 
 
 _WRITTEN = ("result.json", "fusion.json")
@@ -60,8 +60,8 @@ def _verify_fusion(
     from accelsim.cli.fusing import fusing_progress
     from accelsim.fusion.verifying import verify_fusion
     from accelsim.inputs.objective import Objective
-    from accelsim.results.checks import compare
     from accelsim.results.output import provenance_json
+    from accelsim.results.verifying import compare
 
     try:
         Objective.parse(document["fusion"]["objective"])
@@ -85,8 +85,7 @@ def _verify_layers(
     inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
 ) -> list[tuple[str, list[Check]]]:
     """Check each layer of a result.json, and then what is around them."""
-    from accelsim.results.checks import same_version
-    from accelsim.results.verifying import Task, verify_layer, verify_rest
+    from accelsim.results.verifying import Task, same_version, verify_layer, verify_rest
     from accelsim.search.strategy import Budget
     from accelsim.show.report.certificate import search_progress
 
@@ -171,15 +170,13 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
 
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason."""
-    from accelsim.cli.gpus import refuse, validate_conv_command, validate_gemm_command
+    from accelsim.cli.gpus import refuse, validate_gemm_command
     from accelsim.results.folder import refuse_directory
 
     if arguments.output:
         refuse_directory(arguments.output)
     if arguments.what == "gemm":
         return validate_gemm_command(arguments)
-    if arguments.what == "conv":
-        return validate_conv_command(arguments)
     refuse(arguments, arguments.what, output=None)
     if arguments.what == "timeloop" and not (arguments.json or arguments.csv):
         return _validate_timeloop(arguments.paths)

@@ -59,12 +59,7 @@ def design_at(sweep: Sweep, number: int) -> Design:
 
 
 class Machines:
-    """Makes the machines of a sweep; the architecture file is read once.
-
-    Parameters
-    ----------
-    sweep : Sweep
-    """
+    """Makes the machines of a sweep; the architecture file is read once."""
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
@@ -244,10 +239,6 @@ class Load:
 
 class Loads:
     """Makes the load of each design; each workload is read once for each combination of its parameters.
-
-    Parameters
-    ----------
-    sweep : Sweep
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.search.stopping import answering
 
 if TYPE_CHECKING:
-    from accelsim.explore.cluster import Cluster
+    from accelsim.explore.pool import Cluster
 
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
@@ -59,7 +59,6 @@ def explore(
 
     Parameters
     ----------
-    sweep : Sweep
     folder : str or path
         Where finished work is kept, and the tables made of it (`accelsim.explore.tables`).
     workers : int, optional
@@ -118,7 +117,7 @@ def _start_workers(
     on_trouble: Callable[[str], None],
 ) -> Alone | Pool | Cluster:
     if scheduler is not None:
-        from accelsim.explore.cluster import Cluster
+        from accelsim.explore.pool import Cluster
 
         cluster = Cluster(plan, scheduler)
         if on_cluster is not None:

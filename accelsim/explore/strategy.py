@@ -35,8 +35,6 @@ class Listed:
 
     Parameters
     ----------
-    designs : sequence of Design
-    wave : int
     lag : int or None
         2 where designs are pruned by those of earlier waves.
     """
@@ -83,7 +81,6 @@ class Optuna:
 
     Parameters
     ----------
-    sweep : Sweep
     allowed : callable
         Whether a design meets the conditions.
     """

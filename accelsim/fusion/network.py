@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from accelsim.fusion.kept import Answer, answer_key, read_answer, write_answer
-from accelsim.fusion.lines import Line, find_lines, named_line, put_together
+from accelsim.fusion.chain import Line, find_lines, named_line, put_together
+from accelsim.fusion.output import Answer, answer_key, read_answer, write_answer
 from accelsim.fusion.part import LEAST_SECONDS
 from accelsim.fusion.price import CYCLES, ENERGY, NOTHING, SAME, Optimum, Price, Value, least_product
 from accelsim.fusion.result import FusionResult, Segment, sum_totals
@@ -238,7 +238,6 @@ def fuse(
 
     Parameters
     ----------
-    architecture : Architecture
     workload : Workload
         Its edges say which layer reads what; without any, neighbours whose shapes line up are taken to be joined.
     objective : str

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from accelsim.fusion.chain import Chain
-from accelsim.fusion.lines import Apart
+from accelsim.fusion.chain import Apart, Chain
 from accelsim.fusion.price import Price
 from accelsim.fusion.tiling import FusedTiling, Part, Room, rooms, shortcut_room
 from accelsim.inputs.workload import Einsum
@@ -31,8 +30,6 @@ class ChainResult:
 
     Attributes
     ----------
-    chain : Chain
-    tiling : FusedTiling
     parts : tuple of FusedPart
         In the order of the layers.
     price : Price
@@ -133,7 +130,6 @@ class FusionResult:
 
     Attributes
     ----------
-    architecture, workload, objective : str
     segments : tuple of Segment
         All layers, each run in one segment, in the order of the lines.
     certificate : Certificate
@@ -153,7 +149,6 @@ class FusionResult:
     chains, solved : int
         Chains that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
-    seconds : float
     kept : str
         When the answer was kept on disk, if it comes from there; else empty.
     """

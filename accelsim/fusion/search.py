@@ -164,8 +164,6 @@ def fuse_chain(
 
     Parameters
     ----------
-    architecture : Architecture
-    chain : Chain
     solutions : Solutions
         Known parts, to which new ones are added.
     below : float

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from accelsim.fusion.chain import make_chain
-from accelsim.fusion.lines import find_shortcut
+from accelsim.fusion.chain import find_shortcut, make_chain
 from accelsim.fusion.network import fuse
 from accelsim.fusion.output import chain_json, fusion_json, read_chain, totals_json
 from accelsim.fusion.result import ChainResult, FusionResult, Totals, sum_totals
@@ -17,7 +16,8 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.workload import Workload
 from accelsim.model.evaluate import evaluate
-from accelsim.results.checks import (
+from accelsim.results.output import Provenance, read_mapping_json, result_json
+from accelsim.results.verifying import (
     Check,
     check_certificate,
     check_value,
@@ -27,7 +27,6 @@ from accelsim.results.checks import (
     not_checked,
     same_version,
 )
-from accelsim.results.output import Provenance, read_mapping_json, result_json
 
 _SUMS = ("energy_pj", "cycles", "outer_words", "macs")
 COPIED = ("accelsim", "fusion.objective", "fusion.chain", "fusion.longest", "fusion.budget", "fusion.stop")

@@ -9,10 +9,9 @@ A matrix product
 Beside products
     `operators` (memory-bound operators, all-reduce).
 Commands
-    `advice` (rooflines too) and `compare` (which reads a `profile`).
+    `advice` (rooflines too) and `compare` (with profiles).
 Measurements
-    `table` helps `measured` to read products; `convolutions` reads layers. `calibration` fits the constants of a GPU,
-    `validation` predicts what was measured, and `errors` sums up.
+    `measured` reads products, `calibration` fits the constants of a GPU, `validation` predicts what was measured.
 """
 
 ROTATING = "rotating"

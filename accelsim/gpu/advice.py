@@ -16,7 +16,7 @@ from accelsim.gpu.constants import Floats
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
 from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.tiling import SCHEDULES, SPLITS, compute_class
+from accelsim.gpu.tiling import compute_class
 
 HIGH = 0.7
 """Utilization from which a resource counts as well used (NVIDIA's guide to profiling kernels)."""
@@ -44,14 +44,12 @@ class Point:
 
     Attributes
     ----------
-    kernel : Kernel
     intensity : float
         Operations for each byte, were each tensor moved once [FLOP/B].
     limited_by : str
         `math` above the ridge of DRAM, else `memory`.
     math_share, memory_share : float
         Of the peak of the data sheet, and of the DRAM bandwidth, as predicted.
-    quadrant : str
     """
 
     kernel: Kernel
@@ -130,21 +128,13 @@ def advise(
     number_format: str,
     calibration: str | None = None,
     l2: str = ROTATING,
-    *,
-    stream_k: bool = False,
 ) -> Advice:
     """Find what a product loses and what would help.
 
     Parameters
     ----------
-    gpu : Gpu
-    m, n, k : int
-    number_format : str
     calibration : str, optional
         As in `mode_of`.
-    l2 : str
-    stream_k : bool
-        Whether Stream-K is among the schedules. Without it, a note says where it would be faster.
 
     Returns
     -------
@@ -152,10 +142,7 @@ def advise(
         Roundings that are faster, or as fast, for each operation that is wanted, best first.
     """
     mode = mode_of(gpu, number_format, calibration)
-    kernel, other = (
-        best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, l2=l2, stream_k=on)[0]
-        for on in (stream_k, True)
-    )
+    (kernel,) = best_kernels(gpu, ["gemm"], Gemms.of(m, n, k), number_format, mode, l2=l2)
     sizes: dict[tuple[int, int, int], str] = {}
     for name, size, at in (("M", m, 0), ("N", n, 1), ("K", k, 2)):
         for multiple in MULTIPLES:
@@ -165,13 +152,13 @@ def advise(
                 sizes.setdefault((changed[0], changed[1], changed[2]), f"{name} = {rounded} (multiple of {multiple})")
     better = []
     for shape, what in sizes.items():
-        time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, l2, stream_k=stream_k)[0])
+        time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, l2)[0])
         if time_us < kernel.time_us * _FASTER:
             tflops = _tflops(m, n, k, time_us)
             better.append(Change(what, *shape, number_format, time_us, tflops, kernel.time_us / time_us))
     better.sort(key=lambda change: change.time_us)
-    formats = _formats(gpu, kernel, calibration, l2, stream_k=stream_k)
-    return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel, other)))
+    formats = _formats(gpu, kernel, calibration, l2)
+    return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel)))
 
 
 def sweep(
@@ -185,19 +172,15 @@ def sweep(
     mode: Mode,
     *,
     l2: str = ROTATING,
-    stream_k: bool = False,
 ) -> Floats:
     """Throughput [TFLOPS] of products that differ in one dimension, `m`, `n` or `k`; float[len(values)]."""
     sizes = {"m": m, "n": n, "k": k, dimension: np.asarray(values, dtype=np.float64)}
     gemms = Gemms.of(sizes["m"], sizes["n"], sizes["k"])
-    return gemms.flops / _times(gpu, gemms, number_format, mode, l2, stream_k=stream_k) * 1e-6
+    return gemms.flops / _times(gpu, gemms, number_format, mode, l2) * 1e-6
 
 
-def _times(
-    gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, l2: str, *, stream_k: bool, sparse: bool = False
-) -> Floats:
-    splits = SCHEDULES if stream_k else SPLITS
-    return time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=splits, sparse=sparse).time_us
+def _times(gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, l2: str, *, sparse: bool = False) -> Floats:
+    return time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, sparse=sparse).time_us
 
 
 def _tflops(m: int, n: int, k: int, time_us: float) -> float:
@@ -205,7 +188,7 @@ def _tflops(m: int, n: int, k: int, time_us: float) -> float:
     return 2.0 * m * n * k / time_us * 1e-6
 
 
-def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str, *, stream_k: bool) -> list[Change]:
+def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list[Change]:
     """The product in the other formats, and in each with 2:4 sparse weights.
 
     Where a calibration is of another kind of kernels, without it.
@@ -220,15 +203,15 @@ def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str, *, stre
         for sparse in (False, True):
             if (name == kernel.number_format and not sparse) or (sparse and name not in gpu.peak_tflops_sparse):
                 continue
-            times = _times(gpu, Gemms.of(*size), name, mode, l2, stream_k=stream_k, sparse=sparse)
+            times = _times(gpu, Gemms.of(*size), name, mode, l2, sparse=sparse)
             time_us = float(times[0])
             what = f"{name}, 2:4 sparse weights" if sparse else name
             found.append(Change(what, *size, name, time_us, _tflops(*size, time_us), kernel.time_us / time_us))
     return sorted(found, key=lambda change: change.time_us)
 
 
-def _notes(gpu: Gpu, kernel: Kernel, stream_k: Kernel) -> list[str]:
-    """What a reader should know of the sizes; `stream_k` is the fastest kernel if Stream-K is among the schedules."""
+def _notes(gpu: Gpu, kernel: Kernel) -> list[str]:
+    """What a reader should know of the sizes."""
     notes = []
     multiple = max(1, int(16 / BYTES[kernel.number_format]))
     for name, size in (("K", kernel.k), ("N", kernel.n)):
@@ -239,11 +222,6 @@ def _notes(gpu: Gpu, kernel: Kernel, stream_k: Kernel) -> list[str]:
             )
     if kernel.blocks and kernel.blocks < gpu.sms:
         notes.append(f"{kernel.blocks} blocks leave {gpu.sms - kernel.blocks} of {gpu.sms} SMs without work")
-    if stream_k.time_us < kernel.time_us * _FASTER:
-        notes.append(
-            f"a Stream-K kernel of {stream_k.tile} tiles takes {stream_k.time_us:.4g} us, "
-            f"{kernel.time_us / stream_k.time_us:.2f} times as fast (--stream-k)"
-        )
     if gpu.peak_tflops_sparse:
         notes.append("2:4 sparse weights: TFLOPS count the zeros too; the weights must be pruned to two of each four")
     return notes

@@ -201,8 +201,6 @@ def board_power_w(
 
     Parameters
     ----------
-    gpu : Gpu
-    number_format : str
     constants : KernelConstants
         Energy of an operation.
     flops : float[P]

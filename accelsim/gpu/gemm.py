@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.gpu.constants import ONE_ROUND, Floats, KernelConstants, clock_under_power_limit
 from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.tiling import SPLITS, STREAM_K, TileSet, Work, sparse_share, tile_set, work_of
+from accelsim.gpu.tiling import SPLITS, TileSet, sparse_share, tile_set, work_of
 from accelsim.inputs.errors import AccelsimError
 
 LARGEST = 2**26
@@ -138,21 +138,14 @@ def time_gemms(
 
     Parameters
     ----------
-    gpu : Gpu
-    gemms : Gemms
     number_format : str
         Of the operands.
-    constants : KernelConstants
     l2 : str
         One of `L2_STATES`.
     splits : sequence of int
-        Schedules, out of `SCHEDULES`: parts into which K may be split, and Stream-K as the last.
+        Parts into which K may be split, out of `SPLITS`.
     sparse : bool
         Whether the weights are 2:4 sparse: half the multiply-adds, `sparse_share` of their bytes.
-
-    Returns
-    -------
-    Times
 
     Raises
     ------
@@ -230,7 +223,7 @@ class _TimeModel:
         dram_time = traffic.dram / (gpu.dram_bytes_per_s * 1e-6 * c.dram_efficiency)
         shared = np.maximum(l2_time, dram_time)
 
-        reduction = self._reduction(m * n * batch, work)
+        reduction = self._reduction(m * n * batch)
         narrow = np.minimum(_narrowness(n * result_bytes(self.number_format)), _MERGED_STORES)
         store = traffic.results / (l2_rate * c.store_efficiency) * np.where(self.splits > 1, narrow - 1, narrow)
         ends = c.round_us * work.rounds + store
@@ -282,13 +275,11 @@ class _TimeModel:
             total.reshape(shape),
         )
 
-    def _reduction(self, words: Floats, work: Work) -> Floats:
-        """Time to add up partial sums: a second phase of split-K; waits of a tile's first unit in Stream-K."""
-        c, tiles = self.constants, self.tiles
+    def _reduction(self, words: Floats) -> Floats:
+        """Time to add up the partial sums of split-K, a second phase."""
+        c = self.constants
         word_us = 8 / (self.gpu.l2_bytes_per_s * 1e-6) * c.reduction_traffic
-        second = np.where(self.splits > 1, c.reduction_us + words * word_us * self.splits, 0.0)
-        fixup_us = (tiles.rows * tiles.columns)[None, :, None] * word_us
-        return np.where(self.splits == STREAM_K, (work.peers - 1) * c.latency_us + work.fixups * fixup_us, second)
+        return np.where(self.splits > 1, c.reduction_us + words * word_us * self.splits, 0.0)
 
     def _cycles(self, k: Floats) -> Floats:
         """Cycles of an SM for one element of K, of multiply-adds and shared memory together [P or 1, T, 1]."""

@@ -13,7 +13,7 @@ from accelsim.gpu.calibration import Mode
 from accelsim.gpu.constants import board_power_w
 from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms
 from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.tiling import SCHEDULES, SPLITS, STREAM_K, TileSet, stream_k, tile_set
+from accelsim.gpu.tiling import SPLITS, TileSet, tile_set
 
 LONGEST = ("tensor", "stream", "l2", "dram")
 """Resources of which the busiest is the bottleneck: multiply-adds, an SM's loads, L2, DRAM."""
@@ -26,24 +26,20 @@ class Kernel:
 
     Attributes
     ----------
-    name : str
-    gpu, number_format, mode : str
-    m, n, k, batch : int
     tile : str
         Output tile of a block, such as 128x256, or `gemv`.
     schedule : str
-        `data-parallel`, `split-K` or `Stream-K`; empty for `gemv`.
+        `data-parallel` or `split-K`; empty for `gemv`.
     split : int
-        Parts of K; with Stream-K, units that share a tile, at most.
+        Parts of K.
     blocks, occupancy : int
-        Blocks of the grid, with Stream-K its work units; blocks at once on an SM.
+        Blocks of the grid; blocks at once on an SM.
     waves : float
-        Blocks over those that run at once; with Stream-K, tiles over SMs.
+        Blocks over those that run at once.
     tile_efficiency, wave_efficiency : float
         Share of the tiles' products that are wanted; average over the largest number of blocks of an SM.
     parts_us : dict of str to float
         Time of each resource, and what is added.
-    bottleneck : str
     time_us, low_us, high_us : float
         Predicted, and the interval that four fifths of kernels are expected in.
     flops, dram_bytes, l2_bytes, least_bytes : float
@@ -129,24 +125,17 @@ def best_kernels(
     mode: Mode,
     *,
     l2: str = ROTATING,
-    stream_k: bool = False,
 ) -> list[Kernel]:
     """Choose the fastest tiling and schedule of each product out of all of them.
 
     Parameters
     ----------
-    gpu : Gpu
     names : sequence of str
         One for each product.
-    gemms : Gemms
-    number_format : str
     mode : Mode
         Constants, calibrated or not.
     l2 : str
         What L2 holds at the start, one of `L2_STATES`.
-    stream_k : bool
-        Whether Stream-K is among the schedules. The constants were fitted to libraries' kernels, most of which are
-        data-parallel or split K.
 
     Examples
     --------
@@ -157,7 +146,7 @@ def best_kernels(
     >>> kernel.tile, kernel.bottleneck, 200 < kernel.tflops < 290
     ('128x256', 'math', True)
     """
-    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, splits=SCHEDULES if stream_k else SPLITS)
+    times = time_gemms(gpu, gemms, number_format, mode.constants, l2=l2)
     tiles = tile_set(gpu, number_format, mode.constants.in_flight_bytes)
     return [_kernel(gpu, name, gemms, number_format, mode, times, tiles, i) for i, name in enumerate(names)]
 
@@ -174,7 +163,7 @@ def _kernel(
 ) -> Kernel:
     m, n, k, batch = (int(values[i]) for values in (gemms.m, gemms.n, gemms.k, gemms.batch))
     operands, results = m * k * float(gemms.unique[i]) + k * n, m * n
-    tile, split = int(times.tile[i]), SCHEDULES[int(times.split[i])]
+    tile, split = int(times.tile[i]), SPLITS[int(times.split[i])]
     time_us, flops = float(times.time_us[i]), float(gemms.flops[i])
     parts = {key: float(values[i]) for key, values in times.parts.items()}
     if tile < 0:
@@ -185,14 +174,8 @@ def _kernel(
         rows, columns = int(tiles.rows[tile]), int(tiles.columns[tile])
         outputs = -(-m // rows) * -(-n // columns) * batch
         shape, occupancy, steps = tiles.name(tile), int(tiles.occupancy[tile]), math.ceil(k / tiles.step)
-        if split == STREAM_K:
-            work = stream_k(outputs, steps, gpu.sms)
-            schedule, split, blocks, occupancy = "Stream-K", int(work.peers), int(work.units), 1
-            waves = outputs / gpu.sms
-            even = waves * steps / float(work.whole_tiles * steps + work.iterations)
-        else:
-            schedule, blocks = "split-K" if split > 1 else "data-parallel", outputs * split
-            waves, even = blocks / gpu.sms / occupancy, wave_efficiency(blocks, gpu.sms)
+        schedule, blocks = "split-K" if split > 1 else "data-parallel", outputs * split
+        waves, even = blocks / gpu.sms / occupancy, wave_efficiency(blocks, gpu.sms)
         efficient = tile_efficiency(m, n, rows, columns) * k / (steps * tiles.step)
         padded = flops / efficient
         longest = max(LONGEST, key=lambda key: parts[key])
@@ -242,7 +225,6 @@ def _others(times: Times, tiles: TileSet, mode: Mode, i: int, chosen: int) -> tu
     order = [t for t in np.argsort(best, kind="stable").tolist() if t != chosen and best[t] < np.inf][:4]
     found = []
     for t in order:
-        split = SCHEDULES[int(times.by_tiling_us[i, t].argmin())]
-        how = " Stream-K" if split == STREAM_K else f" / {split}" if split > 1 else ""
-        found.append((tiles.name(t) + how, float(best[t]) + fixed))
+        split = SPLITS[int(times.by_tiling_us[i, t].argmin())]
+        found.append((tiles.name(t) + (f" / {split}" if split > 1 else ""), float(best[t]) + fixed))
     return tuple(found)

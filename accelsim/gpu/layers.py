@@ -25,6 +25,9 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum
 
 PASSES = ("forward", "input_gradient", "weight_gradient")
+SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
+"""Of a convolution: images, channels, rows and columns of the input, channels of the output, rows and columns of the
+window and of the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,6 @@ def product_of(einsum: Einsum, training_pass: str = "forward") -> Product:
 
     Parameters
     ----------
-    einsum : Einsum
     training_pass : str
         One of `PASSES`.
 
@@ -165,13 +167,10 @@ def winograd_us(
 
     Parameters
     ----------
-    gpu : Gpu
     sizes : mapping of str to float[P]
-        By the names of `accelsim.gpu.convolutions.SIZES`.
+        By the names of `SIZES`.
     training_pass : str
         One of `PASSES`.
-    number_format : str
-    constants : KernelConstants
 
     Notes
     -----
@@ -195,7 +194,7 @@ def transforms(
 
 
 def layer_sizes(einsum: Einsum) -> dict[str, Floats] | None:
-    """Sizes of a layer by the names of `accelsim.gpu.convolutions.SIZES`; None unless it is a convolution for Winograd.
+    """Sizes of a layer by the names of `SIZES`; None unless it is a convolution for Winograd.
 
     Its windows are 3 x 3 and move by 1, and it has no groups.
 
@@ -229,7 +228,7 @@ def layer_sizes(einsum: Einsum) -> dict[str, Floats] | None:
     found = {name: math.prod(size[d] for d, kind in where.items() if kind == wanted) for name, wanted in kinds.items()}
     r, s, p, q = (size[d] for d in (*filters, *outputs))
     values = {**found, "H": p + r - 1, "W": q + s - 1, "R": r, "S": s, "P": p, "Q": q}
-    return {name: np.array([float(values[name])]) for name in ("N", "C", "H", "W", "K", "R", "S", "P", "Q")}
+    return {name: np.array([float(values[name])]) for name in SIZES}
 
 
 def with_winograd(

@@ -35,13 +35,10 @@ def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, con
 
     Parameters
     ----------
-    gpu : Gpu
     name : str
         One of `OPERATORS`.
     elements : float[P]
         Elements of the input.
-    word_bytes : float
-    constants : KernelConstants
 
     Raises
     ------
@@ -74,7 +71,6 @@ def all_reduce_us(gpu: Gpu, gpus: int, size_bytes: float, algorithm: str = "ring
     ----------
     gpu : Gpu
         Of which `nvlink_bytes_per_s` counts both directions.
-    gpus : int
     size_bytes : float
         Data of each GPU.
     algorithm : str

@@ -9,10 +9,9 @@ from os import PathLike
 import numpy as np
 
 from accelsim.gpu import ROTATING
-from accelsim.gpu.calibration import Mode, errors_by_split, mode_of
+from accelsim.gpu.calibration import DOUBT, Errors, Mode, errors_by_split, errors_of, far_off, mode_of
 from accelsim.gpu.catalogue import find_gpu, gpu_hint, load_gpu, may_be
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.errors import DOUBT, Errors, errors_of, far_off
 from accelsim.gpu.gemm import time_gemms
 from accelsim.gpu.machine import Gpu, no_format
 from accelsim.gpu.measured import Measured, read_measured, split_rows
@@ -30,8 +29,6 @@ class GemmValidation:
 
     Attributes
     ----------
-    gpu : Gpu
-    measured : Measured
     mode : str
         `uncalibrated` or `calibrated`.
     about : str
@@ -94,7 +91,6 @@ def validate_gemm(
     gpu : str, optional
         The GPU that was measured; by default what the column `device` says. Rows of others that are known are left
         out, if there are any of this one or of devices that are not known.
-    mig : str, optional
     calibration : str or path, optional
         `shipped`, or a file; without one the model is uncalibrated.
     number_format : str, optional

@@ -202,8 +202,6 @@ def load_constraints(
     source : str, path or dict
         YAML file with a top-level key `constraints`, or the name of one that ships; or what such a file holds, as YAML
         text of several lines or as a dict.
-    architecture : Architecture
-    einsum : Einsum
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
 

@@ -279,7 +279,6 @@ def last_passes(mapping: Mapping, bounds: StringMap[str, int]) -> list[tuple[tup
 
     Parameters
     ----------
-    mapping : Mapping
     bounds : mapping of str to int
         Bound of each dimension.
 

@@ -62,7 +62,6 @@ def check_edges(feeds: Sequence[Feed], layers: Sequence[Einsum], problems: Probl
 
     Parameters
     ----------
-    feeds : sequence of Feed
     layers : sequence of Einsum
         All layers in the order of the file, which is the order in which they run.
     """

@@ -23,7 +23,6 @@ def factorizations(bound: int, allowed: Sequence[frozenset[int] | None]) -> npt.
 
     Parameters
     ----------
-    bound : int
     allowed : sequence of (set of int, or None)
         For each slot the factors it may take; None: any.
 
@@ -65,7 +64,6 @@ def count_patterns(bound: int, allowed: Sequence[frozenset[int]], marks: Sequenc
 
     Parameters
     ----------
-    bound : int
     allowed : sequence of set of int
         For each slot the factors it may take.
     marks : sequence of int

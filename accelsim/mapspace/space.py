@@ -74,7 +74,6 @@ class MapSpace:
     ----------
     encoded : Encoded
         Machine and Einsum.
-    constraints : Constraints, optional
     imperfect : frozenset of str
         Dimensions whose loops may leave remainders; each loop is then the shortest one for its numbers of passes.
         Such a space is counted and searched, its mappings have no numbers.

@@ -25,7 +25,6 @@ def tile_words(encoded: Encoded, sizes: Sequence[Ints]) -> Ints:
 
     Parameters
     ----------
-    encoded : Encoded
     sizes : sequence of int64[N]
         Of each dimension of bound > 1.
 
@@ -55,10 +54,8 @@ def fitting_keeps(space: MapSpace, words: Ints, level: int) -> tuple[Bools, Bool
 
     Parameters
     ----------
-    space : MapSpace
     words : int64[T, S]
         Of `tile_words`.
-    level : int
 
     Returns
     -------

@@ -24,7 +24,6 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 
     Parameters
     ----------
-    architecture : Architecture
     einsum : Einsum
         One layer of a workload.
     mapping : Mapping

@@ -68,7 +68,6 @@ def computing_cycles(architecture: Architecture, busy: int, at_level: Sequence[T
 
     Parameters
     ----------
-    architecture : Architecture
     busy : int
         Cycles of the compute units with ramps.
     at_level : sequence of TensorAtLevel

@@ -35,11 +35,6 @@ class Limits:
 def layer_limits(architecture: Architecture, einsum: Einsum) -> Limits:
     """Lower limits of energy [pJ] and cycles.
 
-    Parameters
-    ----------
-    architecture : Architecture
-    einsum : Einsum
-
     Returns
     -------
     Limits
@@ -119,10 +114,8 @@ class LevelPort:
 
     Attributes
     ----------
-    level : str
     direction : str
         `read`, `write`, or empty where both share the bandwidth.
-    bytes_per_cycle : float
     """
 
     level: str
@@ -141,7 +134,6 @@ class Stand:
 
     Attributes
     ----------
-    layer : str
     repeat : int
         How often the network has it.
     least, roof : float

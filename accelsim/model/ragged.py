@@ -15,7 +15,6 @@ from typing import NamedTuple
 from accelsim.inputs.architecture import Level
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.nodes import first_nodes
-from accelsim.inputs.workload import ROLES
 from accelsim.model.encode import PE, Encoded
 from accelsim.model.nest_sums import DOWN, UP, Instances, NestSums, Operand, operand_of
 from accelsim.model.remainders import ALL, FIRST, Choice, instance_classes
@@ -43,35 +42,6 @@ class _Kept:
     busiest: _Counts
     total: _Counts
     accesses: tuple[int, int, int]
-
-
-def evaluate_ragged(encoded: Encoded, mapping: LoopNest) -> tuple[bool, float, int]:
-    """Cost a mapping whose loops may cover more than the bounds.
-
-    Parameters
-    ----------
-    encoded : Encoded
-        Machine, with the storage nodes of the mapping, and Einsum.
-    mapping : Mapping
-        Levels, dimensions and loops are taken to be in order: those that `evaluate` would refuse are not found.
-
-    Returns
-    -------
-    fits : bool
-        Fanouts and capacities hold.
-    energy_pj : float
-        Infinite if it does not fit.
-    cycles : int
-        0 if it does not fit.
-    """
-    model = _Model(encoded, mapping)
-    if not (model.spreads_fit() and model.tiles_fit(partial=False)):
-        return False, math.inf, 0
-    model.count()
-    if not model.tiles_fit(partial=True):
-        return False, math.inf, 0
-    cycles = model.cycles()
-    return True, math.fsum([*model.energies().values(), *model.leaks(cycles), model.compute_pj]), cycles
 
 
 def ragged_parts(encoded: Encoded, mapping: LoopNest) -> Parts:
@@ -121,29 +91,6 @@ class _Model:
             for operand in self.operands
             if operand.tensor.name in mapping.levels[index].keep
         }
-
-    def spreads_fit(self) -> bool:
-        """Whether no axis has more instances than its fanout."""
-        return all(
-            math.prod(loop.bound for loop in loops) <= axis.size
-            for level, mapped in zip(self.machine, self.mapping.levels, strict=True)
-            for loops, axis in ((mapped.x, level.x), (mapped.y, level.y))
-        )
-
-    def tiles_fit(self, *, partial: bool) -> bool:
-        """Whether the kept tiles fit; `partial`: with the widths of partial sums where `count` has found them."""
-        for first, end in self.nodes:
-            level = self.machine[first]
-            held: dict[str, int | Fraction] = dict.fromkeys(ROLES, 0)
-            for operand, index in itertools.product(self.operands, range(first, end)):
-                tensor, at = operand.tensor, (index, operand.index)
-                if at in self.tiles:
-                    width = self.kept[at].width if partial else level.element_words(tensor)
-                    held[tensor.role] += self.tiles[at] * width
-            needs = {"": sum(held.values()), **held}
-            if any(needs[role] > room for role, room in level.rooms.items()):
-                return False
-        return True
 
     def count(self) -> None:
         """Count every tensor at every level that keeps it, and on every network."""

@@ -59,7 +59,6 @@ def array_ramps(encoded: Encoded, steps: int, tiles: int, words: int, first: int
 
     Parameters
     ----------
-    encoded : Encoded
     steps : int
         Compute cycles without ramps.
     tiles, words, first : int

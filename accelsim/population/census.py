@@ -17,14 +17,12 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.counting import count_by_keep, count_mappings
-from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS
-from accelsim.population.extremes import FEW_LABELS, Extreme, climb_from, largest_value
-from accelsim.population.known import Known, drawn_values
-from accelsim.population.parts import Clock, OnPart, near
+from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.counting import Keeping, Nest, count_by_keep, count_mappings
+from accelsim.population.extremes import FEW_STATES, Extreme, largest_value
+from accelsim.population.parts import Clock, Known, OnPart, near
 from accelsim.population.result import Census
 from accelsim.population.sampling import Sampler, UniformSample
-from accelsim.population.steps import Keeping, Nest
 from accelsim.results.cache import MapOptions, ResultCache, map_with_cache
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.exact.bounds import keep_bounds
@@ -34,17 +32,10 @@ from accelsim.search.exact.ready import get_ready
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import heeding, raising
-from accelsim.search.value_kernel import terms_of
+from accelsim.search.value_kernel import PLAIN, terms_of
 
-LISTED, TILINGS = 10, 20
-"""All mappings are evaluated if there are at most so many times as many as would be drawn, and at most so many times as
-many tilings; that takes up to some five times as long, and makes the distribution exact."""
-STARTS = 3
-"""Mappings drawn from which the largest value is climbed to, before the search for what lies above."""
 FEW_CHOICES = 64
 """Choices of what the levels keep, up to which the worst mapping of all is looked for in a second."""
-MOST_LISTED = 20_000_000
-"""Mappings that are evaluated one after the other, at most: 0.8 GB."""
 
 
 @keep_bounds()
@@ -66,16 +57,12 @@ def census(
 
     Parameters
     ----------
-    architecture : Architecture
-    einsum : Einsum
     constraints : Constraints, optional
         Without a smallest utilization: mappings are counted by their tiles, which do not tell it.
     fully_used : bool
         Only mappings that use all compute units.
     samples : int
-        Mappings that are drawn uniformly and evaluated. If there are at most ten times as many, all are evaluated
-        instead, and quantiles and shares are exact.
-    seed : int
+        Mappings that are drawn uniformly and evaluated.
     seconds : float, optional
         Time for the searches: the best mappings, the front, and those close to the best. If it does not suffice these
         are marked as incomplete. None: as long as it takes.
@@ -85,10 +72,6 @@ def census(
         Where proved smallest values are kept, and looked up.
     on_part : callable, optional
         Called with what is done next.
-
-    Returns
-    -------
-    Census
 
     Raises
     ------
@@ -124,7 +107,7 @@ def census(
                 raise NoValidMapping("no valid mapping uses all compute units")
             map_einsum(architecture, einsum, constraints=constraints)  # says why there is none
         full = counted if fully_used else count_mappings(used)
-        sample = _sample(nest, counted, samples, seed, cores, clock)
+        sample = _sample(nest, samples, seed, cores, clock)
     exact = not space.encoded.constants.two_widths[0]
     mappings = counted if exact else _with_room(counted, sample)
     if not exact and full:
@@ -137,8 +120,7 @@ def census(
         clock.attempt("loading or compiling the search", lambda: get_ready(space.encoded))
     known = Known(space.size, architecture.macs if fully_used else 0)
     known.prove("outer_words", _compulsory_words(space))
-    if not sample.complete:
-        clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
+    clock.attempt("walking to good mappings", lambda: _walk(space, known, cores))
     search = partial(_search, architecture, einsum, constraints, cache, clock, cores, known)
     clock.attempt("finding the lowest energy", lambda: search("energy"))
     clock.attempt("finding the fewest cycles", lambda: search("cycles"))
@@ -148,14 +130,11 @@ def census(
         lambda: _front(architecture, einsum, constraints, clock, cores, known),
     )
     known.add_drawn(sample)
-    if sample.complete:
-        for column in QUANTITIES:
-            known.prove(column, known.lowest(column))
     close = None
     if known.proved("energy") and not fully_used:
         lowest_pj = known.lowest("energy")
         close = clock.attempt("counting mappings close to the best", lambda: near(space, lowest_pj, clock, cores))
-    most = {column: _largest(nest, sample, column, clock, known) for column in QUANTITIES}
+    most = {column: _largest(nest, column, clock, known) for column in QUANTITIES}
     return Census(
         architecture=architecture.name,
         workload=einsum.name,
@@ -188,16 +167,12 @@ def count_and_limit(
         return None
     nest = Nest(space)
     few = math.prod(len(step.keeps) for step in nest.steps if isinstance(step, Keeping)) <= FEW_CHOICES
-    return count_mappings(nest), largest_value(nest, ENERGY, most_labels=FEW_LABELS).bound if few else None
+    return count_mappings(nest), largest_value(nest, ENERGY, most_states=FEW_STATES).bound if few else None
 
 
-def _sample(nest: Nest, counted: int, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
-    """Draw mappings, or evaluate all if they are few; at least one is valid."""
-    sampler = Sampler(nest)
-    few = counted <= min(LISTED * samples, MOST_LISTED) and sampler.tilings <= TILINGS * samples
-    if few and not nest.space.encoded.constants.two_widths[0]:
-        return sampler.every(counted)
-    sample = sampler.sample(samples, seed, workers=cores)
+def _sample(nest: Nest, samples: int, seed: int, cores: int, clock: Clock) -> UniformSample:
+    """Draw mappings; at least one of them is valid."""
+    sample = Sampler(nest).sample(samples, seed, workers=cores)
     if sample.drawn < samples:  # nothing but Ctrl-C ends it early
         clock.stop = "interrupted"
     if len(sample):
@@ -287,31 +262,26 @@ def _front(
 
 
 def _walk(space: MapSpace, known: Known, cores: int) -> None:
-    """Add what walks find of least energy, fewest cycles and fewest outer words."""
+    """Add what walks find of least and of most energy, cycles and outer words."""
     for column in QUANTITIES:
-        found = Descent(space, terms_of(Objective.parse(column)), workers=cores).go(FIRST_WALKS)
-        if found is not None:
-            known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
+        least = terms_of(Objective.parse(column))
+        most = np.where(np.arange(least.shape[1]) == PLAIN, 0.0, np.concatenate([least[:, :1], -least[:, 1:]], axis=1))
+        for terms in (least, most):
+            found = Descent(space, terms, workers=cores).go(FIRST_WALKS)
+            if found is not None:
+                known.add(evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0)))
 
 
-def _largest(nest: Nest, sample: UniformSample, column: str, clock: Clock, known: Known) -> float:
+def _largest(nest: Nest, column: str, clock: Clock, known: Known) -> float:
     """Look for the largest value of a column; returns what none exceeds."""
-    space, goal = nest.space, (ENERGY, CYCLES, WORDS)[QUANTITIES.index(column)]
-    if sample.complete:
-        return column_value(known.most[column], column)
+    goal, value = (ENERGY, CYCLES, WORDS)[QUANTITIES.index(column)], column_value(known.most[column], column)
 
     def find() -> Extreme:
-        if not nest.fully_used:
-            drawn = np.argsort(-drawn_values(sample, column), kind="stable")[:STARTS]
-            starts = [known.most[column].mapping, *(sample.mapping(int(index)) for index in drawn)]
-            known.add(evaluate_encoded(space.encoded, climb_from(space, starts, goal)[0]))
-        value = column_value(known.most[column], column)
-        most = largest_value(nest, goal, value, deadline=clock.deadline("largest"))
-        if most.mapping is not None:
-            known.add(evaluate_encoded(space.encoded, most.mapping))
-        return most
+        return largest_value(nest, goal, value, deadline=clock.deadline("largest"))
 
     found = clock.attempt(f"looking for the largest {column}", find)
     if found is None:
-        found = largest_value(nest, goal, column_value(known.most[column], column), most_labels=0)
+        found = largest_value(nest, goal, value, most_states=0)
+    elif found.mapping is not None:
+        known.add(evaluate_encoded(nest.space.encoded, found.mapping))
     return float(np.ceil(found.bound)) if column == "outer_words" else found.bound

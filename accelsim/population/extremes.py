@@ -1,38 +1,396 @@
 """The largest energy, cycles and outer words that a valid mapping can have: found, and proved.
 
-What is charged for words adds up, so `accelsim.population.worst` bounds it, and comes to mappings that take as much.
-Cycles are those of the slowest part: each limited port, and the compute units. Axis letters: L = levels (outermost
-first), T = tensors.
+What is charged for words adds up. Cycles are those of the slowest part: each limited port, and the compute units. So
+the largest sum of charges is searched from the compute units outwards. A *partial state* is the inside of a mapping:
+the tile shape so far, what is charged for good, and for each tensor what its tile is charged for in each visit, which
+falls if loops that do not move the tensor follow, until one follows that does. States that cannot pass the largest sum
+known are dropped: around their tiles each tensor is taken to be brought anew in each visit to each tile.
+docs/census.md, section 4, has the proof. Axis letters: L = levels (outermost first), T = tensors, D = dimensions, S =
+tile shapes (a grid of D axes), N = partial states.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Sequence
-from functools import cache
+import time
+from bisect import bisect_right
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from accelsim.inputs.mapping import Mapping
-from accelsim.mapspace.factors import divisors
-from accelsim.mapspace.space import MapSpace, Slot
-from accelsim.model.detail import make_detail
-from accelsim.model.encode import Batch, Floats, Ints, decode_mapping, encode_mappings
+from accelsim.mapspace.space import Slot
+from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.charges import Row, cycle_rows, energy_rows, word_rows
-from accelsim.population.draw_kernel import CYCLES, ENERGY, WORDS, evaluate_columns
-from accelsim.population.steps import Nest
-from accelsim.population.worst import Worst, WorstSearch
+from accelsim.population.charges import Charged, Charges, KeepBounds, Row, choices, cycle_rows, energy_rows, word_rows
+from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.counting import LoopStep, Nest
 
-MOST_LABELS, FEW_LABELS = 20_000, 300
-"""Labels that a search for the largest value holds at a time: where it may take seconds, and a part of one."""
+
+class Worst(NamedTuple):
+    """What no valid mapping's sum passes; and the mappings above the floor with the largest sums, largest first."""
+
+    bound: float
+    sums: Floats
+    mappings: Batch
+
+
+VALUE = 0
+"""Column of the sums of a state: charged for good. Then follow, for each tensor, what is charged as long as its tile
+stays, and the words that enter the tile kept last; and the words of the output that come down to it."""
+
+
+@dataclass(slots=True)
+class _PartialStates:
+    """Insides of mappings.
+
+    at : int64[N, D], sizes; room : int64[N], used up on an axis; used : int64[N], bits of dimensions in a block;
+    waits : bool[N, T], tensors whose tile no loop in time has moved yet; tile : int64[N, T], shape of that tile, of a
+    window that may slide, else -1; sums : float64[N, 2 + 2 T], see `VALUE`; event : int64[N], the loop put last.
+    """
+
+    at: Ints
+    room: Ints
+    used: Ints
+    waits: Bools
+    tile: Ints
+    sums: Floats
+    event: Ints
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def take(self, which: npt.NDArray[np.int64 | np.bool_]) -> _PartialStates:
+        return _PartialStates(*(getattr(self, name)[which] for name in _PartialStates.__slots__))
+
+
+def _join(parts: list[_PartialStates]) -> _PartialStates:
+    return _PartialStates(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _PartialStates.__slots__)
+    )
+
+
+def _whole(words: Floats, access: float) -> Floats:
+    """Words that whole accesses move."""
+    return np.ceil(words / access * (1 - 1e-12)) * access
+
+
+class WorstSearch:
+    """The search for the largest sum of some charges over all valid mappings.
+
+    Parameters
+    ----------
+    deadline : float, optional
+        When states are no longer followed, by `time.monotonic`; their bounds are kept.
+
+    Attributes
+    ----------
+    bound : float
+        What no mapping's sum passes, by what the search begins with.
+    """
+
+    def __init__(self, nest: Nest, charges: Charges, deadline: float | None = None) -> None:
+        self.deadline = deadline
+        self.charged = Charged(nest, charges)
+        self.nest, self.charges, self.c = nest, charges, nest.space.encoded.constants
+        self.output, self.sliding = self.charged.output, sorted(self.charged.windows)
+        chains = [KeepBounds(self.charged, chosen) for chosen in choices(nest)]
+        last = len(self.c.fanout) - 1
+        tops = [float(self.most(self.start(), chain, last)[0]) for chain in chains]
+        self.chains = sorted(zip(tops, chains, strict=True), key=lambda pair: -pair[0])
+        self.bound = self.chains[0][0]
+
+    def above(self, floor: float, most_states: int) -> Worst:
+        """Look for mappings whose sum is larger than a floor.
+
+        Parameters
+        ----------
+        most_states : int
+            States that are held at a time; of the others the bound alone is kept.
+
+        Returns
+        -------
+        Worst
+            Its bound is the floor if there is no such mapping.
+        """
+        self.floor, self.most_states, self.reached = floor, most_states, floor
+        self.loops: list[tuple[int, Slot, int, Ints, Ints]] = []
+        self.put_so_far = 0
+        self.found: list[tuple[float, int, Bools]] = []
+        for top, chain in self.chains:
+            if top > floor and self.late:
+                self.reached = max(self.reached, top)
+            elif top > floor:
+                self.follow(chain)
+        return self.result()
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is used up."""
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def start(self) -> _PartialStates:
+        """Nothing but the compute units, each of which takes a word of each tensor for each MAC."""
+        levels, tensors = self.charges.read.shape
+        sums = np.zeros((1, 2 + 2 * tensors))
+        sums[0, VALUE] = self.charged.macs * self.charges.mac
+        sums[0, 1 + tensors :] = self.charged.macs
+        none = np.zeros(1, np.int64)
+        states = _PartialStates(
+            np.zeros((1, len(self.nest.sizes)), np.int64),
+            none + 1,
+            none,
+            np.zeros((1, tensors), np.bool_),
+            np.full((1, tensors), -1),
+            sums,
+            none - 1,
+        )
+        self.cross(states, levels - 1)
+        return states
+
+    def most(self, states: _PartialStates, chain: KeepBounds, lv: int) -> Floats:
+        """What mappings with such an inside are charged at most, past the network of a level; float64[N]."""
+        tensors = states.waits.shape[1]
+        around = chain.around[lv][tuple(states.at.T)]
+        stays, words = states.sums[:, 1 : 1 + tensors], states.sums[:, 1 + tensors :]
+        summed = states.sums[:, VALUE] + stays.sum(axis=1) + words @ chain.rest[lv]
+        return np.asarray(summed - chain.less[lv] + around)
+
+    def charge(self, states: _PartialStates, t: int, amount: Floats) -> None:
+        """Charge for a tensor's words: for as long as its tile stays, or for good."""
+        states.sums[:, 1 + t] += np.where(states.waits[:, t], amount, 0.0)
+        states.sums[:, VALUE] += np.where(states.waits[:, t], 0.0, amount)
+
+    def cross(self, states: _PartialStates, lv: int) -> None:
+        """Charge what crosses the network below a level."""
+        tensors, out = states.waits.shape[1], self.output
+        for t, each in enumerate(self.charges.transfer[lv].tolist()):
+            if each:
+                crossing = states.sums[:, 1 + tensors + t]
+                if t == out:
+                    crossing = crossing + states.sums[:, -1]
+                    states.sums[:, VALUE] -= each * self.charged.first
+                self.charge(states, t, each * crossing)
+
+    def store(self, states: _PartialStates, chain: KeepBounds, lv: int) -> None:
+        """Charge the level that keeps the tile reached."""
+        tensors, out, charges = states.waits.shape[1], self.output, self.charges
+        at = tuple(states.at.T)
+        if lv > 0:
+            states.sums[:, VALUE] += self.charged.rounded(chain.keep, lv)
+        for t in np.flatnonzero(chain.keep[lv]).tolist():
+            words = states.sums[:, 1 + tensors + t]
+            old = self.charged.first if t == out else 0.0
+            if lv == 0:  # nothing follows that could change how many accesses these are
+                updates, reads = words, words - old
+                if charges.unasked[0, t] > 0:
+                    updates, reads = (_whole(many, float(charges.access[0, t])) for many in (updates, reads))
+                states.sums[:, VALUE] += charges.read[0, t] * reads
+                if t == out:
+                    states.sums[:, VALUE] += charges.update[0, t] * updates
+                continue
+            each = charges.read[lv, t] + (charges.update[lv, t] if t == out else 0.0)
+            self.charge(states, t, each * words)
+            states.sums[:, VALUE] -= old * float(charges.read[lv, t] + charges.fill[lv, t])
+            free = not (charges.transfer[lv - 1, t] or chain.rest[lv - 1, t] or (t == out and chain.rest[lv - 1, -1]))
+            free &= not (self.charged.fill(lv, t) or charges.change[lv, t])
+            if free:  # as if there were no such tile
+                states.sums[:, 1 + tensors + t] = 0.0
+                continue
+            if t in self.charged.windows:
+                slides = ~states.waits[:, t] & (charges.change[lv, t] == 0)
+                states.tile[:, t] = np.where(slides, np.ravel_multi_index(at, self.nest.shape), -1)
+            entering = self.charged.words[t][at]
+            states.sums[:, 1 + tensors + t] = entering
+            states.sums[:, 1 + t] += (
+                entering * self.charged.fill(lv, t) + self.charged.visits[at] * charges.change[lv, t]
+            )
+            states.waits[:, t] = True
+            if t == out:
+                states.sums[:, -1] = entering
+
+    def follow(self, chain: KeepBounds) -> None:
+        """Put loops around the compute units, step by step, until nothing is left outside."""
+        states = self.start()
+        for step in self.nest.steps:
+            if isinstance(step, LoopStep):
+                states = self.spread(states, step, chain) if step.slot.axis else self.repeat(states, step, chain)
+            else:
+                lv = step.level
+                kept = chain.fits[lv] if lv > 0 else self.charged.whole
+                states = states.take(kept[tuple(states.at.T)])
+                self.store(states, chain, lv)
+                if lv > 0:
+                    self.cross(states, lv - 1)
+                    states = self.prune(states, chain, lv - 1)
+            if not len(states):
+                return
+        values = states.sums[:, : 1 + states.waits.shape[1]].sum(axis=1)
+        self.reached = max(self.reached, float(values.max()))
+        self.found += [(float(v), int(e), chain.keep) for v, e in zip(values, states.event, strict=True)]
+
+    def prune(self, states: _PartialStates, chain: KeepBounds, lv: int) -> _PartialStates:
+        """Drop states that cannot pass the floor, that another one is never below, or for which there is no room."""
+        most = self.most(states, chain, lv)
+        good = most > self.floor
+        states, most = states.take(good), most[good]
+        if self.late:
+            self.reached = max(self.reached, float(most.max(initial=self.floor)))
+            return states.take(np.zeros(0, np.int64))
+        if len(states) < 2:
+            return states
+        shape = np.ravel_multi_index(tuple(states.at.T), self.nest.shape)
+        blocks = (states.used << states.waits.shape[1]) | states.waits @ (1 << np.arange(states.waits.shape[1]))
+        kinds = [shape, blocks, states.room, *states.tile[:, self.sliding].T]
+        ranked = np.lexsort((-most, *kinds))
+        new = np.ones(len(ranked), np.bool_)
+        new[1:] = np.any([kind[ranked[1:]] != kind[ranked[:-1]] for kind in kinds], axis=0)
+        best = ranked[new][np.cumsum(new) - 1]
+        beaten = (states.sums[ranked] <= states.sums[best]).all(axis=1) & ~new
+        left = np.sort(ranked[~beaten])
+        if len(left) > self.most_states:
+            order = left[np.argsort(-most[left], kind="stable")]
+            self.reached = max(self.reached, float(most[order[self.most_states]]))
+            left = np.sort(order[: self.most_states])
+        return states.take(left)
+
+    def put(self, states: _PartialStates, step: LoopStep, d: int) -> _PartialStates:
+        """All states with a loop over a dimension around, in time or over an axis."""
+        outside: dict[int, list[tuple[int, int]]] = {}
+        last = step is self.nest.steps[-2]  # the outermost block: what is left of each dimension is a loop here
+        for i, j, bound in step.moves[d]:
+            if not last or j == len(self.nest.sizes[d]) - 1:
+                outside.setdefault(i, []).append((j, bound))
+        which, sizes, bounds = [], [], []
+        for i, many in outside.items():
+            mine = np.flatnonzero(states.at[:, d] == i)
+            for j, bound in many:
+                room = mine[states.room[mine] * bound <= step.products[-1]] if step.slot.axis else mine
+                which.append(room)
+                sizes.append(np.full(len(room), j))
+                bounds.append(np.full(len(room), bound))
+        if not which:
+            return states.take(np.zeros(0, np.int64))
+        more, bounds_put = states.take(np.concatenate(which)), np.concatenate(bounds)
+        more.at[:, d] = np.concatenate(sizes)
+        self.loops.append((self.put_so_far, step.slot, d, more.event, bounds_put))
+        more.event = self.put_so_far + np.arange(len(more))
+        self.put_so_far += len(more)
+        (self._spread_over if step.slot.axis else self._repeat_over)(more, step.slot, d, bounds_put)
+        return more
+
+    def _spread_over(self, states: _PartialStates, slot: Slot, d: int, bound: Ints) -> None:
+        tensors, axis, c = states.waits.shape[1], "xy".index(slot.axis), self.c
+        states.room *= bound
+        for t in np.flatnonzero(~c.relevant[:, d]).tolist():
+            inwards, outwards = c.multicast[slot.level, axis], c.reduction[slot.level, axis]
+            if outwards if t == self.output else inwards:
+                states.sums[:, 1 + tensors + t] /= bound
+            if t == self.output and inwards:
+                states.sums[:, -1] /= bound
+        if self.charges.instance > slot.level:
+            states.sums /= bound[:, None]
+        elif self.charges.instance >= 0:
+            states.sums[:, VALUE] /= bound
+
+    def _repeat_over(self, states: _PartialStates, slot: Slot, d: int, bound: Ints) -> None:
+        tensors = states.waits.shape[1]
+        states.used |= 1 << d
+        for t in range(tensors):
+            waits = states.waits[:, t].copy()
+            if self.c.relevant[t, d]:
+                if t in self.charged.windows:
+                    self._slide(states, t, d, bound)
+                states.sums[waits, VALUE] += states.sums[waits, 1 + t]
+                states.sums[waits, 1 + t] = 0.0
+                states.waits[:, t], states.tile[:, t] = False, -1
+            else:
+                fewer = bound[waits]
+                states.sums[waits, 1 + t] /= fewer
+                states.sums[waits, 1 + tensors + t] /= fewer
+                if t == self.output:
+                    states.sums[waits, -1] /= fewer
+
+    def _slide(self, states: _PartialStates, t: int, d: int, bound: Ints) -> None:
+        """Of a window that a loop slides, take off what stays in the tile."""
+        if (extents := self.charged.windows[t].get(d)) is None:
+            return
+        slides = states.tile[:, t] >= 0
+        inside = np.array(self.nest.sizes[d])[states.at[slides, d]] // bound[slides]
+        extent = extents[states.tile[slides, t]]
+        new = np.minimum(extent, self.c.factor[t, d] * inside) / extent
+        share = (1 + (bound[slides] - 1) * new) / bound[slides]
+        states.sums[slides, 1 + t] *= share
+        states.sums[slides, 1 + states.waits.shape[1] + t] *= share
+        if t == self.output:
+            states.sums[slides, -1] *= share
+
+    def spread(self, states: _PartialStates, step: LoopStep, chain: KeepBounds) -> _PartialStates:
+        """Put loops over an axis around."""
+        lv = step.slot.level
+        for d in range(len(step.moves)):
+            more = self.put(states, step, d)
+            states = self.prune(_join([states, more]) if step.may_rest[d] else more, chain, lv)
+        wanted = [product for product, good in zip(step.products, step.wanted, strict=True) if good]
+        states = states.take(np.isin(states.room, wanted))
+        states.room = np.ones(len(states), np.int64)
+        return self.prune(states, chain, lv)
+
+    def repeat(self, states: _PartialStates, step: LoopStep, chain: KeepBounds) -> _PartialStates:
+        """Put a temporal block around: in order, until a loop has moved all tiles, and the others in any order."""
+        lv, dims = step.slot.level, range(len(step.moves))
+        must = sum(1 << d for d in dims if not step.may_rest[d])
+        waiting: Bools = np.logical_or.reduce(states.waits, axis=1)
+        done, free, states = [], [states.take(~waiting)], states.take(waiting)
+        while len(states):
+            done.append(states.take(np.equal(states.used & must, must)))
+            after = [self.put(states.take(np.equal(states.used & (1 << d), 0)), step, d) for d in dims]
+            states = self.prune(_join(after), chain, lv)
+            waiting = np.logical_or.reduce(states.waits, axis=1)
+            free.append(states.take(~waiting))
+            states = states.take(waiting)
+        loose = self.prune(_join(free), chain, lv)
+        for d in dims:
+            placed = np.greater(loose.used & (1 << d), 0)
+            rest = loose if step.may_rest[d] else loose.take(placed)
+            loose = _join([rest.take(np.arange(len(rest))), self.put(loose.take(~placed), step, d)])
+            loose.used &= ~(1 << d)
+            loose = self.prune(loose, chain, lv)
+        states = _join([*done, loose])
+        states.used = np.zeros(len(states), np.int64)
+        return self.prune(states, chain, lv)
+
+    def result(self) -> Worst:
+        """The bound, and mappings with the largest sums of those that were followed to the end."""
+        self.found.sort(key=lambda each: -each[0])
+        many, (levels, dims) = self.found[:CLOSEST], (len(self.c.fanout), len(self.nest.sizes))
+        shape = (len(many), levels, dims)
+        temporal, x, y = np.ones(shape, np.int64), np.ones(shape, np.int64), np.ones(shape, np.int64)
+        order = np.tile(np.arange(dims), (len(many), levels, 1))
+        keep = np.array([keep for *_, keep in many], np.bool_).reshape(len(many), levels, len(self.charged.words))
+        starts = [first for first, *_ in self.loops]
+        for row, (_, event, _) in enumerate(many):
+            loops: list[list[int]] = [[] for _ in range(levels)]
+            while event >= 0:  # the outermost loop was put last
+                first, slot, d, before, bounds = self.loops[bisect_right(starts, event) - 1]
+                {"": temporal, "x": x, "y": y}[slot.axis][row, slot.level, d] = bounds[event - first]
+                event = int(before[event - first])
+                if not slot.axis:
+                    loops[slot.level].append(d)
+            for lv, placed in enumerate(loops):
+                order[row, lv] = [*placed, *(d for d in range(dims) if d not in placed)]
+        return Worst(self.reached, np.array([total for total, *_ in many]), Batch(temporal, order, x, y, keep))
+
+
+CLOSEST = 64
+"""Mappings that a search returns at most."""
+
+
+MOST_STATES, FEW_STATES = 20_000, 300
+"""States that a search for the largest value holds at a time: where it may take seconds, and a part of one."""
 STEP, STEPS = 0.9, 100
-"""A search that knows no value lowers its floor so, and so often, until some mapping lies above."""
-
-Allowed = dict[tuple[Slot, str], frozenset[int]]
-"""Bounds that the loop of a slot over a dimension may have."""
+"""A search lowers its floor so, and so often, until some mapping lies above, or the floor is the value known."""
 
 
 class Extreme(NamedTuple):
@@ -44,19 +402,18 @@ class Extreme(NamedTuple):
 
 
 def largest_value(
-    nest: Nest, column: int, known: float = 0.0, *, most_labels: int = MOST_LABELS, deadline: float | None = None
+    nest: Nest, column: int, known: float = 0.0, *, most_states: int = MOST_STATES, deadline: float | None = None
 ) -> Extreme:
     """Look for the largest value of a column, and bound it.
 
     Parameters
     ----------
-    nest : Nest
     column : {ENERGY, CYCLES, WORDS}
         Energy in pJ; words in storage words at the outermost level.
     known : float
         A value that some valid mapping has; 0 if none is known.
-    most_labels : int
-        Labels that are held at a time; 0: no search, only the bound that it begins with.
+    most_states : int
+        States that are held at a time; 0: no search, only the bound that it begins with.
     deadline : float, optional
         When to end with the bound reached, by `time.monotonic`.
 
@@ -70,28 +427,25 @@ def largest_value(
     for row in rows:
         search = WorstSearch(nest, row.charges, deadline)
         top = row.value(search.bound)
-        if top > found.value and most_labels:
-            found, top = _search(search, row, column, found, most_labels)
+        if top > found.value and most_states:
+            found, top = _search(search, row, column, found, most_states)
         bound = max(bound, top)
     return Extreme(found.value, found.mapping, max(found.value, bound))
 
 
-def _search(search: WorstSearch, row: Row, column: int, found: Extreme, most_labels: int) -> tuple[Extreme, float]:
+def _search(search: WorstSearch, row: Row, column: int, found: Extreme, most_states: int) -> tuple[Extreme, float]:
     """The largest value found, and the bound of a row."""
     top, known = search.bound, found.value
-    if known:
-        tried = search.above(row.total(known), most_labels)
-    else:
-        for _ in range(STEPS):
-            floor = STEP * top
-            tried = search.above(floor, most_labels)
-            top = min(top, tried.bound)
-            if tried.bound > floor or search.late:
-                break
-    top, found = min(top, tried.bound), _better(search, row, column, tried, found)
+    for _ in range(STEPS):
+        floor = max(STEP * top, row.total(known))
+        tried = search.above(floor, most_states)
+        top = min(top, tried.bound)
+        if tried.bound > floor or floor <= row.total(known) or search.late:
+            break
+    found = _better(search, row, column, tried, found)
     while found.value > known and not search.late:
         known = found.value
-        tried = search.above(row.total(known), most_labels)
+        tried = search.above(row.total(known), most_states)
         top, found = min(top, tried.bound), _better(search, row, column, tried, found)
     return found, row.value(top)
 
@@ -108,124 +462,3 @@ def _better(search: WorstSearch, row: Row, column: int, tried: Worst, found: Ext
         if result.valid and value > found.value and not space.constraints.broken_by(mapping):
             found = Extreme(float(value), mapping, found.bound)
     return found
-
-
-def climb_from(space: MapSpace, starts: Sequence[Mapping], column: int) -> tuple[Mapping, float]:
-    """The largest value that `climb` comes to from any of some valid mappings."""
-    found = [climb(space, start, column) for start in starts]
-    return max(found, key=lambda each: each[1])
-
-
-def climb(space: MapSpace, start: Mapping, column: int) -> tuple[Mapping, float]:
-    """Go from a valid mapping to the neighbour with the largest value until none is larger.
-
-    Neighbours move a prime factor of a loop elsewhere, put a loop elsewhere in its block, or keep what was bypassed or
-    the other way round.
-
-    Parameters
-    ----------
-    space : MapSpace
-    start : Mapping
-    column : {ENERGY, CYCLES, WORDS}
-
-    Returns
-    -------
-    Mapping
-    float
-        Its value.
-    """
-    encoded = space.encoded
-    allowed = {(slot, dim): space.allowed(slot, dim) for slot in space.slots for dim in encoded.dims}
-    here = encode_mappings(encoded, [start])
-    value = float(_columns(space, here)[column, 0])
-    while True:
-        found = _neighbours(space, allowed, here)
-        values = _columns(space, found)
-        good = np.isfinite(values[ENERGY]) & (values[CYCLES] <= space.most[CYCLES])
-        ranked = np.where(good, values[column], -math.inf)
-        for at in np.argsort(-ranked, kind="stable"):
-            if not ranked[at] > value * (1 + 1e-12):
-                return decode_mapping(encoded, here, 0), value
-            if not space.constraints.broken_by(decode_mapping(encoded, found, int(at))):
-                here, value = encode_mappings(encoded, [decode_mapping(encoded, found, int(at))]), float(ranked[at])
-                break
-        else:
-            return decode_mapping(encoded, here, 0), value
-
-
-def _columns(space: MapSpace, batch: Batch) -> Floats:
-    values = np.zeros((4, len(batch.temporal)))
-    evaluate_columns(space.encoded.constants, batch, make_detail(space.encoded), values)
-    return values
-
-
-def _neighbours(space: MapSpace, allowed: Allowed, here: Batch) -> Batch:
-    rows: list[tuple[Ints, ...]] = []
-
-    def add(change: Callable[[tuple[Ints, ...]], None]) -> None:
-        row = tuple(array[0].copy() for array in here)
-        change(row)
-        rows.append(row)
-
-    _move_factors(space, allowed, here, add)
-    temporal, order = here.temporal[0], here.order[0]
-    for lv in range(len(temporal)):
-        loops = int((temporal[lv] > 1).sum())
-        for i, j in itertools.permutations(range(loops), 2):
-            moved = order[lv].tolist()
-            moved.insert(j, moved.pop(i))
-
-            def reorder(row: tuple[Ints, ...], lv: int = lv, moved: list[int] = moved) -> None:
-                row[1][lv] = moved
-
-            add(reorder)
-    for level, t in space.free_keeps:
-
-        def toggle(row: tuple[Ints, ...], level: int = level, t: int = t) -> None:
-            row[4][level, t] ^= True
-
-        add(toggle)
-    if not rows:
-        return Batch(here.temporal[:0], here.order[:0], here.x[:0], here.y[:0], here.keep[:0])
-    temporal, order, x, y, keep = (np.stack([row[k] for row in rows]) for k in range(5))
-    return Batch(temporal, order, x, y, keep.astype(np.bool_))
-
-
-def _move_factors(
-    space: MapSpace, allowed: Allowed, here: Batch, add: Callable[[Callable[[tuple[Ints, ...]], None]], None]
-) -> None:
-    """Neighbours that move a prime factor from one loop to another of its dimension; a new loop comes first or last."""
-    axes = {"": 0, "x": 2, "y": 3}
-    for d, dim in enumerate(space.encoded.dims):
-        for source, target in itertools.permutations(space.slots, 2):
-            bound = int(here[axes[source.axis]][0, source.level, d])
-            if bound == 1:
-                continue
-            other = int(here[axes[target.axis]][0, target.level, d])
-            for prime in _primes(bound):
-                if bound // prime not in allowed[source, dim] or other * prime not in allowed[target, dim]:
-                    continue
-                for first in (False, True) if other == 1 and not target.axis else (False,):
-
-                    def move(
-                        row: tuple[Ints, ...],
-                        d: int = d,
-                        source: Slot = source,
-                        target: Slot = target,
-                        prime: int = prime,
-                        first: bool = first,
-                    ) -> None:
-                        row[axes[source.axis]][source.level, d] //= prime
-                        row[axes[target.axis]][target.level, d] *= prime
-                        for lv in {source.level, target.level}:
-                            order = row[1][lv].tolist()
-                            if first and lv == target.level:
-                                order.insert(0, order.pop(order.index(d)))
-                            row[1][lv] = sorted(order, key=lambda e: bool(row[0][lv, e] == 1))
-
-                    add(move)
-
-
-@cache
-def _primes(number: int) -> list[int]:
-    return [p for p in divisors(number)[1:] if all(p % q for q in range(2, math.isqrt(p) + 1))]

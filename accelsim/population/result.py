@@ -1,11 +1,13 @@
-"""What a census tells of all valid mappings of a map space."""
+"""What a census tells of all valid mappings of a map space, and the same as JSON."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accelsim.model.result import Result
+from accelsim.results.output import Provenance, mapping_json, provenance_json
 from accelsim.search.result import FrontResult
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ class Interval:
 
     Attributes
     ----------
-    value : float
     low, high : float
         Ends of its confidence interval.
     """
@@ -93,8 +94,6 @@ class Census:
 
     Attributes
     ----------
-    architecture, workload : str
-    macs : int
     space_size : int
         Mappings that the constraints allow, before fanout and capacity are looked at.
     mappings : int
@@ -115,11 +114,8 @@ class Census:
     front : FrontResult
         Mappings that none other beats in energy and cycles, of all valid ones in any case. Where `stop` is not
         `exhausted` these are the best of those known, and others may beat them.
-    sample : UniformSample
-        All valid mappings if there are few (`UniformSample.complete`).
     stop : str
         `exhausted`, or why some numbers are incomplete: `timeout` or `interrupted`.
-    seconds : float
     """
 
     architecture: str
@@ -146,3 +142,62 @@ class Census:
     def best(self) -> Result:
         """The mapping of the lowest energy."""
         return self.range_of("energy").lowest_mapping
+
+
+def census_json(census: Census, provenance: Provenance) -> dict[str, Any]:
+    """Numbers of a census."""
+    sample = census.sample
+    estimates = {}
+    for found in census.ranges:
+        quantiles = {
+            f"{share:g}": sample.quantile(found.column, share) for share in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+        }
+        estimates[found.column] = {
+            "mean": _interval_json(sample.mean(found.column)),
+            "deviation": _interval_json(sample.deviation(found.column)),
+            "quantiles": {share: _interval_json(interval) for share, interval in quantiles.items()},
+        }
+    return {
+        "provenance": provenance_json(provenance),
+        "architecture": census.architecture,
+        "workload": census.workload,
+        "macs": census.macs,
+        "space_size": census.space_size,
+        "mappings": census.mappings,
+        "exact": census.exact,
+        "fully_used": census.fully_used,
+        "only_fully_used": census.only_fully_used,
+        "stop": census.stop,
+        "ranges": {
+            found.column: {
+                "lowest": found.lowest,
+                "lowest_bound": found.lowest_bound,
+                "lowest_proved": found.lowest_proved,
+                "highest": found.highest,
+                "highest_bound": found.highest_bound,
+                "highest_proved": found.highest_proved,
+                "lowest_mapping": mapping_json(found.lowest_mapping.mapping),
+                "highest_mapping": mapping_json(found.highest_mapping.mapping),
+            }
+            for found in census.ranges
+        },
+        "near": [{"share": near.share, "mappings": near.mappings, "complete": near.complete} for near in census.near],
+        "by_keep": [
+            {"keep": [sorted(kept) for kept in keeps], "mappings": mappings} for keeps, mappings in census.by_keep
+        ],
+        "front": [{"energy_pj": energy, "cycles": round(cycles)} for energy, cycles in census.front.values],
+        "front_complete": census.front.stop == "exhausted",
+        "sample": {
+            "asked": sample.asked,
+            "drawn": sample.drawn,
+            "mappings": len(sample),
+            "seed": sample.seed,
+            "estimates": estimates,
+        },
+    }
+
+
+def _interval_json(interval: Interval) -> dict[str, Any]:
+    """An estimate with its 95 % confidence interval; an end that the sample does not tell is null."""
+    ends = {"value": interval.value, "low": interval.low, "high": interval.high}
+    return {name: value if math.isfinite(value) else None for name, value in ends.items()}

@@ -1,50 +1,48 @@
 """Uniform samples of the valid mappings of a map space, without rejection, and what they cost.
 
-Axis letters as in `accelsim.population.steps`; B = mappings drawn.
+From the outside in: at each tile shape the ways that lead there are counted, so the last loop of such a way is chosen
+with the share of the ways that end in it. Axis letters as in `accelsim.population.counting`; B = mappings drawn, O =
+what may be chosen.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping
 from accelsim.model.detail import make_detail
-from accelsim.model.encode import Bools, Floats, Ints, decode_mapping, empty_batch
+from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
-from accelsim.population.draw_kernel import (
-    CYCLES,
-    ENERGY,
-    UNITS,
-    WORDS,
-    Drawn,
-    draw_and_evaluate,
-    draw_batch,
-    make_drawn,
-)
-from accelsim.population.listing_kernel import list_valid, place_listed
+from accelsim.population.columns_kernel import CYCLES, ENERGY, UNITS, WORDS, evaluate_columns
+from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
 from accelsim.population.result import Interval
-from accelsim.population.steps import Nest
-from accelsim.population.ways import Ways, lay_ways
 from accelsim.search.stopping import asked, heeding
 
-PIECE = 150_000
-"""Mappings that a thread draws at a time, at most; no power of two: rows of so many would share the sets of a cache."""
-TOGETHER = 64
-"""Mappings that are written as loops before they are evaluated."""
-DECODED = 10_000
-"""Mappings that are drawn again at a time to see what they keep."""
-POLL_SECONDS = 0.05
+TOGETHER = 4096
+"""Mappings that are drawn together, from random numbers of their own."""
+MOST_SUMS = 400_000_000
+"""Sums that are kept for drawing, at most: 3.2 GB."""
+
+
+class _Ways(NamedTuple):
+    """Counted ways through the loops of a step.
+
+    weights : float64[rooms], what a way counts by its number of loops or product of bounds (its *room*) in the end.
+    sums : for each dimension, and last after all of them, float64[rooms * S], ways to come to a room and a tile shape.
+    inside : for each dimension int64[1 + J, rooms, J]; before the loop over it, the room and the number of the shape
+        with no size of this dimension, as an index into `sums`: without a loop, then around each size; -1: no way.
+    """
+
+    weights: Floats
+    sums: list[Floats]
+    inside: list[Ints]
 
 
 class Sampler:
@@ -53,100 +51,176 @@ class Sampler:
     The shares of the ways are float64, so that a mapping's probability is off by some 1e-13 of itself. If partial sums
     are wider than finished words some mappings drawn do not fit, and are left out.
 
-    Parameters
-    ----------
-    nest : Nest
-
     Raises
     ------
-    NoValidMapping, AccelsimError
-        As `accelsim.population.ways.lay_ways`.
+    NoValidMapping
+        If there is none.
+    AccelsimError
+        If there are too many tile shapes.
     """
 
     def __init__(self, nest: Nest) -> None:
-        self.nest = nest
-        self.ways = lay_ways(nest)
+        self.nest, self.ways = nest, list[_Ways | None]()
+        _refuse_too_many(nest)
+        self.apart = [math.prod(nest.shape[d + 1 :]) for d in range(len(nest.shape))]
+        values: Floats = np.zeros((1, *nest.shape))
+        values.reshape(-1)[0] = 1.0
+        for step in nest.steps:
+            if isinstance(step, Keeping):
+                self.ways.append(None)
+                values = values * step.choices
+                continue
+            trace: list[Floats] = []
+            values = put_loops(step, values, trace)
+            values = values[:, step.wanted].sum(axis=1) if step.slot.axis else values
+            inside = [self._inside(step, d) for d in range(len(nest.shape))]
+            self.ways.append(_Ways(_weights(step), [each.reshape(-1) for each in trace], inside))
+        if not values.reshape(-1)[-1] > 0:
+            raise NoValidMapping("no mapping is valid")
+        self._last: tuple[tuple[int, int], Batch] | None = None
 
-    def mapping(self, seed: int, number: int) -> Mapping:
-        """Draw the mapping of a number of the sequence of a seed."""
-        return draw_one(self.nest, self.ways, stream_key(seed), number)
+    def _inside(self, step: LoopStep, d: int) -> Ints:
+        """Where the ways before the loop of a dimension are; see `_Ways`."""
+        rooms, sizes, shapes = len(_weights(step)), self.nest.shape[d], math.prod(self.nest.shape)
+        found = np.full((1 + sizes, rooms, sizes), -1, np.int64)
+        place = {product: q for q, product in enumerate(step.products)}
+        for room in range(rooms):
+            if step.may_rest[d]:
+                found[0, room] = room * shapes + np.arange(sizes) * self.apart[d]
+            for i, j, bound in step.moves[d]:
+                if step.slot.axis:
+                    product, rest = divmod(step.products[room], bound)
+                    before = place.get(product, -1) if not rest else -1
+                else:
+                    before = room - int(step.free[d])
+                if before >= 0:
+                    found[1 + i, room, j] = before * shapes + i * self.apart[d]
+        return found
 
-    def sample(
-        self,
-        count: int,
-        seed: int = 0,
-        *,
-        workers: int = 1,
-        seconds: float | None = None,
-        on_poll: Callable[[int], None] | None = None,
-    ) -> UniformSample:
+    def draw(self, seed: int, number: int) -> Batch:
+        """Draw the mappings of a number: `TOGETHER` of them, the same for the same seed."""
+        rng, nest = np.random.default_rng((seed, number)), self.nest
+        batch = empty_batch(nest.space.encoded, TOGETHER)
+        at = np.full(TOGETHER, math.prod(nest.shape) - 1)
+        for step, ways in zip(reversed(nest.steps), reversed(self.ways), strict=True):
+            if isinstance(step, Keeping):
+                fits = step.fits.reshape(len(step.keeps), -1)
+                batch.keep[:, step.level] = step.keeps[_choose(rng, np.take(fits, at, axis=1))]
+            elif ways is not None:
+                at = self._draw_loops(rng, step, ways, at, batch)
+        return batch
+
+    def _draw_loops(self, rng: np.random.Generator, step: LoopStep, ways: _Ways, at: Ints, batch: Batch) -> Ints:
+        """Draw the loops of a step around a tile, from the shape outside; returns the shape inside."""
+        shapes, block = math.prod(self.nest.shape), {"": batch.temporal, "x": batch.x, "y": batch.y}[step.slot.axis]
+        room = _choose(rng, np.take(ways.sums[-1].reshape(-1, shapes), at, axis=1) * ways.weights[:, None])
+        for d in range(len(self.nest.shape) - 1, -1, -1):
+            if self.nest.shape[d] == 1:
+                continue
+            size = at // self.apart[d] % self.nest.shape[d]
+            before = ways.inside[d][:, room, size]
+            place = before + (at - size * self.apart[d])
+            loop = _choose(rng, np.where(before >= 0, np.take(ways.sums[d], place), 0.0))
+            room, at = np.divmod(place[loop, np.arange(len(at))], shapes)
+            inside = np.where(loop > 0, loop - 1, size)
+            block[:, step.slot.level, d] = self.nest.sizes[d][size] // self.nest.sizes[d][inside]
+        if not step.slot.axis:
+            batch.order[:, step.slot.level] = self._draw_order(rng, step.slot.level, block[:, step.slot.level] > 1)
+        return at
+
+    def _draw_order(self, rng: np.random.Generator, level: int, loops: Bools) -> Ints:
+        """Order of a temporal block: loops of fixed places at its ends, the others in any order, those of bound 1 last.
+
+        loops : bool[B, D], whether a dimension has a loop; returns int64[B, D].
+        """
+        place, arrays, dims = rng.random(loops.shape), self.nest.space.arrays, loops.shape[1]
+        for end, first in ((arrays.outer, -dims), (arrays.inner, 1)):
+            for k, d in enumerate(end[level].tolist()):
+                if d >= 0:
+                    place[:, d] = first + k
+        return np.argsort(np.where(loops, place, 2 * dims), axis=1, kind="stable")
+
+    def mapping(self, seed: int, index: int) -> Mapping:
+        """Mapping of an index in the sequence of a seed."""
+        which = seed, index // TOGETHER
+        if self._last is None or self._last[0] != which:
+            self._last = which, self.draw(*which)
+        return decode_mapping(self.nest.space.encoded, self._last[1], index % TOGETHER)
+
+    def sample(self, count: int, seed: int = 0, *, workers: int = 1) -> UniformSample:
         """Draw and evaluate mappings.
 
         Parameters
         ----------
-        count : int
         seed : int
             The same seed gives the same mappings, whatever the number of workers.
-        workers : int
-        seconds : float, optional
-            When to stop with those drawn so far.
-        on_poll : callable, optional
-            Called a few times a second with how many there are.
         """
-        step = min(PIECE, -(-count // workers))
-        pieces = [Piece(stream_key(seed), first, min(step, count - first)) for first in range(0, count, step)]
-        column = evaluate_pieces(self.nest, self.ways, pieces, workers=workers, seconds=seconds, on_poll=on_poll)
-        valid = np.flatnonzero(np.isfinite(column[ENERGY]))
-        found = np.ascontiguousarray(column[:, valid])
-        return _as_sample(self, seed, (count, column.shape[1]), valid, found, complete=False)
+        encoded, parts = self.nest.space.encoded, list[Floats]()
 
-    @property
-    def tilings(self) -> int:
-        """Choices of what levels keep and of the factorisation of each dimension, valid or not."""
-        space = self.nest.space
-        return space.keep_choices * math.prod(len(rows) for rows in space.rows)
+        def evaluate(number: int) -> Floats:
+            batch = self.draw(seed, number)
+            column = np.zeros((4, TOGETHER))
+            evaluate_columns(encoded.constants, batch, make_detail(encoded), column)
+            return column[:, : count - number * TOGETHER]
 
-    def every(self, mappings: int) -> UniformSample:
-        """Evaluate all valid mappings instead of drawing any.
-
-        Parameters
-        ----------
-        mappings : int
-            How many there are (`count_mappings`); 32 bytes are kept of each. Partial sums must not be wider than
-            finished words.
-        """
-        space, encoded, macs = self.nest.space, self.nest.space.encoded, self.nest.space.encoded.architecture.macs
-        column, number = np.zeros((4, mappings)), np.zeros(mappings, np.int64)
-        starts, loops = (np.zeros(len(encoded.architecture.levels), np.int64) for _ in range(2))
-        list_valid(
-            encoded.constants, space.arrays, self.tilings, macs if self.nest.fully_used else 0, empty_batch(encoded, 1),
-            make_detail(encoded), starts, loops, column, number,
-        )  # fmt: skip
+        with heeding(), ThreadPoolExecutor(workers) as pool:
+            jobs = [pool.submit(evaluate, number) for number in range(-(-count // TOGETHER))]
+            try:
+                for job in jobs:
+                    parts.append(job.result())
+                    if asked():
+                        break
+            except KeyboardInterrupt:
+                pass
+            pool.shutdown(cancel_futures=True)
+        column = np.concatenate([np.zeros((4, 0)), *parts], axis=1)
         column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
-        return _as_sample(self, 0, (mappings, mappings), number, column, complete=True)
+        valid = np.flatnonzero(np.isfinite(column[ENERGY]))
+        costs = (np.ascontiguousarray(column[of, valid]) for of in (ENERGY, CYCLES, WORDS, UNITS))
+        return UniformSample(self, seed, count, column.shape[1], valid, *costs)
+
+
+def _choose(rng: np.random.Generator, weights: Floats | Bools) -> Ints:
+    """Choose one of some, each with its share: int64[B], from [O, B]."""
+    sums = np.cumsum(weights, axis=0, dtype=np.float64)
+    wanted = np.minimum(rng.random(sums.shape[1]) * sums[-1], np.nextafter(sums[-1], 0.0))
+    return np.asarray((sums <= wanted).sum(axis=0))
+
+
+def _weights(step: LoopStep) -> Floats:
+    """What a way counts by its room: the orders of so many loops, or whether a product of bounds is wanted."""
+    if step.slot.axis:
+        return np.array(step.wanted, float)
+    return np.array([math.factorial(k) for k in range(1 + sum(step.free))], float)
+
+
+def _refuse_too_many(nest: Nest) -> None:
+    shapes, rooms = math.prod(nest.shape), [len(_weights(step)) for step in nest.steps if isinstance(step, LoopStep)]
+    total = shapes * (1 + len(nest.shape)) * sum(rooms)
+    if total > MOST_SUMS:
+        raise AccelsimError(
+            f"{shapes:,} tile shapes need {total / 1e9:.1f}e9 numbers to draw mappings from, more than "
+            f"{MOST_SUMS / 1e9:.1f}e9; constrain the map space"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UniformSample:
-    """Mappings drawn uniformly and independently from all valid ones, and what they cost; or all of these, each once.
+    """Mappings drawn uniformly and independently from all valid ones, and what they cost.
 
     Attributes
     ----------
-    sampler : Sampler
-    seed : int
     asked, drawn : int
         How many were asked for, and how many were drawn, fewer only after an interrupt; B of these are valid, all
         unless partial sums are wider than finished words.
     number : int64[B]
-        Of each mapping in the sequence of the seed; of a complete sample, of the mapping's tiling.
+        Of each mapping in the sequence of the seed.
     energy_pj : float64[B]
     cycles : float64[B]
     outer_words : float64[B]
         Storage words read and written at the outermost level.
     units : float64[B]
         Compute units in use.
-    complete : bool
-        Whether these are all valid mappings. Means, quantiles and shares are exact then, and their intervals points.
     """
 
     sampler: Sampler
@@ -158,7 +232,6 @@ class UniformSample:
     cycles: Floats
     outer_words: Floats
     units: Floats
-    complete: bool
 
     def __len__(self) -> int:
         """How many mappings there are."""
@@ -174,31 +247,16 @@ class UniformSample:
 
     def mapping(self, index: int) -> Mapping:
         """One of the mappings."""
-        if not self.complete:
-            return self.sampler.mapping(self.seed, int(self.number[index]))
-        space, tiling = self.sampler.nest.space, int(self.number[index])
-        batch, rank = empty_batch(space.encoded, 1), index - int(np.searchsorted(self.number, tiling))
-        starts, loops = (np.zeros(len(space.encoded.architecture.levels), np.int64) for _ in range(2))
-        place_listed(space.arrays, tiling, rank, batch, starts, loops)
-        return decode_mapping(space.encoded, batch, 0)
+        return self.sampler.mapping(self.seed, int(self.number[index]))
 
     def result(self, index: int) -> Result:
         """Evaluate one of the mappings with every detail."""
         return evaluate_encoded(self.sampler.nest.space.encoded, self.mapping(index))
 
     def kept(self) -> Bools:
-        """What each level keeps in mappings that were drawn, bool[B, L, T]."""
-        if self.complete:
-            raise ValueError("these mappings were listed, not drawn")
-        nest, ways, key = self.sampler.nest, self.sampler.ways, stream_key(self.seed)
-        kept, line = [], np.zeros(len(nest.shape), np.int64)
-        for first in range(0, len(self), DECODED):
-            numbers = self.number[first : first + DECODED]
-            batch = empty_batch(nest.space.encoded, len(numbers))
-            draw_batch(ways, nest.space.arrays, key, numbers, make_drawn(ways, len(numbers)), line, batch)
-            kept.append(batch.keep)
-        found: Bools = np.concatenate(kept)
-        return found
+        """What each level keeps in the mappings, bool[B, L, T]."""
+        drawn = [self.sampler.draw(self.seed, number).keep for number in range(-(-self.drawn // TOGETHER))]
+        return np.concatenate(drawn)[self.number]
 
     def nearest(self, column: str, value: float) -> int:
         """Index of the mapping whose column is closest to a value."""
@@ -220,8 +278,6 @@ class UniformSample:
     def mean(self, column: str) -> Interval:
         """Mean over all valid mappings, estimated, with its 95 % confidence interval (central limit theorem)."""
         values = self.values(column)
-        if self.complete:
-            return Interval(*[float(values.mean())] * 3)
         half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.inf
         return Interval(float(values.mean()), float(values.mean()) - half, float(values.mean()) + half)
 
@@ -233,8 +289,6 @@ class UniformSample:
         """
         values = self.values(column)
         spread = float(values.std())
-        if self.complete:
-            return Interval(spread, spread, spread)
         if spread == 0.0:
             return Interval(0.0, 0.0, math.inf)
         kurtosis = float((((values - values.mean()) / spread) ** 4).mean())
@@ -251,8 +305,6 @@ class UniformSample:
         middle, half = share * len(values), 1.96 * math.sqrt(len(values) * share * (1 - share))
         low, high = math.floor(middle - half), math.ceil(middle + half)
         at = min(max(math.ceil(middle * (1 - 1e-12)) - 1, 0), len(values) - 1)
-        if self.complete:
-            return Interval(*[float(values[at])] * 3)
         return Interval(
             float(values[at]),
             float(values[low - 1]) if low >= 1 else -math.inf,
@@ -270,92 +322,6 @@ class UniformSample:
         """
         n, z = len(chosen), 1.96
         p = float(chosen.mean())
-        if self.complete:
-            return Interval(p, p, p)
         middle = (p + z * z / (2 * n)) / (1 + z * z / n)
         half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
         return Interval(p, max(0.0, middle - half), min(1.0, middle + half))
-
-
-def _as_sample(
-    sampler: Sampler, seed: int, many: tuple[int, int], number: Ints, column: Floats, *, complete: bool
-) -> UniformSample:
-    """A sample of what the kernel wrote, float64[4, B]; `many` were asked for and drawn."""
-    columns = column[ENERGY], column[CYCLES], column[WORDS], column[UNITS]
-    return UniformSample(sampler, seed, *many, number, *columns, complete)
-
-
-def stream_key(*seed: int) -> np.uint64:
-    """Where the sequence of mappings of a seed begins."""
-    return np.uint64(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
-
-
-class Piece(NamedTuple):
-    """Mappings that one thread draws: so many of the sequence of a key from a number on."""
-
-    key: np.uint64
-    first: int
-    many: int
-
-
-def draw_one(nest: Nest, ways: Ways, key: np.uint64, number: int) -> Mapping:
-    """Draw the mapping of a number of a sequence."""
-    encoded, batch = nest.space.encoded, empty_batch(nest.space.encoded, 1)
-    line = np.zeros(len(nest.shape), np.int64)
-    draw_batch(ways, nest.space.arrays, key, np.array([number]), make_drawn(ways, 1), line, batch)
-    return decode_mapping(encoded, batch, 0)
-
-
-def evaluate_pieces(
-    nest: Nest,
-    ways: Ways,
-    pieces: Sequence[Piece],
-    *,
-    workers: int = 1,
-    seconds: float | None = None,
-    on_poll: Callable[[int], None] | None = None,
-) -> Floats:
-    """Draw and evaluate mappings, some pieces at the same time.
-
-    Returns
-    -------
-    float64[4, B]
-        ENERGY [pJ], CYCLES, WORDS at the outermost level, UNITS; of all pieces before the first that was left out.
-    """
-    encoded, stopped = nest.space.encoded, threading.Event()
-    done: list[int] = []
-    spare: list[Drawn] = []
-
-    def draw(piece: Piece) -> Floats | None:
-        if stopped.is_set():
-            return None
-        drawn = spare.pop() if spare else make_drawn(ways, piece.many)
-        if len(drawn.at) != piece.many:
-            drawn = make_drawn(ways, piece.many)
-        column = np.zeros((4, piece.many))
-        numbers, line = np.arange(piece.first, piece.first + piece.many), np.zeros(len(nest.shape), np.int64)
-        draw_and_evaluate(
-            encoded.constants, ways, nest.space.arrays, piece.key, numbers,
-            drawn, line, empty_batch(encoded, TOGETHER), make_detail(encoded), column,
-        )  # fmt: skip
-        spare.append(drawn)
-        done.append(piece.many)
-        return column
-
-    started = time.monotonic()
-    with heeding(), ThreadPoolExecutor(workers) as pool:
-        jobs: list[Future[Floats | None]] = [pool.submit(draw, piece) for piece in pieces]
-        try:
-            while wait(jobs, timeout=POLL_SECONDS).not_done:
-                if asked():
-                    stopped.set()
-                if seconds is not None and time.monotonic() - started > seconds:
-                    stopped.set()
-                if on_poll is not None:
-                    on_poll(sum(done))
-        except KeyboardInterrupt:
-            stopped.set()
-    drawn = itertools.takewhile(lambda part: part is not None, (job.result() for job in jobs))
-    column: Floats = np.concatenate([np.zeros((4, 0)), *(part for part in drawn if part is not None)], axis=1)
-    column[WORDS] = np.ceil(column[WORDS] / encoded.units_per_word[0])
-    return column

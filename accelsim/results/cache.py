@@ -74,7 +74,6 @@ class ResultCache:
 
     Attributes
     ----------
-    folder : Path
     on_trouble : callable
         Takes one line about an entry that cannot be read or written; the search goes on without it.
     """
@@ -156,7 +155,6 @@ def map_with_cache(
     ----------
     architecture, einsum, constraints, budget, workers, on_progress
         As for `map_einsum`. A budget of seconds does not matter where the proved answer is known.
-    options : MapOptions
     cache : ResultCache or None
         None: search in any case.
 

@@ -21,8 +21,6 @@ class Figure:
     ----------
     case : str
         What it is of, such as a layer on a machine.
-    quantity, unit : str
-    published, ours : float
     tolerance : float, or None
         How far apart they may be, relative to the published one; 0: equal; None: shown beside each other only.
     variant : str
@@ -96,13 +94,10 @@ class FigureErrors:
 
     Attributes
     ----------
-    quantity, variant : str
-    count : int
     equal : int
         Figures that agree exactly.
     median, mean, worst : float
         Of the absolute relative errors.
-    worst_case : str
     within : int, or None
         Figures within their tolerance; None where none has one.
     """

@@ -35,7 +35,6 @@ class Column:
 
     Attributes
     ----------
-    head : str
     value : str or callable
         Key of the row, or what makes a cell of the whole row.
     form : callable
@@ -75,7 +74,6 @@ class Table:
     ----------
     name : str
         In the name of a CSV file.
-    columns : sequence of Column
     rows : sequence of mapping
         Raw values by key, with the unit in the key; the same keys in each. Without any, nothing is printed.
     title, note : str
@@ -88,7 +86,6 @@ class Table:
         Rows that the text shows.
     bar : callable, optional
         Draws a row into so many letters beside it.
-    bar_head : str
     close : bool
         Whether there is one blank between columns, not two.
     """

@@ -14,7 +14,7 @@ import sys
 
 import numpy as np
 
-from accelsim.gpu.errors import LARGE_FLOP
+from accelsim.gpu.calibration import LARGE_FLOP
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 
 LEAST_M = 64

@@ -45,7 +45,6 @@ def mac(node_nm: float, operand: str, psum: str) -> Estimate:
 
     Parameters
     ----------
-    node_nm : float
     operand, psum : str
         Formats: `int4` to `int32`, `fp16`, `bf16`, `tf32`, `fp32`.
 

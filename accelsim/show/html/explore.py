@@ -7,7 +7,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from accelsim.show.html.page import figures, page, section, table
+from accelsim.show.html.page import page, section, table
 from accelsim.show.plots.explore import axis_of, cells, same_value, two_costs, varied_values
 from accelsim.show.report.explore import NAMES, designs_table
 from accelsim.show.report.explore import said as in_words
@@ -67,8 +67,8 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
         "designs": [_design(row, varied, costs) for row in kept],
     }
     best = [row for row in rows if row["front"]]
-    cards = [
-        (NAMES[name], in_words(name, row[name]), f"least, design {row['design']}")
+    least = [
+        f"least {NAMES[name]} {in_words(name, row[name])} (design {row['design']})"
         for name in about["columns"]
         if (row := min(best, key=lambda r: (r[name], r["design"]), default=None)) is not None
     ]
@@ -76,9 +76,7 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     listing = replace(listing, columns=listing.columns[:-1], most=_LISTED)  # all are on the front
     listed = f"{len(best):,}" if len(best) <= _LISTED else f"The first {_LISTED:,} of {len(best):,}"
     only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
-    note = "Each alone; together they need not be one design."
     sections = [
-        section("figures", "In numbers", figures("Best designs", note, cards)),
         _FRAMES.replace("$only", " ".join(only)),
         section("front", "The front", table(f"{listed} designs of the front", listing)),
     ]
@@ -86,7 +84,8 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     pruned = sum(row["status"] == "pruned" for row in rows)
     lead = (
         f"{len(rows):,} designs of {about['inputs']['architecture']['file']} for {', '.join(about['networks'])}: "
-        f"{mapped:,} mapped, {pruned:,} pruned, {len(best):,} on the front in {', '.join(about['objectives'])}."
+        f"{mapped:,} mapped, {pruned:,} pruned, {len(best):,} on the front in {', '.join(about['objectives'])}"
+        f"{': ' + '; '.join(least) if least else ''}."
     )
     if len(kept) < len(rows):
         lead += f" The page shows {len(kept):,} of them, those of the front first."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -12,12 +12,10 @@ from typing import Any
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.results.folder import NO_PLOTLY
-from accelsim.show.table import Column, Row, Table
+from accelsim.show.table import Column, Part, Row, Table
 
-_WIDE = 17
-"""Longer values take two columns."""
 _LONG_NAME = 16
-"""Letters of a name that may not fit into a line or a card on a phone."""
+"""Letters of a name that may not fit into a line on a phone."""
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])")
 
 
@@ -100,7 +98,7 @@ def embedded(data: Any) -> str:
 def table(caption: str, shown: Table) -> str:
     """A table that a click on its heads sorts."""
     head = "".join(f'<th scope="col"><button type="button">{escape(c.head)}</button></th>' for c in shown.columns)
-    rows = shown.rows[: shown.most]
+    rows = (shown.rows if shown.shown is None else shown.shown)[: shown.most]
     body = "".join(f"<tr>{''.join(_cell(column, row) for column in shown.columns)}</tr>" for row in rows)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table class="sortable">'
@@ -114,14 +112,13 @@ def _cell(column: Column, row: Row) -> str:
     return f"<td{kind}>{said(str(column.cell(row)))}</td>"
 
 
-def figures(title: str, note: str, rows: Sequence[tuple[str, str, str]]) -> str:
-    """A group of key figures: each a name, a value and what more there is to say."""
-    cards = "".join(_card(*row) for row in rows)
-    return f'<h3>{escape(title)}</h3><p class="note">{escape(note)}</p><dl class="figures">{cards}</dl>'
-
-
-def _card(name: str, value: str, more: str) -> str:
-    wide = ' class="wide"' if len(value) > _WIDE else ""
-    long_number = r"\d{1,3}(,\d{3}){3,}"  # breaks between its groups of digits where a line is too short
-    shown = re.sub(long_number, lambda number: number[0].replace(",", ",<wbr>"), said(value))
-    return f"<div{wide}><dt>{said(name)}</dt><dd><b>{shown}</b> <span>{said(more)}</span></dd></div>"
+def written(parts: Iterable[Part]) -> str:
+    """A report as HTML: headings, lines as paragraphs, and its tables."""
+    found = []
+    for part in parts:
+        if isinstance(part, Table):
+            found.append(table(": ".join(filter(None, (part.title or part.name, part.note))), part))
+        elif text := str(part).strip():
+            tag = "h3" if str(part).startswith("\n") else "p"
+            found.append(f"<{tag}>{said(text)}</{tag}>")
+    return "".join(found)

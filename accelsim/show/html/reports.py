@@ -1,32 +1,178 @@
-"""Pages that tell of a map space, and of a search in it."""
+"""Pages that tell of a map space, and of a search in it: what they show as plain values, and the page around these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.workload import Einsum
-from accelsim.model.encode import Floats
+from accelsim.model.encode import Floats, Ints
+from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
 from accelsim.population.result import Census
 from accelsim.search.result import SearchResult
-from accelsim.show.html.chosen import Chosen, bin_of, chosen, energy_edges, machine_data, mapping_data, rounded
-from accelsim.show.html.machine import machine_svg
-from accelsim.show.html.page import embedded, page, section
-from accelsim.show.html.summary import (
-    census_lead,
-    estimated_figures,
-    exact_figures,
-    keep_table,
-    quantile_table,
-    search_figures,
-    search_lead,
-)
+from accelsim.show.html.page import embedded, page, section, written
+from accelsim.show.plots.diagram import plot_mapping
+from accelsim.show.plots.style import figure_bytes
+from accelsim.show.report.census import census_report as report_on_census
+from accelsim.show.report.mapping import compute_used, headline, nest_levels
+from accelsim.show.report.search import ranked_report
+from accelsim.show.report.text import OTHER_COLOUR, energy, letters, tensor_colours
 
-# Parts of a page that the script fills, and the words that explain it; `$more` and `$back` stand for further HTML.
+BINS = 60
+"""Bins of the histogram of energy, equally wide on a logarithmic axis."""
+REGIONS = 5
+"""Parts of the range of cycles, and of outer words, from which each bin shows a mapping."""
+MOST_FRONT = 100
+QUANTILES = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A mapping that a page shows.
+
+    Attributes
+    ----------
+    label : str
+        What it is, for a reader.
+    kind : str
+        `best`, `front`, `named`, `region` (one of those that stand for a region of the distribution) or `drawn`.
+    """
+
+    label: str
+    kind: str
+    result: Result
+
+
+def energy_edges(census: Census) -> Floats:
+    """Edges of the bins, log10 of energy [pJ], float64[BINS + 1]; every mapping known lies between them."""
+    found = census.range_of("energy")
+    low, high = np.log10([found.lowest, found.highest])
+    room = max(1e-9, 0.02 - (high - low))
+    return np.linspace(low - room / 2, high + room / 2, BINS + 1)
+
+
+def bin_of(energy_pj: Floats, edges: Floats) -> Ints:
+    """Bin of each energy."""
+    return np.clip(np.searchsorted(edges, np.log10(energy_pj), side="right") - 1, 0, len(edges) - 2)
+
+
+def chosen(census: Census, drawn: int) -> list[Chosen]:
+    """Mappings to show: the named ones first, then those for each region, then the first `drawn` of the sample."""
+    named: dict[Mapping, Chosen] = {}
+    for more in _named(census):
+        known = named.get(more.result.mapping)
+        label = more.label if known is None else f"{known.label}, {more.label}"
+        first = known or more
+        named[more.result.mapping] = Chosen(label, first.kind, first.result)
+    first_drawn = range(min(drawn, len(census.sample)))
+    regions = (_drawn(census, index, "region") for index in _regions(census) if index not in first_drawn)
+    return [
+        *named.values(),
+        *(region for region in regions if region.result.mapping not in named),
+        *(_drawn(census, index, "drawn") for index in first_drawn),
+    ]
+
+
+def _drawn(census: Census, index: int, kind: str) -> Chosen:
+    return Chosen(f"drawn no. {index + 1:,}", kind, census.sample.result(index))
+
+
+def _named(census: Census) -> Iterator[Chosen]:
+    """Mappings with a name; one mapping may come more than once."""
+    outermost = census.best.levels[0].level
+    energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "outer_words"))
+    known = {found.column: "" if found.lowest_proved else " known" for found in census.ranges}
+    yield Chosen(f"lowest energy{known['energy']}", "best", census.best)
+    front = census.front.points
+    for number in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_FRONT)).astype(int)).tolist():
+        yield Chosen(f"front {number + 1}", "front", front[number])
+    yield Chosen(f"fewest cycles{known['cycles']}", "named", cycles.lowest_mapping)
+    yield Chosen(f"fewest {outermost} words{known['outer_words']}", "named", words.lowest_mapping)
+    for share in QUANTILES:
+        name = "median energy" if share == 0.5 else f"{100 * share:g} % quantile of energy"
+        index = census.sample.nearest("energy", census.sample.quantile("energy", share).value)
+        yield Chosen(name, "named", census.sample.result(index))
+    yield Chosen(f"highest energy{'' if energy.highest_proved else ' known'}", "named", energy.highest_mapping)
+
+
+def _regions(census: Census) -> list[int]:
+    """The first drawn mapping of each region: a bin of energy with a part of the range of cycles or outer words."""
+    sample = census.sample
+    bins = bin_of(sample.energy_pj, energy_edges(census))
+    found: set[int] = set()
+    for column in (sample.cycles, sample.outer_words):
+        logs = np.log10(np.maximum(column, 1.0))
+        edges = np.linspace(logs.min(), logs.max(), REGIONS + 1)[1:-1]
+        _, first = np.unique(bins * REGIONS + np.searchsorted(edges, logs), return_index=True)
+        found.update(first.tolist())
+    return sorted(found)
+
+
+def rounded(value: float, digits: int = 6) -> float:
+    """Value to so many digits.
+
+    Examples
+    --------
+    >>> rounded(12278333440.0), rounded(0.0123456789, 3)
+    (12278300000.0, 0.0123)
+    """
+    return float(f"{value:.{digits}g}")
+
+
+def machine_data(architecture: Architecture, einsum: Einsum) -> dict[str, Any]:
+    """What all mappings share: names, colours of the tensors, roofs [bytes/cycle] and peak [MACs/cycle]."""
+    names = [tensor.name for tensor in einsum.tensors]
+    letter = letters(names)
+    colour = tensor_colours(names, einsum.output.name)
+    other = {"name": "other (compute, leakage)", "letter": "", "colour": OTHER_COLOUR}
+    return {
+        "architecture": architecture.name,
+        "workload": einsum.name,
+        "macs": einsum.real_macs,
+        "tensors": [*({"name": n, "letter": letter[n], "colour": colour[n]} for n in names), other],
+        "levels": [level.name for level in architecture.levels],
+        "components": components(architecture),
+        "compute": architecture.compute.name,
+        "peak": peak_macs_per_cycle(architecture),
+        "roofs": [{"name": port.name, "bytes_per_cycle": port.bytes_per_cycle} for port in ports(architecture)],
+    }
+
+
+def components(architecture: Architecture) -> list[str]:
+    """What takes energy, outermost first: each level and the network below it, and the compute units."""
+    pairs = [name for level in architecture.levels for name in (level.name, f"{level.name} network")]
+    return [*pairs, architecture.compute.name]
+
+
+def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> dict[str, Any]:
+    """Cost of one mapping, its loop nest in words, energy [pJ] by component and tensor, cycles, MACs for each byte."""
+    order = {name: index for index, name in enumerate(components(architecture))}
+    tensors = {tensor.name: index for index, tensor in enumerate(einsum.tensors)}
+    intensities = [macs_per_byte(result, port) for port in ports(architecture)]
+    return {
+        "energy_pj": rounded(result.energy_pj),
+        "cycles": result.cycles,
+        "outer_words": result.outer_words,
+        "utilization": rounded(result.utilization),
+        "nest": [[level.used, level.keeps, *level.lines] for level in nest_levels(result)],
+        "units": compute_used(result),
+        "energy": [
+            [order[row["component"]], tensors.get(row["tensor"], len(tensors)), rounded(row["energy_pj"], 5)]
+            for row in result.energy_by_tensor_rows()
+        ],
+        "needed": [level.cycles for level in result.levels] + [result.busy_cycles],
+        "intensity": [None if value is None else rounded(value, 5) for value in intensities],
+    }
+
+
+# Parts of a page that the script fills, and the words that explain it; `$back` stands for a button.
 _SPREAD = """<section id="spread"><h2>How the energy is spread</h2>
 <p class="note" id="spread-note">Drag over the bars, or move the two handles, to choose a range of energy.</p>
 <div id="spread-plot" class="plot" role="img" aria-label="Histogram of the energy of the valid mappings"></div>
@@ -34,8 +180,7 @@ _SPREAD = """<section id="spread"><h2>How the energy is spread</h2>
 <label>to <input id="to" type="range" step="1"></label></div>
 <p id="range-text" role="status"></p>
 <p class="controls"><button id="everything" type="button">Whole range</button>
-<label><input id="log-count" type="checkbox"> logarithmic count</label></p>
-$more</section>"""
+<label><input id="log-count" type="checkbox"> logarithmic count</label></p></section>"""
 _SCATTER = """<section id="scatter"><h2>One cost against another</h2>
 <p class="controls"><label>up <select id="y-axis"></select></label>
 <label>across <select id="x-axis"></select></label></p>
@@ -69,8 +214,6 @@ by.</li>
 <li>The <b>Pareto front</b> holds the mappings that none other beats in both energy and cycles.</li>
 <li>Energy is that of all components together: memories, networks, compute units and leakage.</li>
 </ul>"""
-_ALL_READING = """<p>The histogram holds all valid mappings, each evaluated. The dots are some of them, drawn at random;
-some of each region of the histogram are shown as well, as rings.</p>"""
 _SAMPLE_READING = """<p>The histogram and the dots are mappings that were drawn so that each valid one is equally
 likely. The exact numbers do not come from them. Rare mappings are seldom drawn, so some of each region of the histogram
 that was seen at all are shown as well, as rings.</p>"""
@@ -88,8 +231,6 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
 
     Parameters
     ----------
-    census : Census
-    architecture : Architecture
     einsum : Einsum
         The machine and the layer of the census.
 
@@ -115,8 +256,8 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
             "edges": [rounded(10.0**edge, 8) for edge in edges.tolist()],
             "counts": counts.tolist(),
             "of": len(census.sample),
-            "uniform": not census.sample.complete,
-            "what": "valid mappings" if census.sample.complete else "mappings drawn",
+            "uniform": True,
+            "what": "mappings drawn",
             "marks": [
                 [
                     "lowest" if census.range_of("energy").lowest_proved else "lowest known",
@@ -128,17 +269,16 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
         "mappings": _mappings(chosen(census, DRAWN), architecture, einsum, edges),
         "complete_front": census.front.stop == "exhausted",
     }
-    keeps = keep_table(census)
-    reading = _ALL_READING if census.sample.complete else _SAMPLE_READING
     title = f"All mappings of {einsum.name} onto {architecture.name}"
     sections = [
-        section("figures", "In numbers", exact_figures(census) + estimated_figures(census)),
-        _explorer(spread=True, more=f"<details><summary>Quantiles</summary>{quantile_table(census)}</details>"),
-        _machine(architecture, einsum, census.best),
-        section("keeps", "What the levels keep", keeps) if keeps else "",
-        section("reading", "How to read this page", _READING + reading),
+        section("figures", "In numbers", written(report_on_census(census))),
+        _explorer(spread=True),
+        _machine(architecture, census.best),
+        section("reading", "How to read this page", _READING + _SAMPLE_READING),
     ]
-    return page(title, census_lead(census), "".join(sections), data)
+    about = "" if census.exact else "About "
+    lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
+    return page(title, lead, "".join(sections), data)
 
 
 def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum) -> str:
@@ -146,8 +286,6 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
 
     Parameters
     ----------
-    search : SearchResult
-    architecture : Architecture
     einsum : Einsum
         The machine and the layer of the search.
 
@@ -171,13 +309,14 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         "complete_front": False,
     }
     sections = [
-        section("figures", "In numbers", search_figures(search)),
+        section("figures", "In numbers", written([*headline(search.best, search), *ranked_report(search)])),
         _explorer(spread=histogram is not None, many=len(shown) > 1),
-        _machine(architecture, einsum, search.best),
+        _machine(architecture, search.best),
         section("reading", "How to read this page", _READING),
     ]
     title = f"{einsum.name} mapped onto {architecture.name}"
-    return page(title, search_lead(search), "".join(sections), data)
+    lead = f"The best of the mappings looked at takes {energy(search.best.energy_pj)}."
+    return page(title, lead, "".join(sections), data)
 
 
 def _seen(search: SearchResult) -> tuple[dict[str, Any] | None, Floats]:
@@ -214,18 +353,18 @@ def _mappings(
     return found
 
 
-def _explorer(*, spread: bool, many: bool = True, more: str = "") -> str:
+def _explorer(*, spread: bool, many: bool = True) -> str:
     """Frames that the script fills: the distribution, the scatter, the list of mappings and the one shown."""
-    parts = [_SPREAD.replace("$more", more) if spread else "", _SCATTER + _LIST if many else ""]
-    charts = f'<div class="charts">{"".join(parts)}</div>' if any(parts) else ""
+    charts = (_SPREAD if spread else "") + (_SCATTER + _LIST if many else "")
     shown = _SHOWN.replace("$back", _BACK if many else "")
-    return f'<div class="explore{"" if charts else " alone"}">{charts}{shown}</div>'
+    found = f'<div class="charts">{charts}</div>{shown}' if charts else shown
+    return f'<div class="explore{"" if charts else " alone"}">{found}</div>'
 
 
-def _machine(architecture: Architecture, einsum: Einsum, best: Result) -> str:
-    return (
-        '<div class="pair">'
-        + section("machine", "The machine, as the best mapping uses it", machine_svg(architecture, einsum, best))
-        + section("roofline", "Roofline", _ROOFLINE)
-        + "</div>"
+def _machine(architecture: Architecture, best: Result) -> str:
+    svg = re.sub(
+        "<!--.*?-->", "", figure_bytes(plot_mapping(best, architecture), ["svg"])["svg"].decode(), flags=re.DOTALL
     )
+    drawn = f'<div class="machine">{svg[svg.index("<svg") :]}</div>'
+    title = section("machine", "The machine, as the best mapping uses it", drawn)
+    return f'<div class="pair">{title}{section("roofline", "Roofline", _ROOFLINE)}</div>'

@@ -1,4 +1,4 @@
-"""Figures of a census: how the energies of all valid mappings of a map space are spread."""
+"""Figures of a census: how the energies of all valid mappings are spread, also over cycles, words or utilization."""
 
 from __future__ import annotations
 
@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import LogNorm
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.show.plots.style import BEST_COLOUR, DARK, drawing, edges_of, names_of, plain_log_ticks, put_title
+from accelsim.show.plots.style import (
+    BEST_COLOUR,
+    DARK,
+    drawing,
+    edges_of,
+    names_of,
+    plain_log_ticks,
+    put_title,
+    set_limits,
+    short_ticks,
+)
 from accelsim.show.report.census import sample_words
 from accelsim.show.report.text import OTHER_COLOUR, large, times
 
@@ -29,9 +41,8 @@ _NEAR = 0.01
 def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
     """Rows of `plot_histogram`: bins of log energy [pJ/MAC] and the share of all valid mappings in each.
 
-    The bins go from the lowest energy to the highest one found. `share` is exact if all mappings were
-    evaluated (`UniformSample.complete`), else estimated from the uniform sample; `share_low` and `share_high` are the
-    ends of its 95 % confidence interval, `sampled` counts the mappings drawn or evaluated.
+    The bins go from the lowest energy to the highest one found. `share` is estimated from the uniform sample;
+    `share_low` and `share_high` are the ends of its 95 % confidence interval, `sampled` counts the mappings drawn.
     """
     edges = _edges(census, bins)
     bins = len(edges) - 1
@@ -71,8 +82,7 @@ def _edges(census: Census, bins: int) -> Floats:
 def marks_table(census: Census) -> list[dict[str, Any]]:
     """Energies [pJ/MAC] that figures of a census mark, with the ends of their 95 % confidence intervals.
 
-    The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated,
-    unless all were evaluated.
+    The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated.
     Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
     """
     found, sample = census.range_of("energy"), census.sample
@@ -105,21 +115,18 @@ def _highest(census: Census) -> str:
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
     """Draw how many of all valid mappings have what energy [pJ/MAC], with the optimum, median, mean and highest.
 
-    Shares are exact where all mappings were evaluated. Else they are estimated from a uniform sample; the band holds
-    each with 95 % confidence (Wilson's interval), also where no mapping was drawn.
+    Shares are estimated from a uniform sample; the band holds each with 95 % confidence (Wilson's interval), also where
+    no mapping was drawn.
     """
     with drawing(ax) as ax:
         rows = histogram_table(census)
         edges = edges_of(rows)
         bottom = 0.3 / len(census.sample)
-        if census.sample.complete:
-            bottom = 0.3 * min(row["share"] for row in rows if row["share"] > 0)
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
         ax.stairs([max(row["share"], bottom) for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=bottom)
-        if not census.sample.complete:
-            ends = [*low, low[-1]], [*high, high[-1]]
-            ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
+        ends = [*low, low[-1]], [*high, high[-1]]
+        ax.fill_between(edges, *ends, step="post", color="black", alpha=0.25, linewidth=0, label=_BAND_LABEL)
         lines = ((BEST_COLOUR, "-"), (DARK, "-"), (DARK, "--"), (DARK, ":"))
         marks = marks_table(census)
         for row, (colour, line) in zip(marks, lines, strict=True):
@@ -140,12 +147,11 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
 
 
 def heads(census: Census) -> tuple[str, str, str]:
-    """What a figure of one census says above: what was mapped, all mappings, and whether they are exact or sampled."""
+    """What a figure of one census says above: what was mapped, all mappings, and how many were drawn."""
     names = f"{census.workload} on {census.architecture}"
     which = "mappings with all compute units" if census.only_fully_used else "valid mappings"
     about = "" if census.exact else "about "
-    how = "exact: all evaluated" if census.sample.complete else f"sampled: {sample_words(census.sample)}"
-    return names, f"{about}{large(census.mappings)} {which}", how
+    return names, f"{about}{large(census.mappings)} {which}", f"sampled: {sample_words(census.sample)}"
 
 
 def best_median_worst(census: Census) -> dict[str, Result]:
@@ -162,18 +168,16 @@ def best_median_worst(census: Census) -> dict[str, Result]:
 def within_table(census: Census, points: int = 200) -> list[dict[str, Any]]:
     """Rows of `plot_within`: the share of all valid mappings whose energy is at most `factor` times the lowest.
 
-    If all mappings were evaluated all rows are `exact`. Else those that are counted (`Census.near`) are, and come
-    first; the others are estimated, with the ends of their 95 % confidence intervals: from the stratified sample, if
-    there is one, where it reaches, else from the uniform one.
+    Those that are counted (`Census.near`) are `exact`, and come first; the others are estimated from the uniform
+    sample, with the ends of their 95 % confidence intervals.
     """
     refuse_zero_energy(census)
-    complete, near = census.sample.complete, [near for near in census.near if near.complete]
-    counted = [] if complete else sorted((near.share, near.mappings / census.mappings) for near in near)
+    counted = sorted((near.share, near.mappings / census.mappings) for near in census.near if near.complete)
     rows = [_within(above, share, share, share, exact=True) for above, share in counted]
     above_lowest = census.sample.energy_pj / census.range_of("energy").lowest - 1
     for above in np.geomspace(_NEAR / 10, max(float(above_lowest.max()), _NEAR), points):
         share = census.sample.share(above_lowest <= above * (1 + 1e-9))
-        rows.append(_within(float(above), share.value, share.low, share.high, exact=complete))
+        rows.append(_within(float(above), share.value, share.low, share.high, exact=False))
     return rows
 
 
@@ -188,19 +192,17 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
     """
     with drawing(ax) as ax:
         rows = within_table(census)
-        complete = census.sample.complete
-        exact = [row for row in rows if row["exact"] and row["factor"] > 1 and not complete]
-        drawn = [row for row in rows if complete or not row["exact"]]
+        exact = [row for row in rows if row["exact"] and row["factor"] > 1]
+        drawn = [row for row in rows if not row["exact"]]
         least = [row["share"] / 3 for row in rows if row["share"] > 0 and row["exact"]]
-        bottom = min(least if complete else [0.3 / len(census.sample), *least])
+        bottom = min([0.3 / len(census.sample), *least])
         above = [row["factor"] - 1 for row in drawn]
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in drawn] for key in ("share_low", "share_high"))
-        if not complete:
-            ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
+        ax.fill_between(above, low, high, color=_BAND, linewidth=0, label=_BAND_LABEL)
         seen = [row for row in drawn if row["share"] > 0]
         xs, ys = [row["factor"] - 1 for row in seen], [row["share"] for row in seen]
-        ax.plot(xs, ys, color="black", label="exact" if complete else "estimated")
+        ax.plot(xs, ys, color="black", label="estimated")
         if exact:
             dots = [row["factor"] - 1 for row in exact], [row["share"] for row in exact]
             ax.scatter(*dots, 26, color=BEST_COLOUR, label="counted", zorder=3)
@@ -229,8 +231,8 @@ def _factor_ticks(ax: Axes, low: float, high: float) -> None:
 def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
     """Rows of `plot_compare`: for each map space its mappings and energies [pJ/MAC].
 
-    `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are of all
-    valid mappings, estimated unless all were evaluated.
+    `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are
+    estimates of those of all valid mappings.
     """
     names = names_of([(census.workload, census.architecture) for census in censuses])
     rows = []
@@ -304,3 +306,125 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
         one = [f"{word} {names.pop()}" for word, names in alike if len(names) == 1]
         put_title(ax, " ".join([head, *one]), legend=True)
     return ax
+
+
+COLUMNS = ("cycles", "outer_words", "utilization")
+"""What the energy can be drawn over."""
+
+
+def density_table(census: Census, over: str = "cycles", bins: int = 60) -> list[dict[str, Any]]:
+    """Rows of `plot_density`: the cells of log energy [pJ/MAC] and of the log of a column that hold mappings drawn.
+
+    `share` is the share of all valid mappings in the cell, estimated from the uniform sample.
+    """
+    refuse_zero_energy(census)
+    sample = census.sample
+    energies, across = sample.energy_pj / census.macs, sample.values(_known(over))
+    marked = front_over_table(census, over)
+    rows, columns = (
+        _log_edges([*values, *(row[key] for row in marked)], bins)
+        for values, key in ((energies, "pj_per_mac"), (across, over))
+    )
+    counts, _, _ = np.histogram2d(energies, across, bins=(rows, columns))
+    return [
+        {
+            "from_pj_per_mac": float(rows[i]),
+            "to_pj_per_mac": float(rows[i + 1]),
+            f"from_{over}": float(columns[j]),
+            f"to_{over}": float(columns[j + 1]),
+            "sampled": int(counts[i, j]),
+            "share": float(counts[i, j]) / len(sample),
+        }
+        for i, j in np.argwhere(counts > 0).tolist()
+    ]
+
+
+def _known(over: str) -> str:
+    if over not in COLUMNS:
+        raise AccelsimError(f"energy is drawn over {', '.join(COLUMNS)}, not over '{over}'")
+    return over
+
+
+def _log_edges(values: list[float], bins: int) -> Floats:
+    """Edges of bins of equal width in the logarithm, with a little room around the values."""
+    low, high = min(values), max(values)
+    return np.geomspace(low * (1 - 1e-9), max(high * (1 + 1e-9), low * 1.01), bins + 1)
+
+
+def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any]]:
+    """Points that `plot_density` draws: energy [pJ/MAC] and the column it is drawn over.
+
+    Over cycles and utilization these are the Pareto front of energy and cycles: utilization is a constant over cycles.
+    Where the front is not complete, they are the best mappings known.
+    Over outer words, of which the census has no front, they are the mappings of lowest energy and of fewest words.
+    """
+    if _known(over) != "outer_words":
+        return [{"pj_per_mac": point.pj_per_mac, over: getattr(point, over)} for point in census.front.points]
+    ends = census.best, census.range_of(over).lowest_mapping
+    return [{"pj_per_mac": end.pj_per_mac, over: end.outer_words} for end in ends]
+
+
+def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -> Axes:
+    """Draw the energy [pJ/MAC] of all valid mappings over another column, as a density, with the exact optima on top.
+
+    Parameters
+    ----------
+    over : {"cycles", "outer_words", "utilization"}
+        Over cycles and utilization the Pareto front is drawn as a line that no mapping lies below, or, where it is not
+        complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost
+        level.
+    """
+    with drawing(ax) as ax:
+        rows, marked = density_table(census, over), front_over_table(census, over)
+        ax.set(xscale="log", yscale="log")
+        _draw_cells(rows, over, len(census.sample), ax)
+        points = sorted((row[over], row["pj_per_mac"]) for row in marked)
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        if over != "outer_words" and census.front.stop == "exhausted":
+            ax.step(xs, ys, where="post" if over == "cycles" else "pre", color=BEST_COLOUR, linewidth=1.2)
+        ax.scatter(xs, ys, 18, color=BEST_COLOUR, label=_label(census, over), zorder=3)
+        ends = [[*xs, *(row[f"{side}_{over}"] for row in rows for side in ("from", "to"))],
+                [*ys, *(row[f"{side}_pj_per_mac"] for row in rows for side in ("from", "to"))]]  # fmt: skip
+        for axis, values in zip((ax.xaxis, ax.yaxis), ends, strict=True):
+            low, high = min(values), max(values)
+            room = (high / low) ** 0.04
+            set_limits(axis, low / room, high * room)
+            plain_log_ticks(axis, low, high)
+        if over != "utilization":
+            short_ticks(ax.xaxis)
+        outermost = census.best.levels[0].level
+        words = f"words moved at {outermost}"
+        ax.set_xlabel({"cycles": "cycles", "outer_words": words, "utilization": "overall utilization"}[over])
+        ax.set_ylabel("energy [pJ/MAC]")
+        put_title(ax, *heads(census), legend=True)
+    return ax
+
+
+def _label(census: Census, over: str) -> str:
+    """What is drawn on top of the density, and whether it is proved."""
+    if over == "outer_words":
+        proved = all(census.range_of(column).lowest_proved for column in ("energy", over))
+        return f"lowest energy, fewest words ({'proved' if proved else 'of those known'})"
+    of_all = " of all valid mappings" if census.only_fully_used else ""
+    if census.front.stop == "exhausted":
+        return f"Pareto front{of_all} (proved)"
+    return f"best known{of_all}; the Pareto front is not complete"
+
+
+def _draw_cells(rows: list[dict[str, Any]], over: str, drawn: int, ax: Axes) -> None:
+    """Draw each cell as a rectangle whose grey is its share, and a bar that says which grey is which share."""
+    corners = [
+        [
+            (row[f"{a}_{over}"], row[f"{b}_pj_per_mac"])
+            for a, b in (("from", "from"), ("to", "from"), ("to", "to"), ("from", "to"))
+        ]
+        for row in rows
+    ]
+    shares = np.array([row["share"] for row in rows])
+    norm = LogNorm(0.2 / drawn, max(float(shares.max()), 1 / drawn))
+    cells = PolyCollection(corners, array=shares, norm=norm, cmap="Greys", edgecolors="face", linewidths=0.3)
+    ax.add_collection(cells)
+    bar = ax.figure.colorbar(cells, ax=ax, label="share of the mappings, per cell", pad=0.02)
+    bar.ax.set_ylim(0.9 / drawn, norm.vmax)
+    plain_log_ticks(bar.ax.yaxis, 1 / drawn, float(shares.max()))
+    bar.ax.minorticks_off()

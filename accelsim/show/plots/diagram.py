@@ -16,7 +16,7 @@ from accelsim.inputs.units import format_bits
 from accelsim.model.result import Result
 from accelsim.show.plots.result import result_colours
 from accelsim.show.plots.style import AXES_SHARE, DARK, PALE, drawing, letters_over, points, put_title
-from accelsim.show.report.nest import loop_lines
+from accelsim.show.report.mapping import loop_lines
 from accelsim.show.report.text import count, letters
 
 _LINE_IN = 0.19
@@ -102,7 +102,6 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
 
     Parameters
     ----------
-    result : Result
     architecture : Architecture
         The machine that was mapped to.
     """

@@ -250,7 +250,6 @@ def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    result : Result
     einsum : Einsum
         The layer that was mapped.
     """

@@ -64,7 +64,6 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
 
     Parameters
     ----------
-    search : SearchResult
     best : SearchResult, optional
         Of an exact search of the same map space: its mapping is marked besides the best one seen.
     """

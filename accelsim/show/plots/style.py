@@ -102,10 +102,6 @@ def at_width(draw: Callable[[Axes | None], Axes], width_in: float) -> Axes:
         A function that draws into axes, or, for None, into those of a new figure.
     width_in : float
         Width of the figure [inch].
-
-    Returns
-    -------
-    Axes
     """
     figure = draw(None).figure
     return draw(new_axes(width_in, figure.bbox.height / figure.dpi))
@@ -121,7 +117,6 @@ def put_title(ax: Axes, *parts: str, legend: bool = False, above: float = 0.0) -
 
     Parameters
     ----------
-    ax : Axes
     *parts : str
         The first has a line of its own.
     legend : bool

@@ -23,7 +23,6 @@ def plot_machine_roofline(architecture: Architecture, stands: Sequence[Stand], a
 
     Parameters
     ----------
-    architecture : Architecture
     stands : sequence of Stand
         Each with two marks and a line between them: at best (each word moved once), and as mapped.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,7 @@ def _near(near: Near) -> str:
 
 
 def sample_words(sample: UniformSample) -> str:
-    """How many mappings were evaluated or drawn, and how many were asked for where these are not the same."""
-    if sample.complete:
-        return f"all {len(sample):,} valid mappings"
+    """How many mappings were drawn, and how many were asked for where these are not the same."""
     less = f" of {sample.asked:,} asked for" if sample.drawn < sample.asked else ""
     if len(sample) < sample.drawn:
         return f"{len(sample):,} valid mappings of {sample.drawn:,} drawn uniformly{less}"
@@ -109,8 +108,7 @@ def _ranges(census: Census) -> Table:
         Column("spread", "spread", times),
     )
     words, seed = sample_words(census.sample), census.sample.seed
-    how = f"quantiles estimated from {words}, seed {seed}"
-    note = f"exact: {words} were evaluated" if census.sample.complete else how
+    note = f"quantiles estimated from {words}, seed {seed}"
     return Table("spread", columns, _range_rows(census), "Spread", note)
 
 
@@ -122,10 +120,8 @@ def _figure(head: str, key: str) -> Column:
 
 
 def _mean_line(sample: UniformSample) -> str:
-    """Median, mean and standard deviation of the energy: exact, or with their 95 % intervals."""
+    """Median, mean and standard deviation of the energy with their 95 % intervals."""
     mean, deviation, median = sample.mean("energy"), sample.deviation("energy"), sample.quantile("energy", 0.5)
-    if sample.complete:
-        return f"Means and quantiles are exact; the standard deviation of the energy is {energy(deviation.value)}."
     return (
         f"95 % intervals of the energy: median {_interval(median)}, mean {_interval(mean)}, standard deviation "
         f"{_interval(deviation)}."
@@ -133,7 +129,8 @@ def _mean_line(sample: UniformSample) -> str:
 
 
 def _interval(found: Interval) -> str:
-    return f"{energy(found.low)} to {energy(found.high)}"
+    low, high = (energy(end) if math.isfinite(end) else "unknown" for end in (found.low, found.high))
+    return f"{low} to {high}"
 
 
 def _notes(ranges: Sequence[Range]) -> list[str]:

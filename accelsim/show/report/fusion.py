@@ -13,7 +13,7 @@ from accelsim.fusion.tiling import Room
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.units import format_bits, listed
 from accelsim.show.report.certificate import gap_text, objective_value
-from accelsim.show.report.nest import nest_line
+from accelsim.show.report.mapping import nest_line
 from accelsim.show.report.text import count, energy, percent, times
 from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
-from accelsim.gpu.compare import Compared
-from accelsim.gpu.errors import far_off
+from accelsim.gpu.calibration import far_off
+from accelsim.gpu.compare import Compared, ProfiledKernel
 from accelsim.gpu.kernel import Kernel
 from accelsim.gpu.machine import FORMATS, Gpu
-from accelsim.gpu.profile import ProfiledKernel
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report.text import percent
@@ -205,8 +204,6 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Part]:
 
 def _tile(row: Row, mark: str = "/") -> str:
     """Tile of a kernel with its schedule."""
-    if row["schedule"] == "Stream-K":
-        return f"{row['tile']} Stream-K"
     return f"{row['tile']}{mark}{row['split']}" if row["split"] > 1 else str(row["tile"])
 
 
@@ -257,9 +254,6 @@ def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, fl
 def _tiling(kernel: Kernel) -> str:
     if kernel.tile == "gemv":
         return "matrix-vector product, no tiles"
-    if kernel.schedule == "Stream-K":
-        shared = f"{kernel.blocks} work units, {kernel.split} at most share a tile, {kernel.waves:.2f} tiles an SM"
-        return f"tile {kernel.tile}, Stream-K: {shared}"
     split = f", K in {kernel.split} parts" if kernel.split > 1 else ""
     blocks = f"{kernel.blocks} block{'s' if kernel.blocks > 1 else ''}"
     grid = f"{blocks}, {kernel.occupancy} at once on an SM, {kernel.waves:.2f} waves"

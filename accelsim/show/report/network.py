@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from accelsim.inputs.units import format_si
-from accelsim.results.network import LayerOutcome, alike_layers, layer_rows, network_totals
+from accelsim.results.output import LayerOutcome, alike_layers, layer_rows, network_totals
 from accelsim.search.result import Certificate
 from accelsim.show.report.certificate import gap_text
 from accelsim.show.report.text import count, energy, percent, share, times

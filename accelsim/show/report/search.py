@@ -10,7 +10,7 @@ from accelsim.inputs.units import format_bits
 from accelsim.model.result import Result
 from accelsim.search.result import FrontResult, Sample, SearchResult
 from accelsim.show.report.certificate import STOPS, gap_text, long_verdict, objective_value, within_limits
-from accelsim.show.report.nest import nest_line
+from accelsim.show.report.mapping import nest_line
 from accelsim.show.report.text import count, energy, large, percent, times
 from accelsim.show.table import Column, Part, Table, bold, dim, heading
 

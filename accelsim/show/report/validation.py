@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from accelsim.gpu import ROTATING
-from accelsim.gpu.errors import LARGE_FLOP
-from accelsim.results.checks import Check
+from accelsim.gpu.calibration import LARGE_FLOP
 from accelsim.results.study import Study, errors_by_quantity, study_json
+from accelsim.results.verifying import Check
 from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
 
 if TYPE_CHECKING:
-    from accelsim.gpu.calibration import Calibration
-    from accelsim.gpu.convolutions import ConvolutionErrors
-    from accelsim.gpu.errors import Errors
+    from accelsim.gpu.calibration import Calibration, Errors
     from accelsim.gpu.validation import GemmValidation
     from accelsim.importers.timeloop_comparison import CaseComparison
 
@@ -165,22 +163,24 @@ _FAR_OFF = 10.0
 _LARGE = f"{LARGE_FLOP:g}".replace("e+", "e")
 
 
-def _short_percent(value: float) -> str:
+def short_percent(value: float) -> str:
+    """Error in percent to one decimal; those of another unit or GPU are not told."""
     return f"{100 * value:.1f} %" if value < _FAR_OFF else "> 999 %"
 
 
-def _plain(value: float) -> str:
+def plain(value: float) -> str:
+    """Ratio or correlation to three digits."""
     return f"{value:.3f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"
 
 
 _ERRORS = (
     Column("rows", "of"),
     Column("count", "rows", "{:,}".format),
-    Column("median", "median", _short_percent),
-    Column("mean", "mean", _short_percent),
-    Column(f"median from {_LARGE} FLOP", "large_median", _short_percent),
-    Column("Spearman", "spearman", _plain),
-    Column("median ratio", "ratio", _plain),
+    Column("median", "median", short_percent),
+    Column("mean", "mean", short_percent),
+    Column(f"median from {_LARGE} FLOP", "large_median", short_percent),
+    Column("Spearman", "spearman", plain),
+    Column("median ratio", "ratio", plain),
 )
 
 
@@ -210,41 +210,6 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
     if skipped:
         yield "\nNot compared"
         yield from (f"  {line}" for line in skipped)
-
-
-def convolution_row(case: ConvolutionErrors) -> Row:
-    """Errors of one GPU, algorithm and pass as a plain row."""
-    names = {name: getattr(case, name) for name in ("gpu", "number_format", "algorithm", "training_pass")}
-    return {**names, **{name: getattr(case, name).as_row() for name in ("nhwc", "nchw", "winograd")}}
-
-
-def _errors_of(name: str, head: str) -> tuple[Column, Column]:
-    ratio = Column("ratio", lambda row: row[name]["ratio"], _plain)
-    return Column(head, lambda row: row[name]["median"], _short_percent), ratio
-
-
-_CONVOLUTIONS = (
-    Column("pass", "training_pass", lambda text: text.replace("_", " ")),
-    Column("algorithm", "algorithm", left=True),
-    Column("rows", lambda row: row["nhwc"]["rows"]),
-    *_errors_of("nhwc", "NHWC"),
-    *_errors_of("nchw", "NCHW"),
-    *_errors_of("winograd", "Winograd"),
-)
-
-
-def convolutions_report(found: Sequence[ConvolutionErrors], skipped: Sequence[str]) -> Iterator[Part]:
-    """The errors of convolutions, in NHWC and with what NCHW costs."""
-    groups: dict[str, list[Row]] = {}
-    for case in found:
-        groups.setdefault(f"{case.gpu}, {case.number_format}", []).append(convolution_row(case))
-    for name, rows in groups.items():
-        yield Table("conv", _CONVOLUTIONS, rows, name, "median error, and median of predicted over measured")
-    yield (
-        "\nNHWC: the implicit GEMM alone; NCHW: input and output are turned to NHWC and back, by a kernel each; "
-        "Winograd: where the table names it, or, for any algorithm, the faster of it and of the implicit GEMM"
-    )
-    yield from (f"not compared: {line}" for line in skipped)
 
 
 def calibration_report(calibration: Calibration) -> Iterator[Part]:

@@ -1,8 +1,13 @@
-"""Measured convolutions beside implicit GEMMs, by GPU, number format, algorithm and pass of training."""
+"""Measured convolutions beside implicit GEMMs, by GPU, number format, algorithm and pass of training.
+
+`python -m validation.convolutions MEASURED.csv [--gpu NAME] [--calibration FILE] [--json] [--csv FILE]`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,23 +15,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.calibration import Mode, mode_of
+from accelsim.cli.argument_types import add_forms
+from accelsim.cli.printing import BAD_INPUT, DONE, answer
+from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.errors import Errors, errors_of
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.layers import PASSES, applies, winograd_us
+from accelsim.gpu.layers import PASSES, SIZES, applies, winograd_us
 from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
+from accelsim.gpu.measured import find_table
 from accelsim.gpu.operators import time_operators
-from accelsim.gpu.table import find_table
 from accelsim.gpu.tiling import compute_class
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
+from accelsim.show.report.validation import plain, short_percent
+from accelsim.show.table import Column, Part, Row, Table
 
-SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
-"""Columns of a table: images, channels, rows and columns of the input, channels of the output, rows and columns of the
-window and of the output."""
 TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), strict=True))
 """Column of the time of each pass."""
 _ALGORITHMS = {"gemm": "implicit GEMM", "winograd_nonfused": "Winograd", "winograd": "fused Winograd", "fft": "other"}
@@ -210,3 +215,60 @@ def _read(text: str, file: str, groups: dict[tuple[str, str], list[_MeasuredLaye
         algorithm = next(known, "other" if name else "any")
         groups.setdefault((cells.get("device", ""), number_format), []).append(_MeasuredLayer(algorithm, values))
     return partial
+
+
+def convolution_row(case: ConvolutionErrors) -> Row:
+    """Errors of one GPU, algorithm and pass as a plain row."""
+    names = {name: getattr(case, name) for name in ("gpu", "number_format", "algorithm", "training_pass")}
+    return {**names, **{name: getattr(case, name).as_row() for name in ("nhwc", "nchw", "winograd")}}
+
+
+def _errors_of(name: str, head: str) -> tuple[Column, Column]:
+    ratio = Column("ratio", lambda row: row[name]["ratio"], plain)
+    return Column(head, lambda row: row[name]["median"], short_percent), ratio
+
+
+_CONVOLUTIONS = (
+    Column("pass", "training_pass", lambda text: text.replace("_", " ")),
+    Column("algorithm", "algorithm", left=True),
+    Column("rows", lambda row: row["nhwc"]["rows"]),
+    *_errors_of("nhwc", "NHWC"),
+    *_errors_of("nchw", "NCHW"),
+    *_errors_of("winograd", "Winograd"),
+)
+
+
+def convolutions_report(found: Sequence[ConvolutionErrors], skipped: Sequence[str]) -> Iterator[Part]:
+    """The errors of convolutions, in NHWC and with what NCHW costs."""
+    groups: dict[str, list[Row]] = {}
+    for case in found:
+        groups.setdefault(f"{case.gpu}, {case.number_format}", []).append(convolution_row(case))
+    for name, rows in groups.items():
+        yield Table("conv", _CONVOLUTIONS, rows, name, "median error, and median of predicted over measured")
+    yield (
+        "\nNHWC: the implicit GEMM alone; NCHW: input and output are turned to NHWC and back, by a kernel each; "
+        "Winograd: where the table names it, or, for any algorithm, the faster of it and of the implicit GEMM"
+    )
+    yield from (f"not compared: {line}" for line in skipped)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the tables named."""
+    parser = argparse.ArgumentParser(prog="python -m validation.convolutions", description=__doc__)
+    parser.add_argument("paths", nargs="+", metavar="MEASURED", help="CSV of measured convolutions")
+    parser.add_argument("--gpu", metavar="GPU", help="the GPU that was measured (default: what the table says)")
+    parser.add_argument("--calibration", metavar="FILE", help="as for `accelsim validate gemm`")
+    add_forms(parser)
+    parsed = parser.parse_args(arguments)
+    try:
+        found, skipped = validate_convolutions(parsed.paths, gpu=parsed.gpu, calibration=parsed.calibration)
+    except AccelsimError as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_INPUT
+    document = {"conv": [convolution_row(case) for case in found], "not_compared": skipped}
+    answer(parsed, document, lambda: convolutions_report(found, skipped))
+    return DONE
+
+
+if __name__ == "__main__":
+    sys.exit(main())
