@@ -66,16 +66,21 @@ def refuse(mark: Mark, what: str, hint: str = "") -> SpecError:
     return SpecError([Problem(mark, what, hint)])
 
 
-def parse(text: str, path: str, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any]) -> Document:
+def parse(
+    text: str,
+    path: str,
+    place: Callable[[int], tuple[str, int]] | None = None,
+    included: Mapping[str, Any] | None = None,
+) -> Document:
     """Read YAML text.
 
     Parameters
     ----------
     text, path : str
         Where it stands.
-    place : callable
-        File and line that a line (from 1) of the text comes from.
-    included : mapping
+    place : callable, optional
+        File and line that a line (from 1) of the text comes from; default: those of the text.
+    included : mapping, optional
         What names in the text stand for, as they are or with keys behind points.
 
     Raises
@@ -83,7 +88,7 @@ def parse(text: str, path: str, place: Callable[[int], tuple[str, int]], include
     SpecError
         If it is no YAML, stands for too much, or would run something.
     """
-    builder = _Builder(place, included)
+    builder = _Builder(place or (lambda line: (path, line)), included or {})
     return Document(path, builder.build(text), tuple(builder.repeated))
 
 

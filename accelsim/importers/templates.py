@@ -84,7 +84,7 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
         return Document(path, None)
     text = read_utf8(path)
     if "{{" not in text and "{%" not in text:
-        return parse(text, path, lambda line: (path, line), {})
+        return parse(text, path)
     files = _Files(folders, [])
     marked = _rendered(path, text, files, variables)
     lines, where = [], (path, 1)
