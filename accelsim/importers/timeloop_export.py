@@ -68,7 +68,7 @@ class _Store:
         """Nodes whose meshes are the fanout of the level, and the axes of each."""
         if not self.last or self.level.fanout == 1:
             return {}
-        name = self.name if self.network else f"{self.level.name}_fanout"
+        name = self.name if self.network else f"{self.name}_fanout"
         return {name: "x", f"{name}_y": "y"} if self.two else {name: "xy"}
 
     @property
@@ -107,7 +107,7 @@ def export_timeloop(architecture: Architecture, einsum: Einsum, mapping: Mapping
         ARCHITECTURE: yaml_text({"architecture": _machine(architecture, stores, padded)}),
         PROBLEM: shape,
         MAPPING: yaml_text({"mapping": directives}),
-        ERT: yaml_text({"ERT": {"version": "0.4", "tables": _energies(architecture, stores)}}),
+        ERT: yaml_text({"ERT": {"version": "0.4", "tables": _energies(architecture, stores, padded)}}),
         CLASSIC: yaml_text({"mapping": [_classic(each, stores) for each in directives]}),
     }
     if architecture.area_um2 is not None:
@@ -159,7 +159,7 @@ def _element_words(level: Level, node: LevelMapping, einsum: Einsum) -> int:
     found = {tensor.name: level.element_words(tensor) for tensor in einsum.tensors if tensor.name in node.keep}
     words = set(found.values()) or {1}
     if len(words) > 1 or words != {int(one) for one in words}:
-        each = listed(f"{float(one):g} ({name})" for name, one in found.items())
+        each = ", ".join(f"{float(one):g} ({name})" for name, one in found.items())
         raise AccelsimError(f"{level.name}: elements take {each} words; Timeloop counts each as one word")
     element = int(words.pop())
     if element % level.block_size and level.block_size % element:
@@ -309,17 +309,17 @@ def _classic(directive: dict[str, Any], stores: Sequence[_Store]) -> dict[str, A
     return found
 
 
-def _energies(architecture: Architecture, stores: Sequence[_Store]) -> list[dict[str, Any]]:
+def _energies(architecture: Architecture, stores: Sequence[_Store], einsum: Einsum) -> list[dict[str, Any]]:
     """Tables of the ERT [pJ]; that of a container is a word over its network, which Timeloop does not read."""
     tables, entries = [], architecture.energy
     for store in stores:
-        name, roles = (
-            store.level.name,
-            ROLES if store.last and store.name == store.level.name else (store.name.rpartition("_")[2],),
-        )
+        name = store.level.name
+        roles = {each.role for each in einsum.tensors if each.name in store.tensors} - store.level.bypass
         actions: dict[str, float] = {}
         for action in ("read", "write", "update"):
-            every = {entry.energy_pj for role in roles if (entry := entries.find(name, role, action)) is not None}
+            common = entries.entries.get((name, "*", action))
+            found = [entries.entries.get((name, role, action), common) for role in (sorted(roles) or ROLES)]
+            every = {entry.energy_pj for entry in found if entry is not None}
             if len(every) > 1:
                 energies = listed(f"{each:g}" for each in sorted(every))
                 raise AccelsimError(f"{name}: '{action}' costs {energies} pJ by tensor; Timeloop has one energy")
@@ -397,9 +397,11 @@ def _unsaid(architecture: Architecture, einsum: Einsum) -> Iterator[str]:
         rates = [getattr(level, key) for key in _RATES.values()]
         if any(rate is not None and Fraction(Decimal(repr(_not_below(rate)))) != rate for rate in rates):
             yield f"bandwidth of more than {_DIGITS} digits ({level.name})"
+        if level.fanout == 1 and architecture.energy.find(f"{level.name} network", "*", "transfer"):
+            yield f"transfer to a single child (below {level.name})"
         if level.drain_reads:
             yield f"read that drains a tile (drain_reads of {level.name})"
-        if level.partition_words and (level.bandwidth or level.read_bandwidth):
+        if level.partition_words and any(rate is not None for rate in rates):
             yield f"bandwidth that storages share (the partitions of {level.name})"
     if architecture.compute.cycles_per_mac != 1:
         yield f"MAC of {architecture.compute.cycles_per_mac} cycles"
