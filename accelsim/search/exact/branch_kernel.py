@@ -67,7 +67,7 @@ def next_block(
                     return False
                 node.cursor[0, BEGUN] = 1
             else:
-                if not next_mid(shapes, g, node, level, node.cursor[level, BEGUN] == 0):
+                if not next_mid(c, shapes, g, node, level, node.cursor[level, BEGUN] == 0):
                     return False
                 node.cursor[level, BEGUN] = 1
             node.mix[0], node.mix_weight[0] = g.still[level], 1.0
@@ -130,7 +130,7 @@ def _next_affordable(
             node.mix[0], node.mix_weight[0] = g.still[level], 1.0
             if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 return mask
-        if not next_mid(shapes, g, node, level, False):
+        if not next_mid(c, shapes, g, node, level, False):
             return -1
 
 
@@ -231,7 +231,7 @@ def next_spread(
         shape = shape_of(shapes, node.tile[level + 1])
         if not innermost:
             k = g.keep_first[level + 1] + choice
-            if not g.fits[k, shape]:
+            if not g.fits[k, shape] or not _may_keep(c, g, node, level + 1, k):
                 continue
             node.held[level + 1] = node.held[level] if c.nodes[level + 1, 0] <= level else 0
             for t in range(tensors):
@@ -266,6 +266,30 @@ def next_spread(
             return True
         if goal.energy_only[0] and ragged is None:
             _note_failed(c, node, s, level, choice)
+
+
+@inline
+def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int) -> bool:
+    """Whether a storage node may keep some tensors: none twice, at last all that must be; docs/exact.md, section 5.
+
+    Only after loops of the node before does it keep any, and if it can, the node stands outside loops that do not move
+    a tensor.
+    """
+    first, end = c.nodes[level, 0], c.nodes[level, 1]
+    for t in range(c.whole.shape[0] if end - first > 1 else 0):
+        kept = node.parent[level - 1, t] >= first
+        if not g.keeps[k, t]:
+            if g.required[level, t] and not kept:
+                return False
+        elif kept:
+            return False
+        elif level > first:
+            moved = False
+            for d in range(c.relevant.shape[1]):
+                moved |= node.mapping.temporal[0, level - 1, d] > 1 and (c.relevant[t, d] or not g.merges[0])
+            if not moved:
+                return False
+    return True
 
 
 @inline
@@ -310,7 +334,7 @@ def root_bounds(
     begin_root(c, g, node, s)
     settled = settled_energy(c, g, node, s, ROOT)
     count, first, least = 0, FIRST, np.inf
-    while next_mid(shapes, g, node, ROOT, first):
+    while next_mid(c, shapes, g, node, ROOT, first):
         first = FURTHER
         shape = shape_of(shapes, node.mid[0])
         node.mix[0], node.mix_weight[0] = g.still[0], 1.0
