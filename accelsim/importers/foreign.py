@@ -126,7 +126,7 @@ def kind_of(document: Document) -> str | None:
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
         return None
-    if "operational_array" in body or "memories" in body:
+    if "memories" in body:
         return "zigzag"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
         return "accelforge"
