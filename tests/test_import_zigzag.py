@@ -298,3 +298,13 @@ multipliers: {input_precision: [8, 8], multiplier_energy: 0.5, multiplier_area: 
 def test_a_file_of_nobody_beside_hardware__is_named(imported):
     with pytest.raises(SpecError, match=r"1.yaml:1:1: neither hardware nor mapping nor workload of ZigZag"):
         imported(hardware(register("I2"), DRAM), "something: {else: 1}\n")
+
+
+def test_models__beside_hardware_have_its_widths_directly_too(shared, run, tmp_path):
+    """`map hardware.yaml net.onnx` counts what `map` of the imported files counts: 8 bit, as ZigZag does."""
+    given = [shared / "foreign/zigzag" / name for name in ("hardware/tpu_like.yaml", "workload/resnet18.onnx")]
+    assert run("import", *given, "-o", tmp_path)[0] == 0
+    more = ("--layer", "conv1_Conv", "--quiet")
+    direct = run("map", *given, *more)
+    assert direct[:2] == run("map", tmp_path / "architecture.yaml", tmp_path / "workload.yaml", *more)[:2]
+    assert direct[0] == 0

@@ -143,15 +143,15 @@ def _holds(body: Table, key: str, *inside: str) -> bool:
     return isinstance(value, Table) and not value.keys().isdisjoint(inside)
 
 
-def is_foreign(path: str) -> bool:
-    """Whether a file is another tool's: a template, or of a known kind; what cannot be read is not."""
+def tool_of(path: str) -> str | None:
+    """Tool whose file this is, `template` of one that has to be worked out first; None of ours and what is unreadable."""
     try:
         text = read_utf8(path)
         if "{{" in text or "{%" in text:
-            return True
-        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
+            return "template"
+        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {}))
     except AccelsimError:
-        return False
+        return None
 
 
 def read_foreign(
