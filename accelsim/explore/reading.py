@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from accelsim.explore import expression
-from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
-from accelsim.inputs import fields, forms
+from accelsim.inputs import expression, fields, forms
+from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from accelsim.explore import expression
 from accelsim.explore.checking import File, Network, Parameter
-from accelsim.explore.expression import Expression
 from accelsim.explore.reading import (
     BUDGETS,
     SETTINGS,
@@ -23,9 +21,10 @@ from accelsim.explore.reading import (
     read_values,
     refuse_no_area,
 )
-from accelsim.inputs import fields, forms, library
+from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import Mark
+from accelsim.inputs.expression import Expression
 from accelsim.inputs.fields import Fields, Key, Keys, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe

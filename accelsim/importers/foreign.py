@@ -144,7 +144,7 @@ def _holds(body: Table, key: str, *inside: str) -> bool:
 
 
 def tool_of(path: str) -> str | None:
-    """Tool whose file this is, `template` of one that has to be worked out first; None of ours and what is unreadable."""
+    """Tool whose file this is, `template` of one to be worked out first; None of ours and of what is unreadable."""
     try:
         text = read_utf8(path)
         if "{{" in text or "{%" in text:
