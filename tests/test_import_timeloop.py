@@ -418,3 +418,27 @@ def test_replay__names_causes_and_proves_the_optimum(run):
     assert "29 of 34 figures are equal" in out
     assert "halo fetched again: Timeloop before 2025" in out
     assert "1,847,860,172.41 pJ in 9,633,792 cycles under the same" in out
+
+
+def test_clusters__are_charged_whole_by_timeloop(read):
+    """Two PEs of six are idle: three clusters of two instances cost as much as six of the four in use."""
+    machine = V03.replace("word_bits: 8, meshX: 2", "word_bits: 8, cluster-size: 2, meshX: 2")
+    loops = MAPPING.replace("K=2 R=3", "K=2 R=2").replace("P2 R1", "P2 R1").replace("R: 3", "R: 2")
+    architecture, einsum, mapping, _ = loaded(read(machine, PROBLEM.replace("R: 3", "R: 2"), loops, ERT))
+    ours = evaluate(architecture, einsum, mapping)
+    spad = next(one for one in ours.tensors if (one.level, one.tensor) == ("Spad", "Weights"))
+    text = f"""Cycles: {ours.cycles}
+=== Spad ===
+        Cluster size                    : 2
+    Weights:
+        Utilized clusters (max)                  : 3
+        Scalar reads (per-instance)              : {spad.reads}
+        Scalar fills (per-instance)              : {spad.fills}
+        Energy (total)                           : {spad.energy_pj * 6 / 4} pJ
+"""
+    rows = {row.what: row.cause for row in compare(einsum, mapping, ours, read_statistics(text, "x.stats.txt"))}
+    assert rows["Spad Weights energy [pJ]"] == "cluster_size"
+    rows = {
+        row.what: row.cause for row in compare(einsum, mapping, ours, read_statistics(text.replace(": 3", ": 2"), ""))
+    }
+    assert rows["Spad Weights energy [pJ]"] == UNEXPLAINED
