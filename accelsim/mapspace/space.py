@@ -220,6 +220,10 @@ class MapSpace:
         block = self._block(Slot(index))
         return dim not in block.outer and dim not in block.inner
 
+    def is_unbound(self, index: int) -> bool:
+        """Whether the constraints ask nothing of the temporal block of a level."""
+        return self._block(Slot(index)) == Block()
+
     def fixed_places(self, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Numbers of the dimensions with a fixed place at the outer and inner end of a level's temporal block."""
         block, names = self._block(Slot(index)), self.encoded.dims

@@ -272,24 +272,45 @@ def next_spread(
 def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int) -> bool:
     """Whether a storage node may keep some tensors: none twice, at last all that must be; docs/exact.md, section 5.
 
-    Only after loops of the node before does it keep any, and if it can, the node stands outside loops that do not move
-    a tensor.
+    It keeps some only after loops of the node before, and of these none that could stand further out as well.
     """
     first, end = c.nodes[level, 0], c.nodes[level, 1]
+    chosen, leads = 0, g.merges[1]
     for t in range(c.whole.shape[0] if end - first > 1 else 0):
         kept = node.parent[level - 1, t] >= first
-        if not g.keeps[k, t]:
-            if g.required[level, t] and not kept:
-                return False
-        elif kept:
+        if g.keeps[k, t] and kept:
             return False
-        elif level > first:
-            moved = False
-            for d in range(c.relevant.shape[1]):
-                moved |= node.mapping.temporal[0, level - 1, d] > 1 and (c.relevant[t, d] or not g.merges[0])
-            if not moved:
-                return False
+        if g.required[level, t] and not (kept or g.keeps[k, t]):
+            return False
+        chosen += g.keeps[k, t]
+        leads |= node.mapping.keep[0, first, t]
+    if chosen == 0 or level == first:
+        return True
+    for t in range(c.whole.shape[0]):
+        if g.keeps[k, t] and _stands_further_out(c, g, node, level - 1, t, chosen > 1 and leads):
+            return False
     return True
+
+
+@inline
+def _stands_further_out(c: Constants, g: CostTables, node: SearchNode, level: int, t: int, alone: bool) -> bool:
+    """Whether a node inside a block is as good further out in it, or the block has no loop.
+
+    It is where the innermost loops do not move its tensor. These join the next block if the node is not one of several
+    that stand there (`alone`: it is), and the loops of a window may lose by that.
+    """
+    loops = 0
+    window = False
+    idle = True
+    for j in range(c.relevant.shape[1] - 1, -1, -1):
+        d = node.mapping.order[0, level, j]
+        if node.mapping.temporal[0, level, d] > 1:
+            if loops == 0 and c.relevant[t, d]:
+                return False
+            loops += 1
+            idle &= not c.relevant[t, d]
+            window |= idle and g.partner[d] >= 0
+    return loops == 0 or (g.merges[0] and (alone or not window))
 
 
 @inline

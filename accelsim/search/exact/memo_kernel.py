@@ -182,7 +182,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
     key, output, tensors, timed = memo.hash, c.output[0], c.whole.shape[0], memo.timed[0]
     key[0], key[1] = np.uint64(level), np.uint64(shape)
     _mix(key, s.level[level, PARTS_APART])
-    _mix(key, int(has_no_loops(c, node, level)))
+    _mix(key, int(has_no_loops(c, g, node, level)))
     if timed or memo.rounds_further_in[level]:
         _mix(key, s.level[level, USED])
     for lv in range(level):

@@ -360,9 +360,9 @@ def _first_size(shapes: Shapes, g: CostTables, level: int, d: int, outer: int, s
 
 
 @inline
-def has_no_loops(c: Constants, node: SearchNode, level: int) -> bool:
-    """Whether a level has a further storage node that keeps nothing: then the loops of the one before go on."""
-    keeps = c.nodes[level, 0] == level
+def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> bool:
+    """Whether the block of a level or storage node is empty because it keeps nothing; docs/exact.md, section 5."""
+    keeps = c.nodes[level, 0] == level and (level == 0 or not g.merges[1])
     for t in range(c.whole.shape[0]):
         keeps |= node.mapping.keep[0, level, t]
     return not keeps
@@ -372,7 +372,7 @@ def has_no_loops(c: Constants, node: SearchNode, level: int) -> bool:
 def next_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level."""
     dims = shapes.sizes.shape[0]
-    if has_no_loops(c, node, level):
+    if has_no_loops(c, g, node, level):
         for d in range(dims):
             node.mid[level, d] = node.tile[level, d]
         return begin
