@@ -19,10 +19,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from accelsim.fusion import FusionResult as FusionResult
     from accelsim.fusion import fuse as fuse
+    from accelsim.inputs.architecture import Architecture as Architecture
+    from accelsim.inputs.architecture import Axis as Axis
+    from accelsim.inputs.architecture import Compute as Compute
+    from accelsim.inputs.architecture import Level as Level
     from accelsim.inputs.architecture import load_architecture as load_architecture
     from accelsim.inputs.constraints import Constraints as Constraints
     from accelsim.inputs.constraints import load_constraints as load_constraints
+    from accelsim.inputs.energy.table import ComponentFigures as ComponentFigures
+    from accelsim.inputs.energy.table import EnergyEntry as EnergyEntry
+    from accelsim.inputs.energy.table import EnergyTable as EnergyTable
+    from accelsim.inputs.energy.table import Estimator as Estimator
+    from accelsim.inputs.mapping import LevelMapping as LevelMapping
+    from accelsim.inputs.mapping import Loop as Loop
+    from accelsim.inputs.mapping import Mapping as Mapping
     from accelsim.inputs.mapping import load_mapping as load_mapping
+    from accelsim.inputs.workload import Einsum as Einsum
+    from accelsim.inputs.workload import Tensor as Tensor
+    from accelsim.inputs.workload import Workload as Workload
     from accelsim.inputs.workload_reader import load_workload as load_workload
     from accelsim.model.evaluate import evaluate as evaluate
     from accelsim.model.result import Result as Result
@@ -55,9 +69,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _NAMES = {
     "fusion": ("FusionResult", "fuse"),
-    "inputs.architecture": ("load_architecture",),
+    "inputs.architecture": ("Architecture", "Axis", "Compute", "Level", "load_architecture"),
     "inputs.constraints": ("Constraints", "load_constraints"),
-    "inputs.mapping": ("load_mapping",),
+    "inputs.energy.table": ("ComponentFigures", "EnergyEntry", "EnergyTable", "Estimator"),
+    "inputs.mapping": ("LevelMapping", "Loop", "Mapping", "load_mapping"),
+    "inputs.workload": ("Einsum", "Tensor", "Workload"),
     "inputs.workload_reader": ("load_workload",),
     "model.evaluate": ("evaluate",),
     "model.result": ("Result", "to_pandas"),

@@ -12,7 +12,7 @@ import pytest
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.energy.estimators import Hwcomponents, read_accelergy
 from accelsim.inputs.energy.sram import sram
-from accelsim.inputs.energy.table import Component
+from accelsim.inputs.energy.table import Component, ComponentFigures, EnergyEntry
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
 from accelsim.inputs.source import Problems
@@ -364,3 +364,31 @@ def test_peak__has_leakage_of_all_instances_and_no_power_without_a_clock(machine
     (leak,) = (row for row in peak_rows(found) if (row["component"], row["how"]) == ("GLB", "leakage"))
     assert leak["pj_per_cycle"] == found.energy.energy_pj("GLB", "*", "leak") * found.instances(1)
     assert all(row["power_w"] is None for row in peak_rows(replace(found, clock_hz=None)))
+
+
+def test_an_estimator_of_ones_own__takes_the_place_of_the_table():
+    """Energies in the file come first; what it does not answer is missing, as with a table."""
+
+    class Mine:
+        name, complete = "mine", False
+
+        def find(self, part):
+            entries = {("*", action): EnergyEntry(len(part.name), self.name) for action in part.actions}
+            return ComponentFigures({key: entry for key, entry in entries.items() if key[1] in self.known})
+
+        def notes(self):
+            return ("by the length of the name",)
+
+    estimator = Mine()
+    estimator.known = ("read", "write", "compute")
+    text = MACHINE.format(
+        table="reference_45nm", dram="energy: {read: 7 pJ, source: test}, ", glb="bandwidth: 1 word/cycle", mac=""
+    )
+    machine = load_architecture(text, estimator=estimator)
+    found = [
+        machine.energy.energy_pj(*key) for key in (("DRAM", "*", "read"), ("DRAM", "*", "write"), ("GLB", "*", "read"))
+    ]
+    assert (found, machine.energy_notes) == ([7, 4, 3], ("by the length of the name",))
+    estimator.known = ("read", "write")
+    with pytest.raises(SpecError, match="no energy for 'compute' here, and the energy table 'mine' has none either"):
+        load_architecture(text, estimator=estimator)

@@ -276,3 +276,17 @@ def test_snowcat__moves_the_words_that_accelforge_finds(shared, workload, case):
     machine = machine_of(foreign)
     energy_pj = sum(map_einsum(machine, layer).best.energy_pj for layer in layers_of(foreign))
     assert energy_pj == json.loads((folder / "regression_reference.json").read_text())[case]["energy"] * 1e12
+
+
+def test_compute_units__of_layers_with_other_tensors_are_left_out(imported):
+    """A unit for two tensors serves no GEMM; latencies are those of a bit, and `Main.tensors` is what Main keeps."""
+    scalar = "  - !Compute\n    name: Scalar\n    enabled: len(All) == 2\n    actions: []\n"
+    text = MACHINE.replace("  - !Container", scalar + "  - !Container").replace(
+        "may_keep: ~Main}", "may_keep: ~Main.tensors}"
+    )
+    text = text.replace("throughput: 8 * 1e9", "latency: 1 / (8 * 1e9)").replace("throughput: 5e8", "latency: 2e-9")
+    foreign = imported(text, GEMM)
+    assert foreign.architecture == imported(MACHINE, GEMM).architecture
+    assert "Scalar: serves no layer here: len(All) == 2" in said(foreign)
+    with pytest.raises(SpecError, match="one !Compute as the last node"):
+        imported(MACHINE.replace("name: MAC", "name: MAC\n    enabled: len(All) == 2"), GEMM)

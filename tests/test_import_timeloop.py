@@ -418,3 +418,78 @@ def test_replay__names_causes_and_proves_the_optimum(run):
     assert "29 of 34 figures are equal" in out
     assert "halo fetched again: Timeloop before 2025" in out
     assert "1,847,860,172.41 pJ in 9,633,792 cycles under the same" in out
+
+
+def test_clusters__are_charged_whole_by_timeloop(read):
+    """Two PEs of six are idle: three clusters of two instances cost as much as six of the four in use."""
+    machine = V03.replace("word_bits: 8, meshX: 2", "word_bits: 8, cluster-size: 2, meshX: 2")
+    loops = MAPPING.replace("K=2 R=3", "K=2 R=2").replace("P2 R1", "P2 R1").replace("R: 3", "R: 2")
+    architecture, einsum, mapping, _ = loaded(read(machine, PROBLEM.replace("R: 3", "R: 2"), loops, ERT))
+    ours = evaluate(architecture, einsum, mapping)
+    spad = next(one for one in ours.tensors if (one.level, one.tensor) == ("Spad", "Weights"))
+    text = f"""Cycles: {ours.cycles}
+=== Spad ===
+        Cluster size                    : 2
+    Weights:
+        Utilized clusters (max)                  : 3
+        Scalar reads (per-instance)              : {spad.reads}
+        Scalar fills (per-instance)              : {spad.fills}
+        Energy (total)                           : {spad.energy_pj * 6 / 4} pJ
+"""
+    rows = {row.what: row.cause for row in compare(einsum, mapping, ours, read_statistics(text, "x.stats.txt"))}
+    assert rows["Spad Weights energy [pJ]"] == "cluster_size"
+    rows = {
+        row.what: row.cause for row in compare(einsum, mapping, ours, read_statistics(text.replace(": 3", ": 2"), ""))
+    }
+    assert rows["Spad Weights energy [pJ]"] == UNEXPLAINED
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["replay", "x.stats.txt"], "x.stats.txt: the inputs are missing; name architecture, problem and mapping too"),
+        (["replay", "arch.yaml", "prob.yaml"], "expected one file that ends in .stats.txt, got 0"),
+        (["replay", "x.stats.txt", "prob.yaml"], "prob.yaml: the files hold no architecture and no mapping"),
+        (["replay", "x.stats.txt", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
+        (["replay", "empty.stats.txt", "arch.yaml"], "empty.stats.txt: not the statistics of a mapping"),
+        (["import", "arch.yaml", "zigzag.yaml"], "files of timeloop, zigzag do not go together"),
+        (["map", "zigzag.yaml", "prob.yaml"], "files of timeloop, zigzag do not go together"),
+        (["map", "arch.yaml", "sparse.yaml"], "sparse.yaml:1:1: is larger than 64 MiB"),
+        (["import", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
+        (["import", "."], ".: is a directory, not a file"),
+        (["eval", "arch.yaml", "prob.yaml", "pipe.yaml"], "pipe.yaml:1:1: is a pipe or a device"),
+        (["export", "timeloop", "pipe.yaml"], "pipe.yaml: is a pipe or a device"),
+        (["export", "timeloop", "sparse.yaml"], "sparse.yaml: is larger than 64 MiB"),
+        (["import", "tabs.yaml"], "tabs.yaml:2:1: not valid YAML: a tab stands where a line is indented"),
+    ],
+)
+def test_careless_files__are_refused_in_words(run, tmp_path, monkeypatch, command, said):
+    monkeypatch.chdir(tmp_path)
+    texts = {"arch.yaml": V03, "prob.yaml": PROBLEM, "x.stats.txt": "Cycles: 8\n", "empty.stats.txt": "\n"}
+    texts |= {"zigzag.yaml": "memories: {}\n", "tabs.yaml": "architecture:\n\tnodes: []\n"}
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    os.mkfifo("pipe.yaml")
+    with open("sparse.yaml", "wb") as file:
+        file.truncate(2 << 30)
+    code, out, err = run(*command)
+    assert (code, out, said in err) == (2, "", True), err
+
+
+def test_layers__take_files_of_the_working_folder_that_are_yaml(run, tmp_path, monkeypatch):
+    """`layer_shapes/vgg/05.yaml` includes `../base.yaml`, alone and beside a machine; no other kind of file is read."""
+    layers = tmp_path / "work/layers"
+    layers.mkdir(parents=True)
+    shape, _, instance = PROBLEM.partition("  instance:")
+    (tmp_path / "work/base.yaml").write_text(shape.replace("problem:", "base_ignore: &base"))
+    (tmp_path / "work/secret.txt").write_text(shape.replace("problem:", "base_ignore: &base"))
+    for name in ("base.yaml", "secret.txt"):
+        text = f"{{{{include_text('../{name}')}}}}\nproblem:\n  <<<: *base\n  instance:{instance}"
+        (layers / f"from_{name.partition('.')[0]}.yaml").write_text(text)
+    (tmp_path / "work/arch.yaml").write_text(V03)
+    monkeypatch.chdir(tmp_path / "work")
+    assert run("map", "two_level", "layers/from_base.yaml", "--quiet")[0] == 0
+    assert run("map", "arch.yaml", "layers/from_base.yaml", "--quiet")[0] == 0
+    assert "'../secret.txt' lies outside" in run("import", "layers/from_secret.yaml")[2]
+    monkeypatch.chdir(layers)
+    assert "'../base.yaml' lies outside" in run("import", "from_base.yaml")[2]

@@ -275,3 +275,36 @@ def test_networks__are_imported_with_machine_and_mapping(shared, workload):
         "Inputs": (8, 8),
         "Outputs": (8, 16),
     }
+
+
+def test_older_hardware__has_ports_by_name_and_multipliers(imported):
+    """A port that two operands share is one port; of 64 bit at least 16 are moved at a time."""
+    old = """
+name: tiny
+memories:
+  reg_I2:
+    {size: 64, r_bw: 8, w_bw: 16, r_cost: 1, w_cost: 2, area: 0, r_port: 1, w_port: 1, rw_port: 0, operands: [I2],
+     min_w_granularity: 8, ports: [{fh: w_port_1, tl: r_port_1}], served_dimensions: []}
+  dram:
+    {size: 8000000, r_bw: 64, w_bw: 64, r_cost: 64, w_cost: 128, r_port: 0, w_port: 0, rw_port: 1, latency: 1,
+     min_r_granularity: 16, min_w_granularity: 16, operands: [I1, I2, O], served_dimensions: [D1, D2],
+     ports: [{fh: rw_port_1, tl: rw_port_1}, {fh: rw_port_1, tl: rw_port_1},
+             {fh: rw_port_1, tl: rw_port_1, fl: rw_port_1, th: rw_port_1}]}
+multipliers: {input_precision: [8, 8], multiplier_energy: 0.5, multiplier_area: 1, dimensions: [D1, D2], sizes: [4, 2]}
+"""
+    assert imported(old).architecture == imported(hardware(register("I2"), DRAM)).architecture
+
+
+def test_a_file_of_nobody_beside_hardware__is_named(imported):
+    with pytest.raises(SpecError, match=r"1.yaml:1:1: neither hardware nor mapping nor workload of ZigZag"):
+        imported(hardware(register("I2"), DRAM), "something: {else: 1}\n")
+
+
+def test_models__beside_hardware_have_its_widths_directly_too(shared, run, tmp_path):
+    """`map hardware.yaml net.onnx` counts what `map` of the imported files counts: 8 bit, as ZigZag does."""
+    given = [shared / "foreign/zigzag" / name for name in ("hardware/tpu_like.yaml", "workload/resnet18.onnx")]
+    assert run("import", *given, "-o", tmp_path)[0] == 0
+    more = ("--layer", "conv1_Conv", "--quiet")
+    direct = run("map", *given, *more)
+    assert direct[:2] == run("map", tmp_path / "architecture.yaml", tmp_path / "workload.yaml", *more)[:2]
+    assert direct[0] == 0

@@ -137,6 +137,15 @@ def make_parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="PATH", help="file for the workload of a model, or folder (default: print)"
     )
 
+    made = command("export", "write a mapping, its machine and its layer as files of Timeloop")
+    made.add_argument("tool", metavar="TOOL", choices=("timeloop",), help="timeloop: v0.4, and the mapping as in v0.3")
+    made.add_argument(
+        "files", nargs="+", metavar="FILE", help="the folder that `map -o` or `eval -o` wrote, or ARCH WORKLOAD MAPPING"
+    )
+    made.add_argument("--layer", metavar="NAME", help="the layer that is meant, where there are several")
+    made.add_argument("-o", "--output", metavar="DIR", help="write there (default: the folder `timeloop` in the first)")
+    _add_overrides(made)
+
     made = command("replay", "hold Timeloop's statistics of a mapping against ours, and against our optimum")
     made.add_argument(
         "files", nargs="+", metavar="FILE", help="Timeloop's inputs, as `import` takes them, and one *.stats.txt"

@@ -169,21 +169,23 @@ def _given(arguments: argparse.Namespace) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def convert_foreign(names: tuple[str, ...]) -> dict[str, dict[str, Path]]:
-    """Convert those of some files that are another tool's, all together.
+    """Convert those of some files that are another tool's, all together; models too beside files of ZigZag.
 
     Returns
     -------
     dict of str to dict
         Of each such file the converted files by their kind, which are kept in the user's cache; notes go to stderr.
     """
-    names = tuple(name for name in names if os.path.isfile(name) and not name.endswith(library.MODELS))
+    models = [name for name in names if name.endswith(library.MODELS)]
+    names = tuple(name for name in names if os.path.isfile(name) and name not in models)
     if not names:
         return {}
-    from accelsim.importers.foreign import is_foreign, read_foreign
+    from accelsim.importers.foreign import read_foreign, tool_of
     from accelsim.inputs.files import user_cache
     from accelsim.results.folder import write_directory
 
-    foreign = [name for name in names if is_foreign(name)]
+    tools = {name: tool for name in names if (tool := tool_of(name))}
+    foreign = [*tools, *(models if "zigzag" in tools.values() else [])]
     if not foreign:
         return {}
     made = read_foreign(foreign)

@@ -25,6 +25,7 @@ _HOME = {  # module of each command, imported when it runs
     "energy_command": "inspecting",
     "eval_command": "evaluating",
     "explain_command": "evaluating",
+    "export_command": "exporting",
     "explore_command": "exploring",
     "fuse_command": "fusing",
     "gpu_advise_command": "gpus",

@@ -30,6 +30,8 @@ def replay_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"expected one file that ends in .stats.txt, got {len(statistics)}")
     theirs = read_statistics(read_utf8(statistics[0]), statistics[0])
     others = [name for name in arguments.files if name not in statistics]
+    if not others:
+        raise AccelsimError(f"{statistics[0]}: the inputs are missing; name architecture, problem and mapping too")
     foreign = read_foreign(others, "timeloop", read_overrides(arguments))
     if foreign.architecture is None or foreign.workload is None or foreign.mapping is None:
         missing = [kind for kind in ("architecture", "workload", "mapping") if getattr(foreign, kind) is None]

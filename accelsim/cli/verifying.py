@@ -26,16 +26,9 @@ def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer, or a fusion.json."""
     from accelsim.show.report.validation import checks_report, verdict_line
 
-    path = Path(arguments.result)
-    if not path.exists():
-        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `fuse -o` wrote")
-    if path.is_dir():
-        found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
-        if not found_there:
-            raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
-        path = found_there[0]
-    document = _read(path)
-    inputs = _read_inputs(path, document)
+    path = find_result(arguments.result)
+    document = read_result(path)
+    inputs = read_result_inputs(path, document)
     changed = _changed(inputs, document)
     for line in changed:
         sys.stderr.write(line + "\n")
@@ -52,6 +45,19 @@ def verify_command(arguments: argparse.Namespace) -> int:
     parts = [part for name, several in found for part in checks_report(name, several)]
     print_report([*parts, verdict_line(checks)])
     return DIFFERS if any(check.agrees is False for check in checks) else DONE
+
+
+def find_result(name: str) -> Path:
+    """File of a result, or the one that a folder holds."""
+    path = Path(name)
+    if not path.exists():
+        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `fuse -o` wrote")
+    if not path.is_dir():
+        return path
+    found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
+    if not found_there:
+        raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
+    return found_there[0]
 
 
 def _verify_fusion(
@@ -126,7 +132,7 @@ def _said(error: Exception) -> str:
     return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_result(path: Path) -> dict[str, Any]:
     """Read a result.json of the right form, or a fusion.json."""
     from accelsim.results.verifying import refuse_other_forms
 
@@ -141,7 +147,7 @@ def _read(path: Path) -> dict[str, Any]:
     return document
 
 
-def _read_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
+def read_result_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
     """Read the files that a result names, with the parameters that were set."""
     try:
         given = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}

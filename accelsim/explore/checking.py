@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from accelsim.explore import expression
-from accelsim.explore.expression import Value
-from accelsim.inputs import fields, library
+from accelsim.inputs import expression, fields, library
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import Constraints, read_constraints
 from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.expression import Value
 from accelsim.inputs.fields import Fields, Keys
 from accelsim.inputs.library import MODELS
 from accelsim.inputs.params import parameter_names, parameter_values, unknown_overrides

@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from accelsim import __version__
-from accelsim.explore import expression
 from accelsim.explore.checking import Network, chosen_layers, parameters_of
-from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.sweep import Mapper, Sweep
-from accelsim.inputs import fields
+from accelsim.inputs import expression, fields
 from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
+from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.source import Problems
 from accelsim.inputs.workload import Einsum

@@ -12,12 +12,11 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
-from accelsim.explore import expression
 from accelsim.explore.checking import File, Network, Parameter
-from accelsim.explore.expression import POWER_UNITS, Expression, ExpressionError, Value
-from accelsim.inputs import fields, forms, library
+from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import Mark
+from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe

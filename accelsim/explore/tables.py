@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.explore import expression, judging
+from accelsim.explore import judging
 from accelsim.explore.checking import File, Parameter
-from accelsim.explore.expression import ExpressionError, Value
 from accelsim.explore.store import PARTS, Explored, Record, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, Sweep
+from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
+from accelsim.inputs.expression import ExpressionError, Value
 from accelsim.inputs.files import hash_file, read_json
 from accelsim.results.output import to_json
 

@@ -25,11 +25,13 @@ from accelsim.inputs.units import listed, quoted
 
 _UNLIMITED_BITS = 2**50
 _SUM, _MAX = "sum(a.n_calls / a.throughput for a in actions)", "max(a.n_calls / a.throughput for a in actions)"
+_LATENCIES = "max(read_latency, write_latency)"
 _CALLS = re.compile(r"(sum|max)\(a\.n_calls for a in actions\)(.*)")
 _NODE_KEYS = {"name", "size", "actions", "tensors", "spatial", "component_class", "leak_power", "total_latency", "area"}
-_NODE_KEYS |= {"extra_attributes_for_component_model"}
+_NODE_KEYS |= {"extra_attributes_for_component_model", "enabled"}
 _SPATIAL_KEYS = {"name", "fanout", "reuse", "may_reuse", "loop_bounds"}
 _LEFT = {"min_usage": "the search is free to use less of this axis", "power_gateable": "instances that idle leak too"}
+_LEFT |= {"bits_per_value_scale": "values take the same room and energy here as elsewhere"}
 """Why keys that nothing here reads are left out, where that is known."""
 
 
@@ -60,7 +62,7 @@ def convert(documents: Sequence[Document]) -> Foreign:
     architecture, axes, modelled = None, list[_Axis](), list[str]()
     arch = _one(bodies, "arch")
     if arch is not None:
-        nodes = _nodes(arch)  # refused before anything of it is worked out
+        nodes = _enabled(_nodes(arch), layers, notes)  # refused before anything of it is worked out
         names = _variables([arch, *bodies], _widths(layers))
         architecture, axes, modelled = _architecture(arch, nodes, names, notes)
     constraints = _constraints(axes, layers, notes)
@@ -118,6 +120,23 @@ def _nodes(arch: Table) -> list[Table]:
             raise refuse(node.mark, what)
         else:
             raise refuse(node.mark, f"!{kind}: accelsim's levels are a ladder of !Memory and !Container above !Compute")
+    return found
+
+
+def _enabled(nodes: Sequence[Table], layers: Sequence[Layer], notes: list[Note]) -> list[Table]:
+    """Nodes that serve layers of so many tensors; without layers, those of two inputs and an output."""
+    many = {len(layer.sets["All"]) for layer in layers} or {3}
+    found = []
+    for node in nodes:
+        asked = str(node.get("enabled", True)).replace("len(All)", "tensors")
+        serves = {bool(as_number(f"1 if {asked} else 0", node.where("enabled"), {"tensors": one})) for one in many}
+        if len(serves) > 1:
+            what = f"{node.get('name')} serves some of the layers alone; import layers of as many tensors"
+            raise refuse(node.where("enabled"), what)
+        if serves == {True}:
+            found.append(node)
+        else:
+            notes.append(Note(node.where("enabled"), str(node.get("name")), f"serves no layer here: {node['enabled']}"))
     return found
 
 
@@ -201,17 +220,19 @@ def _rates(
     if calls:
         each_s = as_number(f"1{calls[2]}", node.where("total_latency"), names)
         found = {name: bits[name] / each_s if each_s else math.inf for name in actions}
-    elif latency in (_SUM, _MAX):
-        given = {name: "throughput" in tables_.get(name, {}) for name in actions}
+    elif latency in (_SUM, _MAX, _LATENCIES):
+        given = {name: not {"throughput", "latency"}.isdisjoint(tables_.get(name, {})) for name in actions}
         for name in (name for name in actions if given[name]):
-            found[name] = bits[name] * number(tables_[name], "throughput", None, names)
+            each_s = number(tables_[name], "latency", 0, names)
+            rate = 1 / each_s if each_s else math.inf
+            found[name] = bits[name] * number(tables_[name], "throughput", rate, names)
         if not all(given.values()) and node.get("component_class", "Dummy") != "Dummy":
             why = f"the rate of {node.get('name')} is that of a component model; it is unlimited here"
             notes.append(Note(node.mark, "throughput", why))
     elif latency != "0":
         why = f"{latency}: no bandwidth; it is unlimited here"
         notes.append(Note(node.where("total_latency"), "total_latency", why))
-    return found, latency != _MAX and not (calls and calls[1] == "max")
+    return found, latency not in (_MAX, _LATENCIES) and not (calls and calls[1] == "max")
 
 
 def _bits(action: Table, names: Mapping[str, Value]) -> int:

@@ -68,7 +68,7 @@ def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
 
 def _set(node: ast.expr, sets: Sets) -> Any:
     match node:
-        case ast.Name(name) | ast.Call(ast.Name(name), [], []):
+        case ast.Name(name) | ast.Call(ast.Name(name), [], []) | ast.Attribute(ast.Name(name), "tensors"):
             return sets[name]
         case ast.Constant(int() as count):
             return count

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
 
 from accelsim.inputs.errors import Mark, Problem, SpecError
+from accelsim.inputs.source import syntax_problem
 from accelsim.inputs.units import quoted
 
 _MOST_VALUES = 100_000
 """Values of a file, at most, an alias counted as what it stands for."""
 _DEEPEST = 40
+_MOST_TOLD = 1 << 16
+"""Characters of a file with a mistake that is read again to say what it is, at most."""
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,30}|(?=\.?[0-9])[0-9]{0,30}\.?[0-9]{0,30}(?:[eE][-+]?[0-9]{1,3})?)")
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -66,16 +69,21 @@ def refuse(mark: Mark, what: str, hint: str = "") -> SpecError:
     return SpecError([Problem(mark, what, hint)])
 
 
-def parse(text: str, path: str, place: Callable[[int], tuple[str, int]], included: Mapping[str, Any]) -> Document:
+def parse(
+    text: str,
+    path: str,
+    place: Callable[[int], tuple[str, int]] | None = None,
+    included: Mapping[str, Any] | None = None,
+) -> Document:
     """Read YAML text.
 
     Parameters
     ----------
     text, path : str
         Where it stands.
-    place : callable
-        File and line that a line (from 1) of the text comes from.
-    included : mapping
+    place : callable, optional
+        File and line that a line (from 1) of the text comes from; default: those of the text.
+    included : mapping, optional
         What names in the text stand for, as they are or with keys behind points.
 
     Raises
@@ -83,7 +91,7 @@ def parse(text: str, path: str, place: Callable[[int], tuple[str, int]], include
     SpecError
         If it is no YAML, stands for too much, or would run something.
     """
-    builder = _Builder(place, included)
+    builder = _Builder(place or (lambda line: (path, line)), included or {})
     return Document(path, builder.build(text), tuple(builder.repeated))
 
 
@@ -110,10 +118,9 @@ class _Builder:
             for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
                 self._take(event)
         except yaml.MarkedYAMLError as error:
-            at = error.problem_mark or error.context_mark
-            file, line = self.place(at.line + 1 if at else 1)
-            mark = Mark(file, line, at.column + 1 if at else 1)
-            raise refuse(mark, f"not valid YAML: {error.context or ''} {error.problem or ''}".rstrip()) from None
+            problem = syntax_problem(_said_by_pyyaml(text) or error, "")
+            file, line = self.place(problem.mark.line)
+            raise SpecError([replace(problem, mark=Mark(file, line, problem.mark.column))]) from None
         except (yaml.YAMLError, ValueError, OverflowError) as error:
             raise refuse(root.mark, f"not valid YAML: {str(error).splitlines()[0]}") from None
         if len(root) != 1 or not isinstance(root[0], Table | Row):
@@ -214,6 +221,18 @@ class _Builder:
             self.anchors[f"\0{len(self.anchors)}"] = row  # keeps it alive: ids of what is gone are given again
             return row
         return value
+
+
+def _said_by_pyyaml(text: str) -> yaml.MarkedYAMLError | None:
+    """Mistake that PyYAML finds, in whose words ours are; libyaml has others."""
+    try:
+        for _ in yaml.parse(text if len(text) <= _MOST_TOLD else "", Loader=yaml.BaseLoader):
+            pass
+    except yaml.MarkedYAMLError as error:
+        return error
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        pass
+    return None
 
 
 INCLUDED = "!included"

@@ -19,8 +19,12 @@ from accelsim.importers.documents import Document, Row, Table
 from accelsim.importers.templates import read_document
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
+from accelsim.inputs.fields import open_source
 from accelsim.inputs.files import read_utf8
 from accelsim.inputs.library import MODELS
+from accelsim.inputs.mapping import Mapping as LoopNest
+from accelsim.inputs.mapping import dump_mapping, read_mapping
+from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload_reader import load_workload
 
@@ -78,7 +82,10 @@ class Foreign:
     def texts(self, sources: Sequence[str]) -> dict[str, str]:
         """YAML text of each kind, with a comment that names the files it comes from."""
         head = "".join(f"# Imported from {Path(source).name}.\n" for source in sources)
-        return {kind: head + _text({kind: document}) for kind, document in self.documents().items()}
+        texts = {kind: yaml_text({kind: document}) for kind, document in self.documents().items()}
+        if self.mapping is not None:
+            texts["mapping"] = dump_mapping(_read({"mapping": self.mapping}))
+        return {kind: head + text for kind, text in texts.items()}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -88,8 +95,27 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(document: Mapping[str, Any]) -> str:
+class Tagged(dict[str, Any]):
+    """A map with a tag, such as `!Component`."""
+
+    def __init__(self, tag: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.tag = tag
+
+
+_Dumper.add_representer(Tagged, lambda dumper, value: dumper.represent_mapping(value.tag, value))
+
+
+def yaml_text(document: Mapping[str, Any]) -> str:
+    """YAML of maps and lists, the innermost ones on a line."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+
+
+def _read(document: Mapping[str, Any]) -> LoopNest:
+    """Mapping in a document, of whatever machine and layer it is."""
+    problems = Problems()
+    opened = open_source(document, "mapping", None, problems)
+    return problems.result(read_mapping(opened.body, problems) if opened else None)
 
 
 def kind_of(document: Document) -> str | None:
@@ -100,7 +126,7 @@ def kind_of(document: Document) -> str | None:
         return "zigzag" if items and all(item & _ZIGZAG_KEYS | item & {"name"} for item in items) else None
     if body is None:
         return None
-    if "operational_array" in body or "memories" in body:
+    if "memories" in body:
         return "zigzag"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
         return "accelforge"
@@ -117,15 +143,15 @@ def _holds(body: Table, key: str, *inside: str) -> bool:
     return isinstance(value, Table) and not value.keys().isdisjoint(inside)
 
 
-def is_foreign(path: str) -> bool:
-    """Whether a file is another tool's: a template, or of a known kind; what cannot be read is not."""
+def tool_of(path: str) -> str | None:
+    """Tool whose file this is, `template` of one to be worked out first; None of ours and of what is unreadable."""
     try:
         text = read_utf8(path)
         if "{{" in text or "{%" in text:
-            return True
-        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {})) is not None
+            return "template"
+        return kind_of(read_document(path, {Path(path).resolve().parent: None}, {}))
     except AccelsimError:
-        return False
+        return None
 
 
 def read_foreign(

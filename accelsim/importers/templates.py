@@ -31,6 +31,8 @@ _FUNCTIONS |= {"min", "max", "dict", "_claim", "_join"}
 _NODES = {"Template", "Output", "TemplateData", "Name", "Const", "If", "For", "Assign", "Filter", "Test", "Compare"}
 _NODES |= {"Operand", "And", "Or", "Not", "Concat", "Add", "Sub", "Mul", "Div", "FloorDiv", "Mod", "Pow", "Neg", "Pos"}
 _NODES |= {"Call", "Keyword", "List", "Tuple", "CondExpr", "Getattr"}
+_ENDINGS = (".yaml", ".yml", ".jinja", ".jinja2")
+"""Of files that a template below the working folder may read there."""
 _ASSERT = re.compile(r"\{%-?\s*assert\s+(.*?)-?%\}", re.DOTALL)
 _LINE = re.compile("\1(\\d+),(\\d+)\1")
 
@@ -54,9 +56,11 @@ class _Files:
         return None
 
     def _allowed(self, path: Path, name: str) -> Path:
-        if not any(path.is_relative_to(folder) for folder in self.folders):
+        here = Path.cwd()
+        inside = path.suffix in _ENDINGS and any(folder.is_relative_to(here) for folder in self.folders)
+        if not any(path.is_relative_to(folder) for folder in [*self.folders, *([here] if inside else [])]):
             places = ", ".join(map(str, self.folders))
-            hint = f"to let it be read, name it too: `accelsim import {name} …`"
+            hint = f"name it too: `accelsim import {name} …`, or work in a folder that holds both"
             raise AccelsimError(f"{quoted(name)} lies outside {places}; {hint}")
         return path
 
@@ -84,7 +88,7 @@ def read_document(path: str, folders: Mapping[Path, None], variables: Mapping[st
         return Document(path, None)
     text = read_utf8(path)
     if "{{" not in text and "{%" not in text:
-        return parse(text, path, lambda line: (path, line), {})
+        return parse(text, path)
     files = _Files(folders, [])
     marked = _rendered(path, text, files, variables)
     lines, where = [], (path, 1)

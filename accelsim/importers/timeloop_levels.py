@@ -77,14 +77,18 @@ def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[li
         across, down = machine.fanout(index)
         if (across, down) != (1, 1):
             wires = {"transfer": "0 pJ", "source": "Timeloop charges no wires unless asked to"}
-            levels[-1]["fanout"] = {"x": across, "y": down} | ({"energy": wires} if modelled else {})
+            transfer = figures.energies.get(part.name, {}).get("transfer")
+            if transfer is not None:
+                wires = {"transfer": _pj(transfer), "source": figures.source}
+            charged = modelled or transfer is not None
+            levels[-1]["fanout"] = {"x": across, "y": down} | ({"energy": wires} if charged else {})
     why = "a network of its own, as each of two containers in a row is; one fanout with x and y may share more reads"
     machine.notes += [
         Note(part.table.mark, part.name, why)
         for part in machine.parts
         if part.network and homes[part.name] == part.name
     ]
-    document = {"name": plain_name(machine.name), **_technology(machine)}
+    document = {"name": plain_name(machine.name), **_technology(machine, modelled=modelled)}
     if modelled:
         document["energy_table"] = "components"
     return {**document, "levels": levels, "compute": _compute(machine, figures)}
@@ -169,8 +173,8 @@ def _storage(part: Part) -> str:
     return "SRAM" if bits >= 4096 else "regfile" if bits >= 128 else "register"
 
 
-def _technology(machine: Machine) -> dict[str, str]:
-    """Node and clock of the innermost part that has them."""
+def _technology(machine: Machine, *, modelled: bool) -> dict[str, str]:
+    """Node and clock of the innermost part that has them; models need some."""
     found: dict[str, str] = {}
     for part in reversed(machine.parts):
         node, period = part.attributes.get("technology"), part.attributes.get("global_cycle_seconds")
@@ -179,6 +183,8 @@ def _technology(machine: Machine) -> dict[str, str]:
             found["technology"] = f"{size[1]} nm"
         if isinstance(period, int | float) and 1e-12 <= period <= 1 and "clock" not in found:
             found["clock"] = f"{_decimal(round(1e-6 / period, 6))} MHz"
+    if not modelled:
+        return found
     if "technology" not in found:
         machine.notes.append(
             Note(machine.parts[0].table.mark, "technology", f"no node is given; {_TECHNOLOGY} is assumed")

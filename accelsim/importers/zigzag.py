@@ -44,9 +44,25 @@ _ONNX_DIMS = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
 _ONNX_BITS = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 16}
 _ACTIONS = {"read": "tl", "write": "fh", "update": "fl"}
 """To the lower level, from the higher and from the lower one; `th`, to the higher one, is a drain."""
-_ARRAY_KEYS = {"unit_energy", "unit_area", "dimensions", "sizes", "is_imc", "imc_type", "input_precision"}
+_ARRAY_KEYS = {
+    "multiplier_energy",
+    "multiplier_area",
+    "unit_energy",
+    "unit_area",
+    "dimensions",
+    "sizes",
+    "is_imc",
+    "imc_type",
+    "input_precision",
+}
 _MEMORY_KEYS = {"size", "r_cost", "w_cost", "area", "latency", "operands", "ports", "served_dimensions", "mem_type"}
 _MEMORY_KEYS |= {"auto_cost_extraction", "force_double_buffering"}
+_KINDS = {"r": "read", "w": "write", "rw": "read_write"}
+_MEMORY_KEYS |= {
+    "min_r_granularity",
+    "min_w_granularity",
+    *(f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")),
+}
 _LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
 _LAYER_KEYS |= {"operand_precision", "operand_source"}
 _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
@@ -86,7 +102,10 @@ def convert(documents: Sequence[Document]) -> Foreign:
     entries = [item for item in items if "equation" not in item]
     models = [document.path for document in documents if document.body is None]
     workload, layers = _model(models[0], notes) if models else _workload(items, entries, notes)
-    hardware = only([document.body for document in documents if isinstance(document.body, Table)], "hardware file")
+    machines = [document.body for document in documents if isinstance(document.body, Table)]
+    for other in (body for body in machines if "memories" not in body):
+        raise refuse(other.mark, "neither hardware nor mapping nor workload of ZigZag")
+    hardware = only(machines, "hardware file")
     architecture, places = None, dict[str, _Place]()
     if hardware is not None:
         widths = {bits for layer in layers for bits in layer.bits.values()}
@@ -105,7 +124,7 @@ def _architecture(
     hardware: Table, widths: Iterable[int], notes: list[Note]
 ) -> tuple[dict[str, Any], dict[str, _Place]]:
     """Architecture of a hardware file, and the place of each dimension of its array."""
-    array = value(hardware, "operational_array", Table)
+    array = value(hardware, "multipliers" if "multipliers" in hardware else "operational_array", Table)
     if array.get("is_imc"):
         what = "it computes in memory: cells are storage and MACs at once, for which accelsim has no form"
         raise refuse(array.where("is_imc"), what)
@@ -128,7 +147,8 @@ def _architecture(
         notes.append(Note(array.where("unit_area"), "area", "areas have no unit in ZigZag and are left out"))
     why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
     notes.append(Note(array.mark, "operational_array", why))
-    energy = {"compute": _pj(number(array, "unit_energy")), "source": "ZigZag"}
+    of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
+    energy = {"compute": _pj(number(array, of_mac)), "source": "ZigZag"}
     machine = {"name": plain_name(value(hardware, "name", str, "zigzag")), "levels": levels}
     return {**machine, "compute": {"name": "MAC", "class": "mac", "energy": energy}}, places
 
@@ -180,7 +200,7 @@ def _operands(memory: Table) -> list[str]:
 def _level(name: str, memory: Table, widths: Iterable[int], notes: list[Note], *, first: bool) -> dict[str, Any]:
     """Level of a memory, without its fanout."""
     note_others(memory, _MEMORY_KEYS, _LEFT, notes)
-    ports = tables(value(memory, "ports", Row))
+    ports = _ports(memory)
     steps = [whole(port.get("bandwidth_min", port.get("bandwidth_max")), port.mark) for port in ports]
     if not steps:
         raise refuse(memory.where("ports"), f"{name} has no port")
@@ -204,6 +224,23 @@ def _level(name: str, memory: Table, widths: Iterable[int], notes: list[Note], *
         level |= {"keep": roles, "bypass": [role for role in _ROLES.values() if role not in roles]}
         level |= {"drain_reads": True} if "O" in operands else {}
     return {**level, "energy": {**_energies(memory, ports, operands, step), "source": "ZigZag"}}
+
+
+def _ports(memory: Table) -> list[Table]:
+    """Ports of a memory; those of the older form have a name such as `r_port_1` and stand under each operand."""
+    given = tables(value(memory, "ports", Row))
+    if "r_bw" not in memory:
+        return given
+    found: dict[str, Table] = {}
+    for operand, ways in zip(_operands(memory), given, strict=False):
+        for way, name in ways.items():
+            kind = str(name).partition("_")[0]
+            port = found.setdefault(str(name), Table(ways.mark))
+            widest = max(whole(memory.get(f"{one}_bw"), ways.mark) for one in ("r", "w") if one in kind)
+            steps = [memory[key] for key in (f"min_{one}_granularity" for one in kind) if key in memory]
+            port |= {"type": _KINDS.get(kind, kind), "bandwidth_max": widest, "bandwidth_min": min([widest, *steps])}
+            port.setdefault("allocation", Row(ways.mark)).append(f"{operand}, {way}")
+    return list(found.values())
 
 
 def _bandwidths(name: str, memory: Table, ports: Sequence[Table], notes: list[Note]) -> dict[str, str]:

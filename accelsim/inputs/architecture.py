@@ -240,7 +240,9 @@ class _Machine:
         return Component(name, "", self.technology, {}, actions, bits, {}, clock_hz)
 
 
-def load_architecture(source: Source, overrides: Mapping[str, str] | None = None) -> Architecture:
+def load_architecture(
+    source: Source, overrides: Mapping[str, str] | None = None, estimator: Estimator | None = None
+) -> Architecture:
     """Read an architecture and the energy table that it names.
 
     Parameters
@@ -250,6 +252,8 @@ def load_architecture(source: Source, overrides: Mapping[str, str] | None = None
         YAML text of several lines or as a dict, where a table's path is relative to the working directory.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the file.
+    estimator : Estimator, optional
+        Takes the place of the energy table that the file names; energies in the file still come first.
 
     Returns
     -------
@@ -263,17 +267,20 @@ def load_architecture(source: Source, overrides: Mapping[str, str] | None = None
     """
     problems = Problems()
     document = fields.open_source(source, "architecture", overrides, problems)
-    return problems.result(read_architecture(document.body, document.path, problems) if document else None)
+    read = read_architecture(document.body, document.path, problems, estimator) if document else None
+    return problems.result(read)
 
 
-def read_architecture(body: Node, path: str | PathLike[str], problems: Problems) -> Architecture | None:
+def read_architecture(
+    body: Node, path: str | PathLike[str], problems: Problems, estimator: Estimator | None = None
+) -> Architecture | None:
     """Read what stands under `architecture` in the file at `path`, or return None with every mistake reported."""
     before = len(problems)
     top = Fields(body, problems, _TOP)
     title = top.value("name", "")
     technology = top.value("technology", "")
     clock_hz: Fraction | None = top.value("clock", None)
-    estimator = read_estimator(top.get("energy_table"), Path(path), problems)
+    estimator = estimator or read_estimator(top.get("energy_table"), Path(path), problems)
     if ("technology" in top and not technology) or ("clock" in top and not clock_hz):
         estimator = None  # what cannot be read is reported already, and is not missing
     some_clock = clock_hz or (Fraction(1) if "clock" in top else None)

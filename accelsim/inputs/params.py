@@ -17,13 +17,10 @@ KEY = r"[A-Za-z_][A-Za-z0-9_]*"
 """Pattern of one part of a parameter's name."""
 _NAME = re.compile(rf"{KEY}(?:\.[A-Za-z0-9_]+)*")
 _USE = re.compile(r"\$[A-Za-z_]")
-_TOKEN = re.compile(
-    rf"\s*(?:(?P<number>[0-9]+)(?![0-9.A-Za-z_])|\$(?P<name>{_NAME.pattern})|(?P<sign>//|[-+*/()]))",
-)
+_TOKENS = re.compile(rf"(?:\s*(?:[0-9]+(?![0-9.A-Za-z_])|\${_NAME.pattern}|//|[-+*/()]))*")
 ARITHMETIC = rf"^(?=.*\$)(?:\s*(?:[0-9]+(?![0-9.A-Za-z_])|\${_NAME.pattern}(?![0-9A-Za-z_])|[-+*/()]))+\s*$"
 """Pattern of a use of parameters as a whole: `$name`, or arithmetic."""
 _LONGEST_CHAIN = 100
-_DEEPEST = 50
 
 
 class _ArithmeticError(Exception):
@@ -107,62 +104,25 @@ class _Parameters:
 
     def _integer(self, use: ScalarNode) -> int:
         """Value of integer arithmetic with parameters."""
-        tokens: list[tuple[str, str]] = []
-        position, text = 0, use.text.rstrip()
-        while position < len(text):
-            match = _TOKEN.match(text, position)
-            if match is None:
-                hint = "arithmetic has whole numbers, $names, + - * / // and ( )"
-                raise _ArithmeticError(f"cannot read {quoted(text[position:].strip())} in {quoted(text)}", hint)
-            tokens.append((str(match.lastgroup), str(match[str(match.lastgroup)])))
-            position = match.end()
-        tokens.append(("end", ""))
-        value, at = self._sum(tokens, 0, use, 0)
-        if tokens[at][0] != "end":
-            raise _ArithmeticError(f"{quoted(tokens[at][1])} in {quoted(text)} is not expected there")
+        from accelsim.inputs.expression import NUMBER, ExpressionError, parse
+
+        text = use.text.rstrip()
+        read = _TOKENS.match(text)
+        end = read.end() if read else 0
+        if end < len(text):
+            hint = "arithmetic has whole numbers, $names, + - * / // and ( )"
+            raise _ArithmeticError(f"cannot read {quoted(text[end:].strip())} in {quoted(text)}", hint)
+        names = dict.fromkeys(re.findall(rf"\$({_NAME.pattern})", text))
+        try:
+            formula = parse(re.sub(r"[0-9]{31,}", str(LARGEST), text), dict.fromkeys(names, NUMBER))
+            value = formula.value({name: self._number(name, use) for name in names})
+        except ExpressionError as error:
+            raise _ArithmeticError(f"{error.what} in {quoted(text)}") from None
+        if not isinstance(value, Fraction) or abs(value.numerator) >= LARGEST:
+            raise _ArithmeticError("the result is too large")
         if value.denominator != 1:
             raise _ArithmeticError(f"{quoted(text)} is {value}, not a whole number", "// divides and rounds down")
         return int(value)
-
-    def _sum(self, tokens: list[tuple[str, str]], at: int, use: ScalarNode, depth: int) -> tuple[Fraction, int]:
-        left, at = self._product(tokens, at, use, depth)
-        while tokens[at] in (("sign", "+"), ("sign", "-")):
-            right, after = self._product(tokens, at + 1, use, depth)
-            left, at = _bounded(left + right if tokens[at][1] == "+" else left - right), after
-        return left, at
-
-    def _product(self, tokens: list[tuple[str, str]], at: int, use: ScalarNode, depth: int) -> tuple[Fraction, int]:
-        left, at = self._atom(tokens, at, use, depth)
-        while tokens[at] in (("sign", "*"), ("sign", "/"), ("sign", "//")):
-            right, after = self._atom(tokens, at + 1, use, depth)
-            if tokens[at][1] == "*":
-                left = _bounded(left * right)
-            elif right == 0:
-                raise _ArithmeticError(f"{quoted(use.text)} divides by zero")
-            else:
-                left = _bounded(left / right if tokens[at][1] == "/" else Fraction(left // right))
-            at = after
-        return left, at
-
-    def _atom(self, tokens: list[tuple[str, str]], at: int, use: ScalarNode, depth: int) -> tuple[Fraction, int]:
-        kind, text = tokens[at]
-        if depth > _DEEPEST:
-            raise _ArithmeticError("too many parentheses")
-        if kind == "number":
-            return _bounded(Fraction(text if len(text) < 30 else LARGEST)), at + 1
-        if kind == "name":
-            return self._number(text, use), at + 1
-        if (kind, text) == ("sign", "-"):
-            value, after = self._atom(tokens, at + 1, use, depth + 1)
-            return -value, after
-        if (kind, text) == ("sign", "("):
-            value, after = self._sum(tokens, at + 1, use, depth + 1)
-            if tokens[after] != ("sign", ")"):
-                raise _ArithmeticError(f"a ) is missing in {quoted(use.text)}")
-            return value, after + 1
-        if kind == "end":
-            raise _ArithmeticError(f"a number or $name is missing at the end of {quoted(use.text)}")
-        raise _ArithmeticError(f"{quoted(text)} in {quoted(use.text)} is not expected there")
 
     def _number(self, name: str, use: ScalarNode) -> Fraction:
         value = self.value(name, use)
@@ -172,13 +132,7 @@ class _Parameters:
             raise _ArithmeticError(f"${name} is a list; arithmetic needs whole numbers")
         if not re.fullmatch(r"-?[0-9]{1,30}", value.text):
             raise _ArithmeticError(f"${name} is {quoted(value.text)}; arithmetic needs whole numbers")
-        return _bounded(Fraction(value.text))
-
-
-def _bounded(value: Fraction) -> Fraction:
-    if abs(value.numerator) >= LARGEST or value.denominator >= LARGEST:
-        raise _ArithmeticError("the result is too large")
-    return value
+        return Fraction(value.text)
 
 
 def substitute(root: MapNode, overrides: Mapping[str, str], problems: Problems) -> MapNode:

@@ -186,7 +186,7 @@ def _composed(text: str, file: str, problems: Problems) -> Node | None:
             return None
         return _Conversion(file, problems).node(root, "", 0)
     except yaml.MarkedYAMLError as error:
-        problems.found.append(_syntax_problem(error, file))
+        problems.found.append(syntax_problem(error, file))
     except yaml.reader.ReaderError as error:
         problems.add(_place(file, text, error.position), "not valid YAML: a control character")
     except RecursionError:
@@ -213,7 +213,7 @@ def _place(file: str, text: str, position: int) -> Mark:
     return Mark(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
+def syntax_problem(error: yaml.MarkedYAMLError, file: str) -> Problem:
     """Say in a user's words what PyYAML found, at the place where it is mended."""
     begin, at = error.context_mark, error.problem_mark
     said = f"{error.context or ''} {error.problem or ''}".strip()

@@ -54,10 +54,14 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.validation": ("validate_gemm",),
     },
     "What input files become": {
-        "accelsim.inputs.architecture": ("Architecture", "Level", "Axis", "Compute"),
-        "accelsim.inputs.workload": ("Workload", "Einsum", "Tensor", "to_networkx"),
-        "accelsim.inputs.mapping": ("Mapping", "LevelMapping", "Loop", "dump_mapping"),
-        "accelsim.inputs.constraints": ("Constraints", "LevelConstraint", "Block", "Factor"),
+        "accelsim": (
+            *("Architecture", "Level", "Axis", "Compute", "EnergyTable", "EnergyEntry", "Estimator"),
+            *("ComponentFigures", "Workload", "Einsum", "Tensor", "Mapping", "LevelMapping", "Loop"),
+        ),
+        "accelsim.inputs.energy.table": ("Component",),
+        "accelsim.inputs.workload": ("to_networkx",),
+        "accelsim.inputs.mapping": ("dump_mapping",),
+        "accelsim.inputs.constraints": ("LevelConstraint", "Block", "Factor"),
     },
     "Limits and oracle": {
         "accelsim.model.limits": ("layer_limits", "Limits"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from accelsim.explore.expression import quantity
+from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import si_scale
 from accelsim.show.plots.style import (
     BEST_COLOUR,
