@@ -12,6 +12,7 @@ from accelsim.model.encode import (
     ALONG,
     ISSUE,
     KIND,
+    LEAST,
     LINE,
     LINE_UNITS,
     NO_ENGINE,
@@ -66,25 +67,33 @@ def node_moves(c: Constants, s: Detail, keep: Bools, lv: int) -> tuple[int, int,
 
 
 @jit
-def with_engines(c: Constants, s: Detail, keep: Bools, computing: int) -> int:
+def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: int) -> int:
     """Cycles with those of all engines, of which not all overlap.
 
     Parameters
     ----------
+    known : int
+        Levels whose tiles are known; those further in move what they must at least.
     computing : int
-        Cycles of the compute units and of all ports.
+        Cycles of the compute units and of all ports; at least, if not all levels are known.
     """
     longest, waits = computing, 0
     every, first, out = 0, 0, 0
     for lv in range(c.dma.shape[0]):
-        engine = c.dma[lv, c.whole.shape[0]]
+        engine, last = c.dma[lv, c.whole.shape[0]], c.nodes[lv, 1] - 1
         if engine[KIND] == NO_ENGINE:
+            continue
+        if last >= known:
+            if lv == last and engine[KIND] == WAITS:
+                waits += max(engine[LEAST], engine[ISSUE])
+            elif lv == last:
+                longest = max(longest, computing + engine[ISSUE], engine[LEAST])
             continue
         if lv == c.nodes[lv, 0]:
             every, first, out = 0, 0, 0
         node_every, node_first, node_out = node_moves(c, s, keep, lv)
         every, first, out = every + node_every, first + node_first, out + node_out
-        if lv == c.nodes[lv, 1] - 1:
+        if lv == last:
             tiles = s.level[lv, STEPS]
             every, first = max(every, tiles * engine[ISSUE]), max(first, engine[ISSUE])
             if engine[KIND] == WAITS:

@@ -35,8 +35,9 @@ from above; cycles of skew; whether the next tile comes in while one is used."""
 ROW, ROW_UNITS, LINE, LINE_UNITS, ALONG = range(5)
 """Of a tensor at a level with an engine: elements of a row and of a line, 0 if these take no time, what they take
 [units], and the rank along which elements are adjacent."""
-KIND, UNITS, ISSUE = range(3)
-"""Of the engine itself: one of the next three, units in a cycle, and its issue [cycles]."""
+KIND, UNITS, ISSUE, LEAST = range(4)
+"""Of the engine itself: one of the next three, units in a cycle, its issue, and what no mapping spares
+[cycles]."""
 NO_ENGINE, OVERLAPS, WAITS = range(3)
 
 
@@ -175,7 +176,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
                 parts[index, t, int(partial)] = int(words * units[index])
     bandwidth = _bandwidth(architecture, units)
     array, stationary, most_held = _array(architecture, tensors, parts, units)
-    ramp, dma = int(array[ROWS] + array[SKEW]), _engines(levels, tensors)
+    ramp, dma = int(array[ROWS] + array[SKEW]), _engines(architecture, einsum)
     ramp += int(dma.sum())  # a row or a line holds a word at least, and each tile is issued and rounded up once
     _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)), ramp)
     energy, leak = _energies(architecture, tensors)
@@ -315,7 +316,7 @@ def _array(
     return array, held, most
 
 
-def _engines(levels: Sequence[Level], tensors: Sequence[Tensor]) -> Ints:
+def _engines(architecture: Architecture, einsum: Einsum) -> Ints:
     """Engines of a machine: int64[L, T + 1, 5], the last row of each level the engine's own; empty without engines.
 
     Raises
@@ -323,9 +324,11 @@ def _engines(levels: Sequence[Level], tensors: Sequence[Tensor]) -> Ints:
     AccelsimError
         If a row or a line is less than an element.
     """
+    levels, tensors = architecture.levels, einsum.tensors
     if all(level.dma is None for level in levels):
         return np.zeros((0, 0, 5), np.int64)
     found = np.zeros((len(levels), len(tensors) + 1, 5), np.int64)
+    least = [Fraction()] * len(levels)  # what it must keep, in full rows and lines, but for words that strides skip
     for index, level in enumerate(levels):
         if level.dma is None:
             continue
@@ -344,6 +347,10 @@ def _engines(levels: Sequence[Level], tensors: Sequence[Tensor]) -> Ints:
                     what = f"the dma of level {level.name} moves {bits} bit at a time"
                     raise AccelsimError(f"{what}, less than an element of {tensor.name} ({tensor.bits} bit)")
                 found[index, t, at : at + 2] = bits // tensor.bits, int(cycles[tensor.role] * units)
+                if tensor.role in level.keep:
+                    words = math.prod(max([1, *(einsum.dims[dim] for dim, _ in rank)]) for rank in tensor.ranks)
+                    least[index] += cycles[tensor.role] * words / (bits // tensor.bits)
+        found[index, -1, LEAST] = math.ceil(least[index] / architecture.instances(index))
     return found
 
 

@@ -334,7 +334,7 @@ def cost(
             cycles = max(cycles, needed)
             s.level[lv, CYCLES] = needed
     if c.dma.shape[0] > 0:
-        cycles = with_engines(c, s, keep, cycles)
+        cycles = with_engines(c, s, keep, levels, cycles)
     for lv in range(levels):
         leak = c.leak[lv] * float(cycles) * float(s.level[lv, USED])
         energy += leak
