@@ -139,11 +139,7 @@ def evaluate_row(row: GemminiRow) -> GemminiCycles:
 
 
 def _size_of_array(row: GemminiRow) -> int:
-    """Rows and columns of the array: of `random` rows the longer spatial loop.
-
-    DOSA built the RTL of each of these for its mapping (dataset/hw/gemmini/calibration/calibration.py has `pe_dim` as
-    that maximum); `mesh` is its limit.
-    """
+    """Rows and columns of the array: of `random` rows the longer spatial loop, of which `mesh` is the limit."""
     if row.kind != "random":
         return row.numbers["mesh"]
     return max([1, *(bound for level in row.loops.values() for _, bound, spatial in level if spatial)])

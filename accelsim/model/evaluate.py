@@ -14,7 +14,6 @@ from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
 from accelsim.model.detail import FIRST, TILES, WORDS, Detail, make_detail
-from accelsim.model.dma import level_moves
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.fills import computing_cycles, level_fills
 from accelsim.model.result import LevelResult, Parts, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
@@ -120,6 +119,7 @@ def _bursts(outermost: Level, einsum: Einsum, mapping: Mapping, parts: Parts) ->
 
 def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     """Count a mapping whose loops leave no remainder."""
+    from accelsim.model.dma import level_moves
     from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
 
     s = make_detail(encoded)
