@@ -202,20 +202,25 @@ def _asked(architecture: Architecture, constraints: Constraints) -> list[LevelCo
 
 
 def _keeps(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> Bools:
-    """All choices of what is kept: bool[K, L, T]."""
-    choices = []
-    for index, level in enumerate(architecture.levels):
-        asked = constraints.of(level.name)
-        for tensor in einsum.tensors:
-            must = index == 0 or tensor.role in level.keep
-            may = must or tensor.role not in level.bypass
-            some = [kept for kept in (False, True) if (kept or not must) and (may or not kept)]
-            some = [kept for kept in some if not (tensor.name in asked.keep and not kept)]
-            if level.tensors is not None and tensor.name not in level.tensors:
-                some = [False]
-            choices.append([kept for kept in some if not (tensor.name in asked.bypass and kept)])
-    keeps = np.array(list(itertools.product(*choices)), np.bool_)
-    return keeps.reshape(-1, len(architecture.levels), len(einsum.tensors))
+    """All choices of what is kept: bool[K, L, T]; of the storage nodes of a level one at most keeps a tensor."""
+    levels, choices = architecture.levels, []
+    for name in dict.fromkeys(level.name for level in levels):
+        asked = constraints.of(name)
+        for t, tensor in enumerate(einsum.tensors):
+            nodes = [
+                at for at, level in enumerate(levels)
+                if level.name == name and (level.tensors is None or tensor.name in level.tensors)
+            ]  # fmt: skip
+            level = next(level for level in levels if level.name == name)
+            must = level is levels[0] or tensor.role in level.keep or tensor.name in asked.keep
+            may = tensor.role not in level.bypass and tensor.name not in asked.bypass
+            keeping: list[tuple[int, int] | None] = [(at, t) for at in nodes] if must or may else []
+            choices.append(keeping if must and nodes else [None, *keeping])
+    keeps = np.zeros((math.prod(map(len, choices)), len(levels), len(einsum.tensors)), np.bool_)
+    for row, chosen in enumerate(itertools.product(*choices)):
+        for place in filter(None, chosen):
+            keeps[row, *place] = True
+    return keeps
 
 
 def _rows(architecture: Architecture, blocks: Sequence[Block], dim: str, bound: int) -> Ints:

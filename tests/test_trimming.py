@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accelsim import load_architecture, load_workload
-from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.nodes import arrange, arrangements
-from accelsim.inputs.objective import LEAST_EDP
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.search.exact.mapper import _floor
-from accelsim.search.spaces import Spaces, rounded_spaces, trim
+from accelsim.search.spaces import rounded_spaces, trim
 
 
 @given(st.integers(1, 200), st.lists(st.integers(1, 6), min_size=1, max_size=6))
@@ -44,16 +38,3 @@ def test_rounded_spaces__are_valid_spaces_of_larger_bounds():
     for rounded in rounded_spaces(space):
         assert not rounded.imperfect
         assert all(rounded.encoded.einsum.dims[dim] >= bound for dim, bound in layer.dims.items())
-
-
-@pytest.mark.parametrize("name", ["eyeriss", "gpu_sm"])
-def test_spaces__of_all_orders_of_nodes_have_one_size_and_one_floor(name):
-    machine, layer = load_architecture(name), load_workload("gemm").layers[0]
-    orders = arrangements(machine, layer, Constraints())
-    spaces = Spaces(machine, [layer], orders, None, frozenset())
-    chosen = np.random.default_rng(0).choice(np.arange(1, len(orders)), 6)
-    each = [MapSpace(encode(arrange(machine, orders[at]), layer)) for at in chosen]
-    assert len({space.size for space in each}) == 1
-    assert spaces.size == spaces.first.size + (len(orders) - 1) * each[0].size
-    floors = [_floor(space, LEAST_EDP) for space in each]
-    assert floors == pytest.approx([floors[0]] * len(floors), rel=1e-12)

@@ -84,29 +84,37 @@ def fold(mapping: Mapping) -> Mapping:
     """
     folded: list[LevelMapping] = []
     for _, nodes in level_nodes(mapping):
-        kept: frozenset[str] = frozenset()
+        here: list[LevelMapping] = []
         for node in nodes:
-            kept |= node.keep
-            if node is nodes[-1] or any(loop.bound > 1 for loop in node.temporal):
-                folded.append(replace(node, keep=kept))
-                kept = frozenset()
+            if here and not any(loop.bound > 1 for loop in here[-1].temporal):
+                here[-1] = replace(node, keep=here[-1].keep | node.keep)
+            elif here and not node.keep and not any(loop.bound > 1 for loop in node.temporal):
+                here[-1] = replace(here[-1], x=node.x, y=node.y)
+            else:
+                here.append(node)
+        folded += here
     return replace(mapping, levels=tuple(folded))
 
 
-def arrangements(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> list[Arrangement]:
-    """One node for each level, and then every order of one node for each tensor that a level may keep.
+def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> Architecture:
+    """Turn each level into as many nodes as there are tensors that it may keep, each of which may keep any of them.
 
     The outermost level holds everything in one node, and so does a level whose temporal block the constraints speak of.
+
+    Examples
+    --------
+    >>> from accelsim import load_architecture, load_workload
+    >>> from accelsim.inputs.constraints import Constraints
+    >>> machine = with_nodes(load_architecture("eyeriss"), load_workload("gemm").layers[0], Constraints())
+    >>> [level.name for level in machine.levels]
+    ['DRAM', 'GLB', 'GLB', 'SPAD', 'SPAD', 'SPAD']
     """
     from accelsim.inputs.constraints import Block
 
-    choices: list[list[tuple[frozenset[str], ...]]] = []
+    nodes: list[tuple[frozenset[str], ...]] = []
     for index, level in enumerate(architecture.levels):
         asked = constraints.of(level.name)
         may = [t.name for t in einsum.tensors if t.role not in level.bypass and t.name not in asked.bypass]
-        if index == 0 or len(may) < 2 or asked.temporal != Block():
-            choices.append([()])
-        else:
-            choices.append([tuple(frozenset({name}) for name in order) for order in itertools.permutations(may)])
-    even: Arrangement = ((),) * len(architecture.levels)
-    return [even, *(found for found in itertools.product(*choices) if found != even)]
+        even = index == 0 or len(may) < 2 or asked.temporal != Block()
+        nodes.append(() if even else (frozenset(may),) * len(may))
+    return arrange(architecture, tuple(nodes)) if any(nodes) else architecture

@@ -21,6 +21,7 @@ import numpy as np
 from accelsim.inputs.constraints import Block, Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.factors import count_patterns, count_remainders, divisors, factorizations
 from accelsim.model.encode import Bools, Encoded, Floats, Ints
@@ -85,6 +86,14 @@ class MapSpace:
         Dimensions of bound > 1.
     counts : list of {int: int}
         For each dimension, how many of its factorisations have each pattern: which temporal blocks hold a loop.
+    keep : bool[L, T]
+        What every mapping keeps.
+    free_keeps : list of (int, int)
+        Levels or storage nodes, and tensors that they may keep or bypass.
+    keep_groups : list of (int, tuple of int)
+        The same by level: a tensor, and the nodes of which one at most keeps it.
+    required : bool[L, T]
+        Where one of them must, at the last node of the level.
 
     Raises
     ------
@@ -113,17 +122,25 @@ class MapSpace:
         self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
         self._refuse_idle()
         self.counts = [self._count(dim) for dim in self.dims]
-        self.keep = np.zeros((len(levels), len(encoded.tensors)), np.bool_)
+        self.keep, self.required = np.zeros((2, len(levels), len(encoded.tensors)), np.bool_)
         self.free_keeps: list[tuple[int, int]] = []
-        for index, level in enumerate(levels):
-            asked = self.constraints.of(level.name)
+        self.keep_groups: list[tuple[int, tuple[int, ...]]] = []
+        for first, end in itertools.pairwise(first_nodes(levels)):
+            asked = self.constraints.of(levels[first].name)
             for t, tensor in enumerate(encoded.tensors):
-                if level.tensors is not None and tensor.name not in level.tensors:
+                several = ((at, levels[at].tensors) for at in range(first, end))
+                nodes = [at for at, tensors in several if tensors is None or tensor.name in tensors]
+                must = first == 0 or tensor.role in levels[first].keep or tensor.name in asked.keep
+                may = tensor.role not in levels[first].bypass and tensor.name not in asked.bypass
+                if not nodes or not (must or may):
                     continue
-                if index == 0 or tensor.role in level.keep or tensor.name in asked.keep:
-                    self.keep[index, t] = True
-                elif tensor.role not in level.bypass and tensor.name not in asked.bypass:
-                    self.free_keeps.append((index, t))
+                if must and len(nodes) == 1:
+                    self.keep[nodes[0], t] = True
+                else:
+                    self.free_keeps += [(at, t) for at in nodes]
+                    self.required[end - 1, t] = must
+                    self.keep_groups.append((t, tuple(nodes)))
+        self.free_keeps.sort()
 
     def _refuse_idle(self) -> None:
         """Raise if the constraints ask for a loop where there can be none: on an axis of 1, or over a bound of 1."""
@@ -203,6 +220,10 @@ class MapSpace:
         block = self._block(Slot(index))
         return dim not in block.outer and dim not in block.inner
 
+    def is_unbound(self, index: int) -> bool:
+        """Whether the constraints ask nothing of the temporal block of a level."""
+        return self._block(Slot(index)) == Block()
+
     def fixed_places(self, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Numbers of the dimensions with a fixed place at the outer and inner end of a level's temporal block."""
         block, names = self._block(Slot(index)), self.encoded.dims
@@ -212,7 +233,20 @@ class MapSpace:
     @cached_property
     def keep_choices(self) -> int:
         """How many ways to keep and bypass there are."""
-        return 1 << len(self.free_keeps)
+        return math.prod(self._nodes_to_keep(group)[0] for group in self.keep_groups)
+
+    def _nodes_to_keep(self, group: tuple[int, tuple[int, ...]]) -> tuple[int, tuple[int | None, ...]]:
+        """How many places a tensor may have in a level, and which; None: it bypasses the level."""
+        t, nodes = group
+        last = int(self.encoded.constants.nodes[nodes[0], 1]) - 1
+        places = nodes if self.required[last, t] else (None, *nodes)
+        return len(places), places
+
+    @property
+    def uneven(self) -> bool:
+        """Whether levels have several storage nodes."""
+        nodes = self.encoded.constants.nodes
+        return bool((nodes[:, 1] - nodes[:, 0] > 1).any())
 
     @cached_property
     def size(self) -> int:
@@ -301,8 +335,11 @@ class MapSpace:
     def _mapping(self, chosen: Sequence[Ints], order: int, kept: int) -> Mapping:
         mapped = []
         keep = self.keep.copy()
-        for bit, (level, t) in enumerate(self.free_keeps):
-            keep[level, t] = bool(kept >> bit & 1)
+        for group in self.keep_groups:
+            many, places = self._nodes_to_keep(group)
+            kept, digit = divmod(kept, many)
+            if places[digit] is not None:
+                keep[places[digit], group[0]] = True
         for index, machine_level in enumerate(self.encoded.architecture.levels):
             loops: dict[str, list[Loop]] = {"": [], "x": [], "y": []}
             for dim, row in zip(self.dims, chosen, strict=True):

@@ -182,6 +182,7 @@ def choices_of(space: MapSpace, terms: Floats, held_level: int = 0) -> Choices:
         free_span=span,
         keep=space.keep,
         free=np.array(space.free_keeps, np.int64).reshape(-1, 2),
+        required=space.required,
         most=space.most.copy(),
         terms=terms,
         tie=np.array([bool((terms[:, 1 + CYCLES : 2 + WORDS] > 0).any())]),

@@ -40,6 +40,7 @@ class Choices(NamedTuple):
     factorisations of a divisor over the slots from one on; slot : int64[S, 2], level and axis, 0 time, 1 x, 2 y;
     order : int64[L, D], dimensions with those of fixed places at the ends; free_span : int64[L, 2], where those of
     free places begin and end; keep : bool[L, T], what every mapping keeps; free : int64[F, 2], level and tensor;
+    required : bool[L, T], as `MapSpace.required`;
     most : float64[3], energy, cycles and outer words that are allowed; terms : float64[*, 6], the objective as
     `value_of` reads it; tie : bool[1], more than energy counts; held_level : int64[1], the level
     whose words held count.
@@ -56,6 +57,7 @@ class Choices(NamedTuple):
     free_span: Ints
     keep: Bools
     free: Ints
+    required: Bools
     most: Floats
     terms: Floats
     tie: Bools
@@ -134,7 +136,7 @@ def _below(stream: np.uint64, n: int) -> tuple[np.uint64, int]:
 
 
 @jit
-def _draw(g: Choices, w: Walk, row: int, stream: np.uint64) -> np.uint64:
+def _draw(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> np.uint64:
     """Draw a mapping: each dimension's factorisation, each block's order and what is kept, independently."""
     slots, dims = w.at.shape[1:]
     for d in range(dims):
@@ -165,8 +167,26 @@ def _draw(g: Choices, w: Walk, row: int, stream: np.uint64) -> np.uint64:
             w.mapping.keep[row, level, t] = g.keep[level, t]
     for f in range(g.free.shape[0]):
         stream, u = next_number(stream)
-        w.mapping.keep[row, g.free[f, 0], g.free[f, 1]] = u < 0.5
+        level, t = g.free[f, 0], g.free[f, 1]
+        if u < 0.5 or (g.required[level, t] and not _is_kept(c, w, row, level, t)):
+            _keep(c, w, row, level, t)
     return stream
+
+
+@jit
+def _is_kept(c: Constants, w: Walk, row: int, level: int, t: int) -> bool:
+    """Whether any storage node of a level keeps a tensor."""
+    found = False
+    for node in range(c.nodes[level, 0], c.nodes[level, 1]):
+        found |= w.mapping.keep[row, node, t]
+    return found
+
+
+@jit
+def _keep(c: Constants, w: Walk, row: int, level: int, t: int) -> None:
+    """Keep a tensor at one storage node of a level, and at none other of it."""
+    for node in range(c.nodes[level, 0], c.nodes[level, 1]):
+        w.mapping.keep[row, node, t] = node == level
 
 
 @jit
@@ -351,8 +371,12 @@ def _change(c: Constants, g: Choices, w: Walk, row: int, stream: np.uint64) -> t
     stream, u = next_number(stream)
     if u < 0.12 and g.free.shape[0] > 0:
         stream, f = _below(stream, g.free.shape[0])
-        w.mapping.keep[row, g.free[f, 0], g.free[f, 1]] = not w.mapping.keep[row, g.free[f, 0], g.free[f, 1]]
-        return stream, True
+        level, t = g.free[f, 0], g.free[f, 1]
+        if not w.mapping.keep[row, level, t]:
+            _keep(c, w, row, level, t)
+            return stream, True
+        w.mapping.keep[row, level, t] = g.required[c.nodes[level, 1] - 1, t]
+        return stream, not g.required[c.nodes[level, 1] - 1, t]
     if u < 0.35:
         return _change_order(c, g, w, row, stream)
     return _change_factors(g, w, row, stream, u > 0.75)
@@ -375,7 +399,7 @@ def walk(c: Constants, g: Choices, w: Walk, s: Detail, key: np.uint64, number: i
     here, there = CURRENT, CHANGED
     goal = np.inf
     for _ in range(MANY_DRAWN):
-        stream = _draw(g, w, there, stream)
+        stream = _draw(c, g, w, there, stream)
         drawn = _judge(c, g, w, there, s)
         if w.value[there] < w.value[BEST]:
             _copy_row(w, there, BEST)

@@ -17,7 +17,6 @@ import numpy as np
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TooManyChoices
-from accelsim.inputs.nodes import arrangements
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.padding import padded_einsums, read_padding
 from accelsim.inputs.units import listed, near_miss
@@ -162,14 +161,13 @@ def map_einsum(
             raise AccelsimError(
                 "only even mappings without remainders and padding are listed; ask for the best other one alone"
             )
-        nodes = arrangements(architecture, einsum, space.constraints)[: None if uneven else 1]
         bounds = read_padding(einsum, pad)
         get_ready(encoded, ragged)
         started = time.monotonic()
         while True:
             try:
                 return map_exactly(
-                    Spaces(architecture, [*padded_einsums(einsum, bounds)], nodes, space.constraints, ragged),
+                    Spaces(architecture, [*padded_einsums(einsum, bounds)], space.constraints, ragged, uneven=uneven),
                     goal,
                     top=top,
                     within=within,

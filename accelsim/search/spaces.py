@@ -1,4 +1,4 @@
-"""The map spaces that one search goes through: paddings of a layer, and orders of storage nodes of a machine.
+"""The map spaces that one search goes through: paddings of a layer, and a machine with several storage nodes a level.
 
 Good mappings with remainders from mappings of a padded layer, whose loops are cut down to the bounds.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.nodes import Arrangement, arrange
+from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.padding import padded_einsums, rounded_bounds
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.factors import least_factor
@@ -23,19 +23,17 @@ from accelsim.model.encode import encode
 
 
 class Spaces:
-    """Map spaces of some paddings of an Einsum, each even first and then with its nodes in other orders.
-
-    There may be hundreds of thousands of orders, so a space is made when it is asked for.
+    """Map spaces of some paddings of an Einsum, each of even mappings first, and then of uneven ones if asked for.
 
     Parameters
     ----------
     architecture : Architecture
     einsums : sequence of Einsum
         The one that was given, then padded ones; of these such that the constraints leave no factors are left out.
-    arrangements : sequence of Arrangement
-        The even one first.
     constraints : Constraints or None
     imperfect : frozenset of str
+    uneven : bool
+        Levels may keep each tensor at a storage node of its own (`inputs.nodes.with_nodes`).
 
     Raises
     ------
@@ -47,55 +45,48 @@ class Spaces:
         self,
         architecture: Architecture,
         einsums: Sequence[Einsum],
-        arrangements: Sequence[Arrangement],
-        constraints: Constraints | None,
-        imperfect: frozenset[str],
+        constraints: Constraints | None = None,
+        imperfect: frozenset[str] = frozenset(),
+        *,
+        uneven: bool = False,
     ) -> None:
-        self.architecture, self.arrangements = architecture, arrangements
-        self.constraints, self.imperfect = constraints, imperfect
-        self._even = [MapSpace(encode(architecture, einsums[0]), constraints, imperfect)]
-        for einsum in einsums[1:]:
-            with suppress(NoValidMapping):
-                self._even.append(MapSpace(encode(architecture, einsum), constraints, imperfect))
+        rules = constraints or Constraints()
+        self.uneven = uneven
+        self._spaces: list[MapSpace] = []
+        for einsum in einsums:
+            with suppress(NoValidMapping) if self._spaces else nullcontext():
+                even = MapSpace(encode(architecture, einsum), rules, imperfect)
+                self._spaces.append(even)
+                machine = with_nodes(architecture, einsum, rules) if uneven else architecture
+                if machine is not architecture:
+                    self._spaces.append(MapSpace(encode(machine, einsum), rules, imperfect))
 
     @classmethod
     def of(cls, space: MapSpace) -> Spaces:
         """One map space alone."""
         found = cls.__new__(cls)
-        found.architecture, found.arrangements = space.encoded.architecture, ((),)
-        found.constraints, found.imperfect, found._even = space.constraints, space.imperfect, [space]
+        found.uneven, found._spaces = False, [space]
         return found
 
     @property
     def first(self) -> MapSpace:
         """The even space of the Einsum as it was given."""
-        return self._even[0]
+        return self._spaces[0]
 
     def __len__(self) -> int:
-        return len(self._even) * len(self.arrangements)
+        return len(self._spaces)
 
     def __iter__(self) -> Iterator[MapSpace]:
-        return (self._space(number) for number in range(len(self)))
+        return iter(self._spaces)
 
-    def _space(self, number: int) -> MapSpace:
-        padded, order = divmod(number, len(self.arrangements))
-        if order == 0:
-            return self._even[padded]
-        machine = arrange(self.architecture, self.arrangements[order])
-        return MapSpace(encode(machine, self._even[padded].encoded.einsum), self.constraints, self.imperfect)
-
-    def kinds(self, first: int) -> Iterator[MapSpace]:
-        """Of the spaces from one on, one of each kind: all orders of nodes of a padding are of one size and floor."""
-        for number in range(first, len(self)):
-            if number == first or number % len(self.arrangements) < 2:
-                yield self._space(number)
+    def __getitem__(self, rows: slice) -> list[MapSpace]:
+        return self._spaces[rows]
 
     @property
     def size(self) -> int:
-        """Mappings in all of them together."""
-        orders = len(self.arrangements)
-        uneven = (self._space(k * orders + 1).size * (orders - 1) if orders > 1 else 0 for k in range(len(self._even)))
-        return sum(space.size for space in self._even) + sum(uneven)
+        """Mappings in all of them together; even ones are among the uneven ones."""
+        found = {id(space.encoded.einsum): space.size for space in self._spaces}
+        return sum(found.values())
 
 
 MOST_ROUNDINGS = 12

@@ -155,9 +155,11 @@ class BoundsMaker:
         self.entering[:-1] += np.where(self.c.drain[1:], pj[1:, BY_READ] * narrow[1:], 0.0)
         costs = np.zeros(self.levels + 1)
         for level in range(self.levels - 1, -1, -1):
-            keeps = level == self.levels - 1 or self.may_keep[level + 1, t]
+            innermost = level == self.levels - 1
+            end = level + 2 if innermost else int(self.c.nodes[level + 1, 1])  # of the nodes of a level one keeps it
+            keeps = innermost or self.may_keep[level + 1 : end, t].any()
             apart = float(np.max(self.grid.options[level].apart, initial=1.0))
-            costs[level] = apart * (costs[level + 1] + (self.entering[level] if keeps else 0.0))
+            costs[level] = apart * (costs[end - 1] + (self.entering[level] if keeps else 0.0))
         self.bounds.copy_costs = costs
 
     def reduce(self, statuses: Statuses, level: int, around: bool) -> Statuses:
@@ -245,7 +247,7 @@ class BoundsMaker:
             around = bounds.around[level]
             costs = self._costs_anything(level, contexts[level])
             spreading = _only(bounds.networks[level], costs)
-            tiles = np.flatnonzero(spreading.fits.any(axis=0)) if level < self.levels - 1 else np.zeros(1, np.int64)
+            tiles = spreading.tiles
             out = np.full((self.shapes.total, int(costs.sum()), *around.values.shape[1:4]), np.inf)
             inside = np.ascontiguousarray(np.moveaxis(further.values, -1, 0))
             entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
@@ -298,7 +300,7 @@ class BoundsMaker:
         if not self.shapes.ragged.any():
             return
         pairs = sum(
-            int(spreading.fits.any(axis=0).sum()) * len(options.spread)
+            len(spreading.tiles) * len(options.spread)
             for spreading, options in zip(self.bounds.networks, self.grid.options, strict=True)
         )
         if pairs > MOST_SPREAD_TILES:
@@ -359,6 +361,8 @@ class BoundsMaker:
             (np.ones((1, self.tensors), np.bool_), np.ones((1, 1), np.bool_)) if innermost else self.fits[level + 1]
         )
         inner: list[Context] = []
+        held = np.zeros((len(contexts), 1), np.int64) if innermost else self._held(level + 1, contexts, keeps)
+        node = level + 1 if innermost else int(self.c.nodes[level + 1, 0])
         target = np.zeros((len(contexts), len(keeps), 1 << self.tensors), np.int64)
         passing = np.full((len(keeps), self.tensors), -1, np.int64)
         least = np.ones((len(contexts), len(keeps), self.tensors))
@@ -373,6 +377,8 @@ class BoundsMaker:
             ]
             passing[k, : len(passes)] = passes
             for m, context in enumerate(contexts):
+                if held[m, k] < 0:
+                    continue
                 for w, t in enumerate(passes):
                     least[m, k, w] = self._corner(context[t][0], level + 1, t)
                 for way in range(1 << len(passes)):
@@ -381,7 +387,7 @@ class BoundsMaker:
                         share = 1.0
                         if t in passes and way >> passes.index(t) & 1:
                             share = self._corner(context[t][0], level + 1, t)
-                        inside.append((level + 1, 1.0) if row[t] else (context[t][0], share))
+                        inside.append((node, 1.0) if row[t] else (context[t][0], share))
                     key = tuple(inside)
                     if key not in number:
                         number[key] = len(inner)
@@ -391,6 +397,8 @@ class BoundsMaker:
             level=np.array([level], np.int64),
             keeps=keeps,
             fits=fits,
+            held=held,
+            tiles=np.flatnonzero(fits[np.unique(held[held >= 0])].any(axis=0)),
             parent=np.array([[parent for parent, _ in context] for context in contexts], np.int64),
             shared=np.array([[share for _, share in context] for context in contexts]),
             passed=np.array([self._passed(level, context) for context in contexts]),
@@ -414,6 +422,21 @@ class BoundsMaker:
             inner_edges=self.edges[level + 1],
         )
         return spreading, inner
+
+    def _held(self, level: int, contexts: list[Context], keeps: Bools) -> Ints:
+        """What a level holds in each context with what its next node keeps too, by number of the latter: int64[C, K].
+
+        -1 if there is no such mapping: no tensor has two nodes in a level, and its last node keeps what must be kept.
+        """
+        number = {tuple(row): k for k, row in enumerate(keeps.tolist())}
+        found = np.full((len(contexts), len(keeps)), -1, np.int64)
+        last, required = level == self.c.nodes[level, 1] - 1, self.grid.space.required[level]
+        for m, context in enumerate(contexts):
+            before = np.array([parent == self.c.nodes[level, 0] for parent, _ in context])
+            for k, row in enumerate(keeps):
+                if not (before & row).any() and not (last and (required & ~before & ~row).any()):
+                    found[m, k] = number[tuple((before | row).tolist())]
+        return found
 
     def _passed(self, level: int, context: Context) -> list[tuple[float, float]]:
         """What a word of each tensor pays on networks outside a level that it passes: the nearest one, and the others.
@@ -480,6 +503,7 @@ def _only(spreading: Spreading, contexts: Bools) -> Spreading:
         parent=p.parent[contexts],
         shared=p.shared[contexts],
         passed=p.passed[contexts],
+        held=p.held[contexts],
         target=p.target[contexts],
         least=p.least[contexts],
     )

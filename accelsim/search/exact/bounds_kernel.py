@@ -311,6 +311,8 @@ class Spreading(NamedTuple):
     """What the sweep over a network needs to know besides machine and options.
 
     level : int64[1]; keeps : bool[K, T], what the next level may keep; fits : bool[K, S], whether these tiles fit it;
+    held : int64[C, K], number of what it keeps together with storage nodes of the same level further out, -1 if it may
+    not; tiles : int64[*], shapes that it may hold;
     parent : int64[C, T], the level that each tensor comes from; shared : float64[C, T], what is assumed of the share
     that networks further out leave of its reads or updates; target : int64[C, K, 2**W], contexts inside, the W tensors
     that pass the next level sharing the least or the most; passing : int64[K, W], these tensors, -1 after the last;
@@ -326,6 +328,8 @@ class Spreading(NamedTuple):
     level: Ints
     keeps: Bools
     fits: Bools
+    held: Ints
+    tiles: Ints
     parent: Ints
     shared: Floats
     passed: Floats
@@ -498,7 +502,9 @@ def _sweep_contexts(
         scratch.chord[a] = more / (p.inner_copies[1] - 1.0) if several else 0.0
         scratch.saved[a] = 0.0 if several else more * p.copy_costs[0]
     for m in range(p.parent.shape[0]):
-        elided = 0.0
+        held, elided = p.held[m, k], 0.0
+        if held < 0 or not p.fits[held, tile]:
+            continue
         for t in range(tensors):
             scratch.each[t] = 0.0
             if not innermost and not p.keeps[k, t]:

@@ -67,7 +67,7 @@ def next_block(
                     return False
                 node.cursor[0, BEGUN] = 1
             else:
-                if not next_mid(shapes, g, node, level, node.cursor[level, BEGUN] == 0):
+                if not next_mid(c, shapes, g, node, level, node.cursor[level, BEGUN] == 0):
                     return False
                 node.cursor[level, BEGUN] = 1
             node.mix[0], node.mix_weight[0] = g.still[level], 1.0
@@ -130,7 +130,7 @@ def _next_affordable(
             node.mix[0], node.mix_weight[0] = g.still[level], 1.0
             if passes(goal, found, value_of(goal.terms, energy, 0.0, 0.0, 0.0) if energy < np.inf else energy):
                 return mask
-        if not next_mid(shapes, g, node, level, False):
+        if not next_mid(c, shapes, g, node, level, False):
             return -1
 
 
@@ -231,7 +231,7 @@ def next_spread(
         shape = shape_of(shapes, node.tile[level + 1])
         if not innermost:
             k = g.keep_first[level + 1] + choice
-            if not g.fits[k, shape]:
+            if not g.fits[k, shape] or not _may_keep(c, g, node, level + 1, k):
                 continue
             node.held[level + 1] = node.held[level] if c.nodes[level + 1, 0] <= level else 0
             for t in range(tensors):
@@ -266,6 +266,51 @@ def next_spread(
             return True
         if goal.energy_only[0] and ragged is None:
             _note_failed(c, node, s, level, choice)
+
+
+@inline
+def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int) -> bool:
+    """Whether a storage node may keep some tensors: none twice, at last all that must be; docs/exact.md, section 5.
+
+    It keeps some only after loops of the node before, and of these none that could stand further out as well.
+    """
+    first, end = c.nodes[level, 0], c.nodes[level, 1]
+    chosen, leads = 0, g.merges[1]
+    for t in range(c.whole.shape[0] if end - first > 1 else 0):
+        kept = node.parent[level - 1, t] >= first
+        if g.keeps[k, t] and kept:
+            return False
+        if g.required[level, t] and not (kept or g.keeps[k, t]):
+            return False
+        chosen += g.keeps[k, t]
+        leads |= node.mapping.keep[0, first, t]
+    if chosen == 0 or level == first:
+        return True
+    for t in range(c.whole.shape[0]):
+        if g.keeps[k, t] and _stands_further_out(c, g, node, level - 1, t, chosen > 1 and leads):
+            return False
+    return True
+
+
+@inline
+def _stands_further_out(c: Constants, g: CostTables, node: SearchNode, level: int, t: int, alone: bool) -> bool:
+    """Whether a node inside a block is as good further out in it, or the block has no loop.
+
+    It is where the innermost loops do not move its tensor. These join the next block if the node is not one of several
+    that stand there (`alone`: it is), and the loops of a window may lose by that.
+    """
+    loops = 0
+    window = False
+    idle = True
+    for j in range(c.relevant.shape[1] - 1, -1, -1):
+        d = node.mapping.order[0, level, j]
+        if node.mapping.temporal[0, level, d] > 1:
+            if loops == 0 and c.relevant[t, d]:
+                return False
+            loops += 1
+            idle &= not c.relevant[t, d]
+            window |= idle and g.partner[d] >= 0
+    return loops == 0 or (g.merges[0] and (alone or not window))
 
 
 @inline
@@ -310,7 +355,7 @@ def root_bounds(
     begin_root(c, g, node, s)
     settled = settled_energy(c, g, node, s, ROOT)
     count, first, least = 0, FIRST, np.inf
-    while next_mid(shapes, g, node, ROOT, first):
+    while next_mid(c, shapes, g, node, ROOT, first):
         first = FURTHER
         shape = shape_of(shapes, node.mid[0])
         node.mix[0], node.mix_weight[0] = g.still[0], 1.0

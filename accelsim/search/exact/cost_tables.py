@@ -63,7 +63,7 @@ def make_cost_tables(
     needed = needed_words(space)
     certain = _certain_energy(space, options, needed)
     options = [pick_options(found, _by_spread(grid.shapes.spread_stride, found)) for found in options]
-    tiles = [np.flatnonzero(spreading.fits.any(axis=0)) for spreading in bounds.networks[:-1]] + [np.zeros(1, np.int64)]
+    tiles = [spreading.tiles for spreading in bounds.networks]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
     by_tile = [ragged or len(found) < len(chosen.spread) for found, chosen in zip(tiles, options, strict=True)]
     groups = [found if by else chosen.spread for found, chosen, by in zip(tiles, options, by_tile, strict=True)]
@@ -101,6 +101,8 @@ def make_cost_tables(
         option_place=np.concatenate([o.place for o in options]),
         keep_first=np.array(first, np.int64),
         keeps=np.concatenate([*keeps, np.zeros((0, tensors), np.bool_)]),
+        required=space.required,
+        merges=_merges(bounds, every),
         fits=np.concatenate([*fits, np.zeros((0, grid.shapes.total), np.bool_)]),
         by_tile=np.array(by_tile),
         group_first=np.cumsum([0, *map(len, groups)]),
@@ -202,6 +204,18 @@ def needed_words(space: MapSpace) -> Ints:
             words *= int(reach.sum())
         found.append(words)
     return np.array(found, np.int64)
+
+
+def _merges(bounds: Bounds, every: bool) -> Bools:
+    """Whether two blocks with no storage node between them are as good as one, in a level and across levels: bool[2].
+
+    Of the loops over one dimension in a block there can be but one. So it does not hold with remainders, in a level but
+    for the dimensions of a window, and across levels only without windows.
+    """
+    space, structure = bounds.grid.space, bounds.structure
+    within = not (structure.loose or every or space.imperfect)
+    levels = range(len(space.encoded.architecture.levels))
+    return np.array([within, within and structure.window < 0 and all(map(space.is_unbound, levels))])
 
 
 def _by_spread(stride: Ints, options: Options) -> Ints:

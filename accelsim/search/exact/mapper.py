@@ -159,7 +159,7 @@ def map_exactly(
         certificate=certificate,
         ranked=ranked,
         within=counted,
-        uneven=len(spaces.arrangements) > 1,
+        uneven=spaces.uneven,
         imperfect=tuple(sorted(first.imperfect)),
         padded=padded,
         limits=first.constraints.on_costs,
@@ -238,7 +238,7 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
     perfect = _perfect(spaces.first) if aim.known is None else []
     for number, space in enumerate(itertools.chain(perfect, spaces), -len(perfect)):
         if solved.stop != "exhausted":
-            solved.bound = min(solved.bound, *(_floor(each, aim.objective) for each in spaces.kinds(max(number, 0))))
+            solved.bound = min(solved.bound, *(_floor(each, aim.objective) for each in spaces[max(number, 0) :]))
             break
         floor = _floor(space, aim.objective)
         if floor >= solved.value:
@@ -250,6 +250,9 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
                 _walk(solved.descents[0], aim, solved, None)  # whatever the time: there shall be an answer
                 if asked():
                     raise KeyboardInterrupt
+            elif spaces.uneven and space.uneven and not space.imperfect and aim.known is None:
+                solved.descents.append(_descent(space, aim))
+                _walk(solved.descents[-1], aim, solved, aim.watch.end)
             if number == 0 and space.imperfect and aim.known is None:
                 for rounded in rounded_spaces(space):
                     solved.descents.append(_descent(rounded, aim))

@@ -28,6 +28,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE
 from accelsim.model.windows import tiles_into, words_into
 from accelsim.search.exact.node import CostTables, SearchNode
+from accelsim.search.exact.node_kernel import has_no_loops
 
 PLACES = 4
 """Places that a node may take in the memo."""
@@ -198,6 +199,7 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
     key, output, tensors, timed = memo.hash, c.output[0], c.whole.shape[0], memo.timed[0]
     key[0], key[1] = np.uint64(level), np.uint64(shape)
     _mix(key, s.level[level, PARTS_APART])
+    _mix(key, int(has_no_loops(c, g, node, level)))
     if timed or memo.rounds_further_in[level]:
         _mix(key, s.level[level, USED])
     for lv in range(level):
@@ -205,11 +207,11 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
             _mix(key, s.level[lv, USED])
     for t in range(tensors):
         parent = node.parent[level, t]
-        _mix(key, parent)
+        _mix(key, c.nodes[parent, 0])
         if memo.rounds_up[parent] or (timed and c.limited[c.nodes[parent, 0]]):
             _mix(key, s.level[parent, USED])
-        if parent < level:
-            _share_of_reads(c, s, key, parent, level, t, UP if t == output else DOWN)
+        if c.nodes[parent, 1] <= level:
+            _share_of_reads(c, s, key, c.nodes[parent, 1] - 1, level, t, UP if t == output else DOWN)
         if g.deepest[t] > level and c.windowed[t]:
             _slides(c, node, s, key, level, t)
         if timed and c.array[PE] >= 0 and c.stationary[t]:

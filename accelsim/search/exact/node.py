@@ -24,7 +24,9 @@ class CostTables(NamedTuple):
     number of a code of statuses in the tables around the networks and at the tiles; statuses : int64[2, L], how many
     there are; still : int64[L], number of STATIONARY for all; innermost : int64[L, D, 4], numbers for a block whose
     innermost loop is over a dimension, see `mixed_by_innermost`; option_first : int64[L + 1]; option_x, option_y,
-    option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; fits : bool[*, S]; by_tile : bool[L],
+    option_place : int64[O, D]; keep_first : int64[L + 1]; keeps : bool[*, T]; required : bool[L, T], as
+    `MapSpace.required`; merges : bool[2], whether two blocks with no storage node between them are as good as one,
+    in a level and across levels; fits : bool[*, S]; by_tile : bool[L],
     whether to go through tiles rather than options; group_first : int64[L + 1]; tiles : int64[*]; option_of : int64[L,
     spread numbers + 1], first option of each spread; order_first : int64[L, 2**D + 1]; orders : int64[*, D + 2],
     dimensions outermost first, then a pair of loops that must carry on; every_first : int64[L, 2**D + 1], every_orders
@@ -61,6 +63,8 @@ class CostTables(NamedTuple):
     option_place: Ints
     keep_first: Ints
     keeps: Bools
+    required: Bools
+    merges: Bools
     fits: Bools
     by_tile: Bools
     group_first: Ints

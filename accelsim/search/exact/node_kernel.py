@@ -260,7 +260,7 @@ def place(c: Constants, g: CostTables, node: SearchNode, level: int) -> None:
         for t in range(tensors):
             low = way >> t & 1
             weight *= node.lower[t] if low else 1.0 - node.lower[t]
-            code = (code * levels + node.parent[level, t]) * 2 + low
+            code = (code * levels + c.nodes[node.parent[level, t], 0]) * 2 + low
         node.weight[level, way] = weight
         node.context[level, way] = g.context[level, code] if weight > 0.0 else 0
 
@@ -360,9 +360,22 @@ def _first_size(shapes: Shapes, g: CostTables, level: int, d: int, outer: int, s
 
 
 @inline
-def next_mid(shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
+def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> bool:
+    """Whether the block of a level or storage node is empty because it keeps nothing; docs/exact.md, section 5."""
+    keeps = c.nodes[level, 0] == level and (level == 0 or not g.merges[1])
+    for t in range(c.whole.shape[0]):
+        keeps |= node.mapping.keep[0, level, t]
+    return not keeps
+
+
+@inline
+def next_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level."""
     dims = shapes.sizes.shape[0]
+    if has_no_loops(c, g, node, level):
+        for d in range(dims):
+            node.mid[level, d] = node.tile[level, d]
+        return begin
     if begin:
         for d in range(dims):
             node.mid[level, d] = _first_size(shapes, g, level, d, node.tile[level, d], 0)
