@@ -13,6 +13,7 @@ from accelsim.model.encode import (
     ISSUE,
     KIND,
     LEAST,
+    LEAST_FIRST,
     LINE,
     LINE_UNITS,
     NO_ENGINE,
@@ -78,23 +79,24 @@ def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: in
         Cycles of the compute units and of all ports; at least, if not all levels are known.
     """
     longest, waits = computing, 0
-    every, first, out = 0, 0, 0
+    every, first, out, tiles = 0, 0, 0, 0
     for lv in range(c.dma.shape[0]):
         engine, last = c.dma[lv, c.whole.shape[0]], c.nodes[lv, 1] - 1
         if engine[KIND] == NO_ENGINE:
             continue
         if last >= known:
             if lv == last and engine[KIND] == WAITS:
-                waits += max(engine[LEAST], engine[ISSUE])
+                waits += max(engine[LEAST], engine[LEAST_FIRST])
             elif lv == last:
-                longest = max(longest, computing + engine[ISSUE], engine[LEAST])
+                longest = max(longest, computing + engine[LEAST_FIRST], engine[LEAST])
             continue
         if lv == c.nodes[lv, 0]:
-            every, first, out = 0, 0, 0
+            every, first, out, tiles = 0, 0, 0, 0
         node_every, node_first, node_out = node_moves(c, s, keep, lv)
         every, first, out = every + node_every, first + node_first, out + node_out
-        if lv == last:
+        if keep[lv].any():
             tiles = s.level[lv, STEPS]
+        if lv == last and tiles > 0:
             every, first = max(every, tiles * engine[ISSUE]), max(first, engine[ISSUE])
             if engine[KIND] == WAITS:
                 waits += every + out
@@ -104,14 +106,17 @@ def with_engines(c: Constants, s: Detail, keep: Bools, known: int, computing: in
 
 
 def level_moves(encoded: Encoded, s: Detail, keep: Bools) -> tuple[Moves, ...]:
-    """What the engine of each level that has one does for a mapping, outermost level first."""
+    """What each engine does for a mapping, outermost level first; one whose level keeps nothing does nothing."""
     c, found = encoded.constants, []
     for last, level in enumerate(encoded.architecture.levels):
         if level.dma is None or last != c.nodes[last, 1] - 1:
             continue
-        parts = [node_moves(c, s, keep, node) for node in range(int(c.nodes[last, 0]), last + 1)]
+        nodes = [node for node in range(int(c.nodes[last, 0]), last + 1) if keep[node].any()]
+        if not nodes:
+            continue
+        parts = [node_moves(c, s, keep, node) for node in nodes]
         every, first, out = (sum(map(int, each)) for each in zip(*parts, strict=True))
-        tiles = int(s.level[last, STEPS])
+        tiles = int(s.level[nodes[-1], STEPS])
         issue = tiles * level.dma.issue
         found.append(Moves(level.name, level.dma.overlap, tiles, max(first, level.dma.issue), every, out, issue))
     return tuple(found)

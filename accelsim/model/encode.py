@@ -35,9 +35,9 @@ from above; cycles of skew; whether the next tile comes in while one is used."""
 ROW, ROW_UNITS, LINE, LINE_UNITS, ALONG = range(5)
 """Of a tensor at a level with an engine: elements of a row and of a line, 0 if these take no time, what they take
 [units], and the rank along which elements are adjacent."""
-KIND, UNITS, ISSUE, LEAST = range(4)
-"""Of the engine itself: one of the next three, units in a cycle, its issue, and what no mapping spares
-[cycles]."""
+KIND, UNITS, ISSUE, LEAST, LEAST_FIRST = range(5)
+"""Of the engine itself: one of the next three, units in a cycle, its issue, and what no mapping spares in
+all and for the first tile [cycles]."""
 NO_ENGINE, OVERLAPS, WAITS = range(3)
 
 
@@ -351,6 +351,8 @@ def _engines(architecture: Architecture, einsum: Einsum) -> Ints:
                     words = math.prod(max([1, *(einsum.dims[dim] for dim, _ in rank)]) for rank in tensor.ranks)
                     least[index] += cycles[tensor.role] * words / (bits // tensor.bits)
         found[index, -1, LEAST] = math.ceil(least[index] / architecture.instances(index))
+        if any(tensor.role in level.keep for tensor in tensors):
+            found[index, -1, LEAST_FIRST] = level.dma.issue
     return found
 
 

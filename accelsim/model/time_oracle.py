@@ -246,7 +246,7 @@ def walk_engines(architecture: Architecture, einsum: Einsum, mapping: Mapping, c
     architecture, einsum = arrange_for(architecture, mapping), pad(einsum, mapping.padding)
     slowest, waits = Fraction(computing), Fraction()
     for index, level in enumerate(architecture.levels):
-        if level.dma is None:
+        if level.dma is None or not mapping.levels[index].keep:
             continue
         loops = [loop for node in mapping.levels[:index] for loop in node.temporal]
         tiles = list(itertools.product(*(range(loop.bound) for loop in loops)))
