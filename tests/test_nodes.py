@@ -37,12 +37,12 @@ UNEVEN = (59, 101, 121, 199, 341, 362, 412, 464, 523, 555, 591, 599, 608, 635, 6
 POWERS = {"energy": (1.0, 0.0), "cycles": (0.0, 1.0), "edp": (1.0, 1.0)}
 
 
-def every_uneven(seed, engines=False):
+def every_uneven(seed, few=FEW, engines=False):
     """A problem, and all its mappings with storage nodes of which each after a level's first one keeps something.
 
     None if there are too many, or none of them is uneven.
     """
-    architecture, einsum, constraints = problem(seed, FEW)
+    architecture, einsum, constraints = problem(seed, few)
     if engines and len(architecture.levels) > 1:
         architecture = with_engines(architecture, einsum, random.Random(seed))
     machine = with_nodes(architecture, einsum, constraints)
@@ -55,12 +55,12 @@ def every_uneven(seed, engines=False):
     return (architecture, einsum, constraints), known, ~(empty & further).any(axis=1)
 
 
-def check_best(seed, objectives, engines=False):
+def check_best(seed, objectives, few=FEW, engines=False):
     """The smallest value over every place of storage nodes, also if the even mappings are not looked at first.
 
     Returns whether any mapping is valid.
     """
-    found = every_uneven(seed, engines)
+    found = every_uneven(seed, few, engines)
     if found is None:
         return False
     (architecture, einsum, constraints), known, chosen = found
@@ -101,6 +101,10 @@ def test_best_mapping__that_is_uneven_is_found(seed):
     architecture, einsum, constraints = problem(seed, FEW)
     best = map_einsum(architecture, einsum, constraints=constraints, uneven=True, workers=1).best
     assert len(best.mapping.levels) > len(architecture.levels)
+
+
+def test_nodes__of_several_tensors_need_not_split_where_loops_stand_outside_all_nodes():
+    assert check_best(60131, ["energy"], 1500)
 
 
 def test_uneven_mappings__count_as_executed():

@@ -177,7 +177,8 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     bandwidth = _bandwidth(architecture, units)
     array, stationary, most_held = _array(architecture, tensors, parts, units)
     ramp, dma = int(array[ROWS] + array[SKEW]), _engines(architecture, einsum)
-    ramp += int(dma.sum())  # a row or a line holds a word at least, and each tile is issued and rounded up once
+    for engine in dma:  # a row or a line holds a word at least, and each tile is issued and rounded up once
+        ramp += int(engine[:-1, [ROW_UNITS, LINE_UNITS]].sum() + engine[-1, ISSUE]) + len(tensors)
     _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)), ramp)
     energy, leak = _energies(architecture, tensors)
     constants = Constants(

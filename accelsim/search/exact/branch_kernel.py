@@ -275,7 +275,7 @@ def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int)
     It keeps some only after loops of the node before, and of these none that could stand further out as well.
     """
     first, end = c.nodes[level, 0], c.nodes[level, 1]
-    chosen, leads = 0, g.merges[1]
+    chosen, room = 0, g.merges[1]
     for t in range(c.whole.shape[0] if end - first > 1 else 0):
         kept = node.parent[level - 1, t] >= first
         if g.keeps[k, t] and kept:
@@ -283,21 +283,23 @@ def _may_keep(c: Constants, g: CostTables, node: SearchNode, level: int, k: int)
         if g.required[level, t] and not (kept or g.keeps[k, t]):
             return False
         chosen += g.keeps[k, t]
-        leads |= node.mapping.keep[0, first, t]
+        room |= node.mapping.keep[0, first, t]
     if chosen == 0 or level == first:
         return True
     for t in range(c.whole.shape[0]):
-        if g.keeps[k, t] and _stands_further_out(c, g, node, level - 1, t, chosen > 1 and leads):
+        if g.keeps[k, t] and _stands_further_out(c, g, node, level - 1, t, chosen > 1, room):
             return False
     return True
 
 
 @inline
-def _stands_further_out(c: Constants, g: CostTables, node: SearchNode, level: int, t: int, alone: bool) -> bool:
-    """Whether a node inside a block is as good further out in it, or the block has no loop.
+def _stands_further_out(
+    c: Constants, g: CostTables, node: SearchNode, level: int, t: int, several: bool, room: bool
+) -> bool:
+    """Whether a tensor's node inside a block is as good further out in it, or the block has no loop.
 
-    It is where the innermost loops do not move its tensor. These join the next block if the node is not one of several
-    that stand there (`alone`: it is), and the loops of a window may lose by that.
+    It is where the innermost loops do not move the tensor. If the node keeps no other one, these loops join the next
+    block, by which those of a window may lose. If it keeps `several`, there must be `room` for a node more.
     """
     loops = 0
     window = False
@@ -310,7 +312,7 @@ def _stands_further_out(c: Constants, g: CostTables, node: SearchNode, level: in
             loops += 1
             idle &= not c.relevant[t, d]
             window |= idle and g.partner[d] >= 0
-    return loops == 0 or (g.merges[0] and (alone or not window))
+    return loops == 0 or (g.merges[0] and (room if several else not window))
 
 
 @inline
