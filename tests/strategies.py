@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor, shared_rank
 
@@ -253,3 +255,27 @@ def cases(macs: int = 96, max_levels: int = 5) -> st.SearchStrategy[tuple[Archit
 def ragged_cases() -> st.SearchStrategy[tuple[Architecture, Einsum, Mapping]]:
     """Cases of `ragged_case`."""
     return st.randoms(use_true_random=True).map(ragged_case)
+
+
+_ROW_TIMES = [Fraction(0), Fraction(1, 4), Fraction(1), Fraction(7, 4), Fraction(3), Fraction("5.69")]
+
+
+def some_dma(rng: random.Random, einsum: Einsum, level_bypass: frozenset[str]) -> Dma:
+    """An engine of any kind; of a level that overlaps none that moves outputs."""
+    overlap, most = rng.random() < 0.6, max(tensor.bits for tensor in einsum.tensors)
+    roles = [role for role in ROLES if role not in level_bypass and not (overlap and role == "Outputs")]
+    rows, lines = ({role: rng.choice(_ROW_TIMES) for role in roles if rng.random() < 0.8} for _ in range(2))
+    dims = list(einsum.dims)
+    along = {role: rng.choice(dims) for role in roles if rng.random() < 0.3}
+    row, line = most * rng.choice([1, 1, 2, 3, 4]), most * rng.choice([2, 4, 5, 8])
+    issue = rng.choice([0, 0, 1, 3, 10, 40])
+    return Dma(issue, row if rows else None, rows, line if lines else None, lines, along, overlap)
+
+
+def with_engines(machine: Architecture, einsum: Einsum, rng: random.Random) -> Architecture:
+    """The machine with engines at some of its levels, at least one if there is more than one level."""
+    levels, sure = list(machine.levels), rng.randrange(1, max(2, len(machine.levels)))
+    for index in range(1, len(levels)):
+        if index == sure or rng.random() < 0.3:
+            levels[index] = replace(levels[index], dma=some_dma(rng, einsum, levels[index].bypass))
+    return replace(machine, levels=tuple(levels))

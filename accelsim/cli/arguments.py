@@ -185,8 +185,8 @@ def make_parser() -> argparse.ArgumentParser:
 
     made = command("validate", "hold our numbers against other tools' and against measured GPU kernels")
     made.add_argument(
-        "what", choices=("timeloop", "scalesim", "gemm"), metavar="WHAT",
-        help="timeloop, scalesim: records of these tools; gemm: measured times of GPU kernels",
+        "what", choices=("timeloop", "scalesim", "gemmini", "gemm"), metavar="WHAT",
+        help="timeloop, scalesim: records of these tools; gemmini: cycles of its RTL; gemm: times of GPU kernels",
     )  # fmt: skip
     made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
     made.add_argument("--every", action="store_true", help="print every figure, however many there are")

@@ -184,6 +184,8 @@ def validate_command(arguments: argparse.Namespace) -> int:
     if arguments.what == "gemm":
         return validate_gemm_command(arguments)
     refuse(arguments, arguments.what, output=None)
+    if arguments.what == "gemmini":
+        return _validate_gemmini(arguments)
     if arguments.what == "timeloop" and not (arguments.json or arguments.csv):
         return _validate_timeloop(arguments.paths)
     return _validate_study(arguments)
@@ -199,6 +201,17 @@ def _validate_study(arguments: argparse.Namespace) -> int:
     study = (timeloop_study if arguments.what == "timeloop" else scalesim_study)(arguments.paths)
     answer(arguments, {"studies": [study_json(study)]}, lambda: study_report(study, every=arguments.every))
     return DIFFERS if study.unexplained or not study.figures else DONE
+
+
+def _validate_gemmini(arguments: argparse.Namespace) -> int:
+    """Compare cycles with those of Gemmini's RTL."""
+    from accelsim.importers.gemmini import gemmini_errors, validate_gemmini
+    from accelsim.show.report.validation import gemmini_json, gemmini_report
+
+    found = validate_gemmini(arguments.paths)
+    errors = gemmini_errors(found)
+    answer(arguments, gemmini_json(found, errors), lambda: gemmini_report(found, errors, every=arguments.every))
+    return DONE
 
 
 def _validate_timeloop(paths: Sequence[str]) -> int:

@@ -27,7 +27,16 @@ from accelsim.inputs.energy.table import (
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import About, Fields, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
-from accelsim.inputs.level_features import COMPRESSION, SYSTOLIC, Systolic, read_compression, read_systolic
+from accelsim.inputs.level_features import (
+    COMPRESSION,
+    DMA,
+    SYSTOLIC,
+    Dma,
+    Systolic,
+    read_compression,
+    read_dma,
+    read_systolic,
+)
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
 from accelsim.inputs.units import Rate, decimal, listed
 from accelsim.inputs.workload import ROLES, Tensor
@@ -53,7 +62,7 @@ class Level:
     unlimited. `tensors` is not None only for a storage node of an uneven mapping (`inputs.nodes`), which may keep
     no others; the nodes of a level are neighbours of one name and share its size and bandwidth. `systolic` is not
     None if the fanout is a systolic array, whose PEs are the next level. `burst_bits`, of the outermost level, is what
-    it moves at least at a time; it changes no cycles and no energy.
+    it moves at least at a time; it changes no cycles and no energy. `dma` is not None if an engine moves the tiles.
     """
 
     name: str
@@ -75,6 +84,7 @@ class Level:
     systolic: Systolic | None = None
     compression: Mapping[str, Fraction] = field(default_factory=dict)
     burst_bits: int | None = None
+    dma: Dma | None = None
 
     def __post_init__(self) -> None:
         for name in ("bandwidth", "read_bandwidth", "write_bandwidth"):
@@ -203,6 +213,7 @@ _LEVEL: Keys = {
     },
     "fanout": Key(node_of(keys_form(_FANOUT))),
     "compression": COMPRESSION,
+    "dma": DMA,
     "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
     "area": AREA,
 }
@@ -374,6 +385,7 @@ def _level(level: Fields, machine: _Machine, *, first: bool) -> Level:
         systolic=array,
         compression=read_compression(level, bypass),
         burst_bits=level.value("burst", 0) or None,
+        dma=read_dma(level, bypass, first=first),
         **plain,
     )
     if not first and "burst" in level:

@@ -1,14 +1,17 @@
 """Compression of what a storage level holds: the share of the raw bits that is left, by role of the tensor.
 
 Systolic arrays in an architecture: a fanout whose instances pass operands and partial sums to their neighbours.
+
+DMA engines: what moves the tiles of a level one after the other, in time that not all of computing hides.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form, node_of
@@ -103,3 +106,94 @@ def read_systolic(level: Fields) -> Systolic | None:
     array = Fields(node, level.problems, _ARRAY_KEYS)
     role = array.value("stationary", "")
     return Systolic(role, array.value("double_buffered", False)) if role else None
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    """An engine that moves the tiles of a level whole and row by row, in each step of the loops outside the level.
+
+    Attributes
+    ----------
+    issue : int
+        Cycles until the next tile can be moved, at least: what its instructions take.
+    row_bits, line_bits : int or None
+        Adjacent bits that one access of the engine moves, and those of a line of the memory behind it.
+    row_cycles, line_cycles : mapping of str to Fraction
+        Cycles of a row and of a line, by role; a role that is left out takes none.
+    along : mapping of str to str
+        Dimension along which words are adjacent, by role; else they are so along the last rank.
+    overlap : bool
+        The next tile moves while the compute units use the one before.
+    """
+
+    issue: int = 0
+    row_bits: int | None = None
+    row_cycles: Mapping[str, Fraction] = field(default_factory=dict)
+    line_bits: int | None = None
+    line_cycles: Mapping[str, Fraction] = field(default_factory=dict)
+    along: Mapping[str, str] = field(default_factory=dict)
+    overlap: bool = True
+
+
+@formed(forms.text(forms.whole(r"[0-9]{1,6}(\.[0-9]{1,2})?")))
+def _cycles(node: Node, problems: Problems) -> Fraction | None:
+    """Read cycles, of at most two digits after the point."""
+    text = node.text if isinstance(node, ScalarNode) else ""
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,2})?", text):
+        hint = "at most six digits, and two after the point, such as 1.75"
+        problems.add(node, f"expected cycles, got {describe(node)}", hint)
+        return None
+    return Fraction(text)
+
+
+_CYCLES: Keys = dict.fromkeys(ROLES, Key(_cycles))
+_ALONG: Keys = dict.fromkeys(ROLES, Key(fields.identifier))
+_DMA_KEYS: Keys = {
+    "issue": Key(fields.count),
+    "row": Key(fields.positive_size_bits),
+    "row_cycles": Key(node_of(keys_form(_CYCLES))),
+    "line": Key(fields.positive_size_bits),
+    "line_cycles": Key(node_of(keys_form(_CYCLES))),
+    "along": Key(node_of(keys_form(_ALONG))),
+    "overlap": Key(fields.boolean),
+}
+DMA = Key(node_of(keys_form(_DMA_KEYS)))
+"""The key `dma` of a level."""
+
+
+def read_dma(level: Fields, bypass: Iterable[str], *, first: bool) -> Dma | None:
+    """Read the engine that moves the tiles of a level."""
+    node, problems = level.get("dma"), level.problems
+    if node is None or problems.unreadable(node):
+        return None
+    engine, before = Fields(node, problems, _DMA_KEYS), len(problems)
+    if first:
+        problems.add(node, "nothing fills the first level", "write `dma` in the level that it moves tiles into")
+    overlap, issue = engine.value("overlap", True), engine.value("issue", 0)
+    row, line = (engine.value(key, 0) or None for key in ("row", "line"))
+    times: dict[str, Mapping[str, Fraction]] = {}
+    for key, of in (("row_cycles", "row"), ("line_cycles", "line")):
+        times[key] = _by_role(engine, key, _CYCLES, bypass)
+        if key in engine and of not in engine:
+            problems.add(engine.entries[key], f"'{of}' is missing beside it", f"add `{of}: 16 B`")
+        if of in engine and key not in engine:
+            problems.add(engine.entries[of], f"'{key}' is missing beside it", f"add `{key}: {{Weights: 1}}`")
+        if overlap and "Outputs" in times[key]:
+            what = "outputs leave when a tile is computed, which a `dma` that overlaps does not wait for"
+            problems.add(engine.entries[key], what, "write `overlap: false`, or take Outputs out")
+    along: Mapping[str, str] = _by_role(engine, "along", _ALONG, bypass)
+    if len(problems) > before:
+        return None
+    return Dma(issue, row, times["row_cycles"], line, times["line_cycles"], along, overlap)
+
+
+def _by_role(engine: Fields, key: str, keys: Keys, bypass: Iterable[str]) -> dict[str, Any]:
+    """Values of a key by role; what the level never holds is a mistake."""
+    node = engine.get(key)
+    if node is None or engine.problems.unreadable(node):
+        return {}
+    read = Fields(node, engine.problems, keys)
+    for role in sorted(set(bypass) & set(read.entries)):
+        engine.problems.add(read.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
+    values = {role: read.value(role, None) for role in ROLES if role in read}
+    return {role: value for role, value in values.items() if value is not None}

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
@@ -31,6 +32,13 @@ UNLIMITED = -1
 PE, ROWS, SKEW, BUFFERED = range(4)
 """Of a systolic array: the level of its PEs, -1 if there is none; rows that a stationary word passes, 0 if none enters
 from above; cycles of skew; whether the next tile comes in while one is used."""
+ROW, ROW_UNITS, LINE, LINE_UNITS, ALONG = range(5)
+"""Of a tensor at a level with an engine: elements of a row and of a line, 0 if these take no time, what they take
+[units], and the rank along which elements are adjacent."""
+KIND, UNITS, ISSUE, LEAST, LEAST_FIRST = range(5)
+"""Of the engine itself: one of the next three, units in a cycle, its issue, and what no mapping spares in
+all and for the first tile [cycles]."""
+NO_ENGINE, OVERLAPS, WAITS = range(3)
 
 
 class Constants(NamedTuple):
@@ -52,7 +60,8 @@ class Constants(NamedTuple):
     array : int64[4], PE, ROWS, SKEW, BUFFERED of a systolic array; stationary : bool[T], held in its PEs; most_held :
     int64[T], words of it that a PE has room for, -1 unlimited; already : int64[L], units that a level holds
     beforehand and that do not pass its write port; outer_units : int64[1], units of a storage word of the outermost
-    level.
+    level; dma : int64[L, T + 1, 5], of each tensor and, last, of the DMA engine
+    itself: ROW and following, or KIND and following; empty if no level has one.
 
     A unit is a storage word of the level; where it compresses, one of `Encoded.units_per_word` equal parts of a word,
     so that compressed elements too take whole units.
@@ -95,6 +104,7 @@ class Constants(NamedTuple):
     most_held: Ints
     already: Ints
     outer_units: Ints
+    dma: Ints
 
 
 class Batch(NamedTuple):
@@ -166,7 +176,9 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
                 parts[index, t, int(partial)] = int(words * units[index])
     bandwidth = _bandwidth(architecture, units)
     array, stationary, most_held = _array(architecture, tensors, parts, units)
-    ramp = int(array[ROWS] + array[SKEW])
+    ramp, dma = int(array[ROWS] + array[SKEW]), _engines(architecture, einsum)
+    for engine in dma:  # a row or a line holds a word at least, and each tile is issued and rounded up once
+        ramp += int(engine[:-1, [ROW_UNITS, LINE_UNITS]].sum() + engine[-1, ISSUE]) + len(tensors)
     _refuse_overflow(architecture, einsum, int(parts.max()), int(bandwidth[:, :, 1].max(initial=1)), ramp)
     energy, leak = _energies(architecture, tensors)
     constants = Constants(
@@ -209,6 +221,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         most_held=most_held,
         already=np.zeros(len(levels), np.int64),
         outer_units=np.array(units[:1], np.int64),
+        dma=dma,
     )
     return Encoded(architecture, einsum, dims, tensors, constants, units)
 
@@ -302,6 +315,52 @@ def _array(
             if room != UNLIMITED:
                 most[t] = room // int(parts[index + 1, t].min())
     return array, held, most
+
+
+def _engines(architecture: Architecture, einsum: Einsum) -> Ints:
+    """Engines of a machine: int64[L, T + 1, 5], the last row of each level the engine's own; empty without engines.
+
+    Raises
+    ------
+    AccelsimError
+        If a row or a line is less than an element.
+    """
+    levels, tensors = architecture.levels, einsum.tensors
+    if all(level.dma is None for level in levels):
+        return np.zeros((0, 0, 5), np.int64)
+    found = np.zeros((len(levels), len(tensors) + 1, 5), np.int64)
+    least = [Fraction()] * len(levels)  # what it must keep, in full rows and lines, but for words that strides skip
+    for index, level in enumerate(levels):
+        if level.dma is None:
+            continue
+        times = [*level.dma.row_cycles.values(), *level.dma.line_cycles.values()]
+        units = math.lcm(*(time.denominator for time in times))
+        found[index, -1, :3] = OVERLAPS if level.dma.overlap else WAITS, units, level.dma.issue
+        for t, tensor in enumerate(tensors):
+            found[index, t, ALONG] = _rank_along(level.dma, tensor)
+            for at, bits, cycles in (
+                (ROW, level.dma.row_bits, level.dma.row_cycles),
+                (LINE, level.dma.line_bits, level.dma.line_cycles),
+            ):
+                if bits is None or not cycles.get(tensor.role):
+                    continue
+                if bits < tensor.bits:
+                    what = f"the dma of level {level.name} moves {bits} bit at a time"
+                    raise AccelsimError(f"{what}, less than an element of {tensor.name} ({tensor.bits} bit)")
+                found[index, t, at : at + 2] = bits // tensor.bits, int(cycles[tensor.role] * units)
+                if tensor.role in level.keep:
+                    words = math.prod(max([1, *(einsum.dims[dim] for dim, _ in rank)]) for rank in tensor.ranks)
+                    least[index] += cycles[tensor.role] * words / (bits // tensor.bits)
+        found[index, -1, LEAST] = math.ceil(least[index] / architecture.instances(index))
+        if any(tensor.role in level.keep for tensor in tensors):
+            found[index, -1, LEAST_FIRST] = level.dma.issue
+    return found
+
+
+def _rank_along(dma: Dma, tensor: Tensor) -> int:
+    """Rank along which words of a tensor are adjacent: that of the dimension which the engine names, or the last."""
+    named = [r for r, rank in enumerate(tensor.ranks) if dma.along.get(tensor.role) in [dim for dim, _ in rank]]
+    return named[0] if named else len(tensor.ranks) - 1
 
 
 def _refuse_overflow(architecture: Architecture, einsum: Einsum, parts: int, rate: int, ramp: int) -> None:

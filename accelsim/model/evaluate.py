@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Loop, Mapping, leaves_remainder, overlong_loops
 from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.inputs.units import format_bits
@@ -91,6 +92,7 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
         networks=tuple(parts.on_network),
         ramps=parts.ramps,
         fills=level_fills(architecture, einsum.tensors, parts.at_level, parts.on_network, ragged=ragged),
+        moves=parts.moves,
         computing_cycles=computing_cycles(architecture, busy, parts.at_level),
         bursts=_bursts(architecture.levels[0], einsum, mapping, parts)
         if architecture.levels[0].burst_bits is not None and not ragged
@@ -101,6 +103,10 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
 def _ragged_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     from accelsim.model.ragged import ragged_parts
 
+    for level in encoded.architecture.levels:
+        if level.dma is not None:
+            why = f"the dma of level {level.name} moves tiles of one size only"
+            raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")
     return ragged_parts(encoded, mapping)
 
 
@@ -112,6 +118,7 @@ def _bursts(outermost: Level, einsum: Einsum, mapping: Mapping, parts: Parts) ->
 
 def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     """Count a mapping whose loops leave no remainder."""
+    from accelsim.model.dma import level_moves
     from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
 
     s = make_detail(encoded)
@@ -178,6 +185,7 @@ def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
         energy_pj=float(energy[0]),
         cycles=int(cycles[0]),
         ramps=array_ramps(encoded, compute_cycles, array[TILES], array[WORDS], array[FIRST]),
+        moves=level_moves(encoded, s, batch.keep[0]),
     )
 
 

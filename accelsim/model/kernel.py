@@ -31,6 +31,7 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
+from accelsim.model.dma import with_engines
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.systolic import held_cycles
@@ -332,6 +333,8 @@ def cost(
             needed = port_cycles(c, lv, s.level[lv, READ], s.level[lv, WRITTEN], cycles, every)
             cycles = max(cycles, needed)
             s.level[lv, CYCLES] = needed
+    if c.dma.shape[0] > 0:
+        cycles = with_engines(c, s, keep, levels, cycles)
     for lv in range(levels):
         leak = c.leak[lv] * float(cycles) * float(s.level[lv, USED])
         energy += leak

@@ -213,6 +213,38 @@ class Ramp:
 
 
 @dataclass(frozen=True, slots=True)
+class Moves:
+    """What the DMA engine of a level does.
+
+    Attributes
+    ----------
+    level : str
+    overlap : bool
+        The next tile moves while the compute units use the one before.
+    tiles : int
+        Steps of the loops outside the level.
+    first : int
+        Cycles of the first tile.
+    fills, drains, issue : int
+        Cycles of all tiles that come in, of all that leave, and of the instructions for all tiles; the longer of fills
+        and issue counts.
+    """
+
+    level: str
+    overlap: bool
+    tiles: int
+    first: int
+    fills: int
+    drains: int
+    issue: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the engine."""
+        return max(self.fills, self.issue) + self.drains
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What one mapping of one layer costs on one machine.
 
@@ -231,13 +263,15 @@ class Result:
     ramps : tuple of Ramp
         Cycles before, between and after these that a systolic array costs, one by one.
     cycles : int
-        The largest of every level's cycles, and of compute cycles with ramps.
+        The largest of every level's cycles, and of compute cycles with ramps; and what DMA engines add to it.
     fills : tuple of LevelFills
         Of each level but the outermost; `cycles` has them overlap.
     computing_cycles : int
         Cycles of compute units with ramps, or of the ports that they ask for operands, if these take longer.
     bursts : tuple of TensorBursts
         Where the outermost level has a burst and no loop leaves a remainder.
+    moves : tuple of Moves
+        Of each level with a DMA engine.
     """
 
     architecture: str
@@ -263,6 +297,7 @@ class Result:
     fills: tuple[LevelFills, ...] = ()
     computing_cycles: int = 0
     bursts: tuple[TensorBursts, ...] = ()
+    moves: tuple[Moves, ...] = ()
 
     @property
     def valid(self) -> bool:
@@ -335,9 +370,46 @@ class Result:
     @property
     def bottleneck(self) -> str:
         """The component whose cycles are the total: the compute units, or the outermost level that needs as long."""
-        if self.busy_cycles == self.cycles:
+        least = self.overlapped_cycles
+        if self.cycles > least:
+            most = max(self.time_rows(), key=lambda row: row["cycles"])
+            if most["component"] != self.compute:
+                return str(most["component"])
+        if self.busy_cycles == least:
             return self.compute
-        return next(level.level for level in self.levels if level.cycles == self.cycles)
+        return next(level.level for level in self.levels if level.cycles == least)
+
+    @property
+    def overlapped_cycles(self) -> int:
+        """Cycles if DMA engines took no time: the compute units with ramps, or the port that needs longest."""
+        return max(self.busy_cycles, *(level.cycles for level in self.levels))
+
+    def time_rows(self) -> list[Dict[str, Any]]:
+        """Where the time goes: cycles one after the other that sum to `cycles`, by component and what it waits for.
+
+        Waiting for an engine that overlaps is that for the one which holds up the others most.
+        """
+        computing = self.overlapped_cycles
+        found = [(self.compute, "computing", self.compute_cycles)]
+        found += [(self.compute, ramp.what, ramp.cycles) for ramp in self.ramps]
+        slowest = next((level.level for level in self.levels if level.cycles == computing), "")
+        found.append((slowest, "ports", computing - self.busy_cycles))
+        ends = [(m, max(computing + m.first, m.cycles - (-computing // m.tiles))) for m in self.moves if m.overlap]
+        if ends:
+            engine, end = max(ends, key=lambda found: found[1])
+            late = end - computing - engine.first
+            found += [(engine.level, "first fill", engine.first)]
+            found += [(engine.level, "issue" if engine.issue > engine.fills else "fills", late)]
+        for engine in self.moves:
+            if not engine.overlap:
+                coming = engine.cycles - engine.drains
+                found.append((engine.level, "issue" if engine.issue > engine.fills else "fills", coming))
+                found.append((engine.level, "drains", engine.drains))
+        return [
+            {"component": name, "what": what, "cycles": cycles, "share": cycles / self.cycles}
+            for name, what, cycles in found
+            if cycles
+        ]
 
     def energy_rows(self) -> list[Dict[str, Any]]:
         """Energy [pJ] by component, tensor and action, outermost first; the rows sum to `energy_pj`."""
@@ -424,3 +496,4 @@ class Parts(NamedTuple):
     energy_pj: float
     cycles: int
     ramps: tuple[Ramp, ...]
+    moves: tuple[Moves, ...] = ()

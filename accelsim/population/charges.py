@@ -14,7 +14,20 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.mapspace.tiles import along
-from accelsim.model.encode import BUFFERED, PE, ROWS, SKEW, Bools, Floats, Ints
+from accelsim.model.encode import (
+    BUFFERED,
+    ISSUE,
+    LINE_UNITS,
+    PE,
+    ROW_UNITS,
+    ROWS,
+    SKEW,
+    UNITS,
+    Bools,
+    Encoded,
+    Floats,
+    Ints,
+)
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.population.counting import Keeping, Nest
 
@@ -145,7 +158,20 @@ def cycle_rows(nest: Nest) -> list[Row]:
         read, write = port in (READ_WRITE, READ), port in (READ_WRITE, WRITE)
         charges = none._replace(read=words * read, fill=words * write, update=words * write, instance=int(lv))
         rows.append(Row(charges, float(c.bandwidth[lv, port, 1]) / float(c.bandwidth[lv, port, 0]), whole=True))
-    return rows
+    engines = _engines_at_most(encoded)
+    return [row._replace(more=row.more + engines) for row in rows] if engines else rows
+
+
+def _engines_at_most(encoded: Encoded) -> float:
+    """Cycles that DMA engines add at most: a step for each MAC, and each word of a tile a row and a line by itself."""
+    c, macs, found = encoded.constants, float(encoded.einsum.macs), 0.0
+    for level in c.dma:
+        found += macs * float(level[-1, ISSUE] + len(c.whole))
+        for t, tensor in enumerate(encoded.tensors):
+            halo = math.prod(sum(factor for _, factor in rank) or 1 for rank in tensor.ranks)
+            units = float(level[t, ROW_UNITS] + level[t, LINE_UNITS])
+            found += macs * halo * units / float(max(1, level[-1, UNITS]))
+    return found
 
 
 class Charged:

@@ -131,6 +131,8 @@ def result_json(result: Result) -> dict[str, Any]:
         "fills": [asdict(each) for each in result.fills],
         "computing_cycles": result.computing_cycles,
         "bursts": [asdict(each) for each in result.bursts],
+        "moves": [asdict(each) for each in result.moves],
+        "time": [dict(row) for row in result.time_rows()],
         "cycles_without_overlap": result.cycles_without_overlap,
         "levels": [asdict(level) for level in result.levels],
         "tensors": [_tensor_json(tensor) for tensor in result.tensors],

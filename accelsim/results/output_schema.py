@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, get_type_hints
 
-from accelsim.model.result import LevelFills, LevelResult, Ramp, TensorAtLevel, TensorBursts, TensorOnNetwork
+from accelsim.model.result import LevelFills, LevelResult, Moves, Ramp, TensorAtLevel, TensorBursts, TensorOnNetwork
 from accelsim.search.result import Rejection
 
 Form = dict[str, Any]
@@ -91,6 +91,8 @@ _RESULT = _record(
     fills=_rows(_of(LevelFills)),
     computing_cycles=_SOME,
     bursts=_rows(_of(TensorBursts, run_words=_SOME)),
+    moves=_rows(_of(Moves, tiles=_SOME)),
+    time=_rows(_record(component=_TEXT, what=_TEXT, cycles=_SOME, share=_SHARE)),
     cycles_without_overlap=_SOME,
     levels=_rows(_of(LevelResult, instances=_SOME, used_instances=_SOME, word_bits=_SOME)),
     tensors=_rows(_of(TensorAtLevel, tile_words=_SOME, word_bits=_SOME, compression=_SHARE, energy_pj=_NUMBER)),

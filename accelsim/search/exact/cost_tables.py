@@ -215,7 +215,8 @@ def _merges(bounds: Bounds, every: bool) -> Bools:
     for the dimensions of a window, and across levels only without windows.
     """
     space, structure = bounds.grid.space, bounds.structure
-    within = not (structure.loose or every or space.imperfect)
+    engines = bool(space.encoded.constants.dma.any())  # how often they move tiles depends on where nodes stand
+    within = not (structure.loose or every or space.imperfect or engines)
     levels = range(len(space.encoded.architecture.levels))
     return np.array([within, within and structure.window < 0 and all(map(space.is_unbound, levels))])
 

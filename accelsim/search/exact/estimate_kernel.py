@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import PARTS_APART, USED, Detail
+from accelsim.model.dma import with_engines
 from accelsim.model.encode import PE, Constants, Floats
 from accelsim.model.jit import inline, jit
 from accelsim.search.exact.incumbents_kernel import BEST, FRONT, SURE, Goal, Incumbents, all_dominated, dominated
@@ -61,6 +62,8 @@ def bound_of(
         if c.array[PE] >= 0 and not goal.energy_only[0]:
             cycles = least_array_cycles(c, shapes, node, s, level, inside, g.edges[level, b], cycles)
         cycles = max(float(least_cycles), cycles)
+        if c.dma.shape[0] > 0 and not goal.energy_only[0]:
+            cycles = float(with_engines(c, s, node.mapping.keep[0], level + 1, int(cycles)))
         if cycles > most:
             continue
         first = base + b * total + shape

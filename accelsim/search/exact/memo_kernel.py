@@ -15,12 +15,15 @@ from accelsim.model.detail import (
     LOOPS,
     PARTS_APART,
     SPREAD,
+    STEPS,
     TILE,
     UP,
     USED,
+    VISITS,
     Detail,
 )
-from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Floats, Ints
+from accelsim.model.dma import node_moves
+from accelsim.model.encode import KIND, NO_ENGINE, PE, UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE
 from accelsim.model.windows import tiles_into, words_into
@@ -131,6 +134,20 @@ def _slides(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int, t:
             _mix(key, s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD])
 
 
+@jit
+def _engines(c: Constants, node: SearchNode, s: Detail, key: Ints, level: int) -> None:
+    """Add what DMA engines move at known levels, and the loops outside that make those further in move more."""
+    for lv in range(1, level + 1):
+        engine = c.dma[lv, c.whole.shape[0], KIND] != NO_ENGINE
+        if engine or lv == level:
+            _mix(key, s.level[lv, STEPS])
+            _mix(key, s.level[lv, VISITS])
+        if engine:
+            every, first, out = node_moves(c, s, node.mapping.keep[0], lv)
+            for each in (every, first, out):
+                _mix(key, each)
+
+
 @inline
 def _still(c: Constants, node: SearchNode, s: Detail, level: int, t: int) -> int:
     """Product of the loops outside a tile down to the innermost that moves it."""
@@ -204,6 +221,8 @@ def beaten_before(c: Constants, g: CostTables, memo: Memo, node: SearchNode, s: 
                     _mix(key, tiles_into(c, m.temporal[0], m.order[0], s, lv, t))
                     _mix(key, words_into(c, m.temporal[0], m.order[0], s, lv, t))
                     _mix(key, s.at[lv, t, TILE])
+    if timed and c.dma.shape[0] > 0:
+        _engines(c, node, s, key, level)
     parent = node.parent[level, output]
     _mix(key, s.level[parent, PARTS_APART])
     narrow = wide = node.energy[level]

@@ -362,6 +362,8 @@ def _cycles(result: Result) -> Iterator[Part]:
         Column("share", lambda row: share(row["share"]) if row["cycles"] else ""),
     )
     note = "that each component needs; all overlap, so the largest is the total"
+    if result.moves:
+        note = "that each component needs; these overlap, but not all that DMA engines do"
     yield Table("cycles", columns, result.cycle_rows(), "Cycles", note, bar=bar)
     if result.ramps:
         yield f"{result.compute} with its ramps, one by one:"
@@ -370,6 +372,31 @@ def _cycles(result: Result) -> Iterator[Part]:
         for ramp in result.ramps:
             repeated = f", {ramp.times:,} times" if ramp.times > 1 else ""
             yield f"  {ramp.cycles:>{wide},} {ramp.what}{repeated}"
+    if result.moves:
+        rows = result.time_rows()
+        note = "one after the other; fills, drains and issue are those of DMA engines"
+        yield Table(
+            "time",
+            _TIME,
+            rows,
+            "Where the time goes",
+            note,
+            below=(["sum", "", f"{result.cycles:,}", ""],),
+            bar=_time_bar,
+        )
+
+
+_TIME = (
+    Column("component", "component"),
+    Column("what", "what", left=True),
+    Column("cycles", "cycles", "{:,}".format),
+    Column("share", "share", share),
+)
+
+
+def _time_bar(row: Row, room: int) -> Text:
+    """A bar as long as the share of the cycles."""
+    return Text("#" * round(min(24, max(0, room)) * row["share"]))
 
 
 def _some(cycles: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
 if TYPE_CHECKING:
     from accelsim.gpu.calibration import Calibration, Errors
     from accelsim.gpu.validation import GemmValidation
+    from accelsim.importers.gemmini import CycleErrors, GemminiCycles
     from accelsim.importers.timeloop_comparison import CaseComparison
 
 MOST_FIGURES = 60
@@ -210,6 +211,51 @@ def gemm_report(found: Sequence[GemmValidation], skipped: Sequence[str]) -> Iter
     if skipped:
         yield "\nNot compared"
         yield from (f"  {line}" for line in skipped)
+
+
+_CYCLES = (
+    Column("rows", "of"),
+    Column("count", "rows", "{:,}".format),
+    Column("median ratio", "ratio", plain),
+    Column("mean error", "mean", short_percent),
+    Column("median error", "median", short_percent),
+    Column("Spearman", "spearman", plain),
+    Column("within 10 %", "near", short_percent),
+)
+
+
+def gemmini_json(found: Sequence[GemminiCycles], errors: Sequence[CycleErrors]) -> dict[str, Any]:
+    """Errors of each set of rows, and every row with where its time goes."""
+    return {
+        "errors": [{"of": each.rows, **each.errors.as_row(), "near": each.near} for each in errors],
+        "rows": [
+            {
+                "name": each.row.name,
+                "measured": each.measured,
+                "cycles": each.result.cycles,
+                "overlapped": each.overlapped,
+                "bound": each.bound,
+                "time": [dict(row) for row in each.result.time_rows()],
+            }
+            for each in found
+        ],
+    }
+
+
+def gemmini_report(
+    found: Sequence[GemminiCycles], errors: Sequence[CycleErrors], *, every: bool = False
+) -> Iterator[Part]:
+    """Errors of each set of rows, and all rows if these are asked for; CSV has them."""
+    document = gemmini_json(found, errors)
+    yield heading("Gemmini", "cycles of mappings beside those of its RTL")
+    yield "Source: ucb-bar/dosa, commit a7a3239 (Hong et al., MICRO 2023), FireSim"
+    yield Table("errors", _CYCLES, document["errors"], note="of cycles; median ratio: ours over measured")
+    columns = (
+        Column("name", "name"),
+        *(Column(name, name, "{:,}".format) for name in ("measured", "cycles", "overlapped")),
+        Column("most time in", "bound", left=True),
+    )
+    yield Table("rows", columns, document["rows"], shown=document["rows"] if every else [])
 
 
 def calibration_report(calibration: Calibration) -> Iterator[Part]:

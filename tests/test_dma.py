@@ -1,0 +1,216 @@
+"""DMA engines: cycles against the tiles run event by event, worked by hand, and the exact mapper against brute force.
+
+`ACCELSIM_DMA_CASES`, `ACCELSIM_DMA_PROBLEMS`: how many random nests and problems are looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from accelsim.population.draw_kernel import CYCLES
+from accelsim.population.steps import Nest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accelsim import load_architecture, map_einsum
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.errors import AccelsimError, SpecError
+from accelsim.inputs.level_features import Dma
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import Einsum
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
+from accelsim.model.evaluate import evaluate
+from accelsim.model.time_oracle import walk_engines
+from accelsim.population.extremes import largest_value
+from tests.brute import truth
+from tests.problems import MOST, problem
+from tests.strategies import cases, with_engines
+from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
+from tests.test_exact import check_best, check_front, check_within
+
+CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "1500"))
+PROBLEMS = int(os.environ.get("ACCELSIM_DMA_PROBLEMS", "100"))
+
+
+@settings(max_examples=CASES)
+@given(cases(), st.randoms(use_true_random=True))
+def test_cycles__equal_the_tiles_run_event_by_event(case, rng):
+    plain, einsum, mapping = case
+    if len(plain.levels) == 1 or len({node.level for node in mapping.levels}) < len(mapping.levels):
+        return
+    machine = with_engines(plain, einsum, rng)
+    found, before = evaluate(machine, einsum, mapping), evaluate(plain, einsum, mapping)
+    assert found.overlapped_cycles == before.cycles
+    assert found.cycles == math.ceil(walk_engines(machine, einsum, mapping, before.cycles))
+    assert sum(row["cycles"] for row in found.time_rows()) == found.cycles
+    assert all(row["cycles"] > 0 for row in found.time_rows())
+
+
+@settings(max_examples=CASES // 10)
+@given(cases(), st.randoms(use_true_random=True))
+def test_nodes__without_loops_between_them_are_one_level(case, rng):
+    plain, einsum, mapping = case
+    if len(plain.levels) == 1 or len({node.level for node in mapping.levels}) < len(mapping.levels):
+        return
+    machine, at = with_engines(plain, einsum, rng), rng.randrange(1, len(plain.levels))
+    node = mapping.levels[at]
+    apart = [replace(node, temporal=(), x=(), y=(), keep=frozenset({name})) for name in sorted(node.keep)[1:]]
+    last = replace(node, keep=frozenset(sorted(node.keep)[:1]))
+    uneven = replace(mapping, levels=(*mapping.levels[:at], *apart, last, *mapping.levels[at + 1 :]))
+    assert evaluate(machine, einsum, uneven).cycles == evaluate(machine, einsum, mapping).cycles
+
+
+def at_glb(dma: Dma) -> Architecture:
+    """Two levels without limits, the inner one with an engine."""
+    outer, inner = two_levels().levels
+    return replace(two_levels(), levels=(outer, replace(inner, dma=dma)))
+
+
+def cycles(dma: Dma, mapping: Mapping = AT_ONCE) -> int:
+    return evaluate(at_glb(dma), GEMM, mapping).cycles
+
+
+ROWS = {"Weights": Fraction(2), "Inputs": Fraction(1)}
+"""Inputs are 4 x 5 words, weights 5 x 3, outputs 4 x 3; 60 MACs."""
+
+
+def tiled(*loops: Loop) -> Mapping:
+    """Some loops around the tiles of the inner level, and the others inside."""
+    outside = {loop.dim: loop.bound for loop in loops}
+    rest = tuple(Loop(dim, bound // outside.get(dim, 1)) for dim, bound in GEMM.dims.items())
+    return Mapping((LevelMapping("DRAM", loops, keep=EVERY), LevelMapping("GLB", rest, keep=EVERY)))
+
+
+def test_one_tile__moves_before_anything_is_computed():
+    """In rows of 2 words: inputs 4 x 3 rows of a cycle, weights 5 x 2 rows of 2 cycles; then 60 MACs."""
+    bits = GEMM.tensors[0].bits
+    assert cycles(Dma(0, 2 * bits, ROWS)) == 12 + 20 + 60
+    assert cycles(Dma(40, 2 * bits, ROWS)) == 40 + 60
+    assert cycles(Dma(0, 2 * bits, ROWS, 4 * bits, {"Weights": Fraction(1, 2)})) == 12 + 23 + 60
+
+
+def test_tiles__hide_what_is_shorter_but_for_one():
+    """Four tiles of M, 15 MACs each, which take 3 + 20 cycles to come: 4 x 23 + 15; if they take 5: 5 + 4 x 15."""
+    bits = GEMM.tensors[0].bits
+    four = tiled(Loop("M", 4))
+    assert cycles(Dma(0, 2 * bits, ROWS), four) == 4 * 23 + 15
+    assert cycles(Dma(5), four) == 5 + 60
+    assert cycles(Dma(5, overlap=False), four) == 4 * 5 + 60
+
+
+def test_outputs__leave_once_each_and_nothing_hides_it():
+    """K is outside: the tile of 4 x 3 outputs is finished once, in 4 x 2 rows of 2 words."""
+    bits = GEMM.tensors[0].bits
+    dma = Dma(0, 2 * bits, {"Outputs": Fraction("5.69")}, overlap=False)
+    assert cycles(dma, tiled(Loop("K", 5))) == 60 + math.ceil(8 * Fraction("5.69"))
+    along = replace(dma, along={"Outputs": "M"})
+    assert cycles(along, tiled(Loop("K", 5))) == 60 + math.ceil(6 * Fraction("5.69"))
+
+
+def test_remainders_and_narrow_rows__are_refused():
+    with pytest.raises(AccelsimError, match=r"moves 1 bit at a time, less than an element of \w+ "):
+        evaluate(at_glb(Dma(0, 1, ROWS)), GEMM, AT_ONCE)
+    ragged = replace(tiled(Loop("M", 4)), imperfect=frozenset({"M"}))
+    nest = (
+        replace(ragged.levels[0], temporal=(Loop("M", 2),)),
+        replace(ragged.levels[1], temporal=(Loop("M", 3), Loop("N", 3), Loop("K", 5))),
+    )
+    with pytest.raises(AccelsimError, match="the dma of level GLB moves tiles of one size only"):
+        evaluate(at_glb(Dma(5)), GEMM, replace(ragged, levels=nest))
+
+
+BAD = """architecture:
+  name: bad
+  levels:
+    - {name: A, class: DRAM, word: 8 bit, energy: {read: 1 pJ, write: 1 pJ}, dma: {issue: 3}}
+    - name: B
+      class: SRAM
+      size: 1 KiB
+      word: 8 bit
+      bypass: [Inputs]
+      energy: {read: 1 pJ, write: 1 pJ}
+      dma:
+        isue: 3
+        overlap: maybe
+        row_cycles: {Weights: 1.755, Inputs: 1}
+        line: 64 B
+        line_cycles: {Outputs: 2}
+  compute: {class: intmac, energy: {compute: 1 pJ}}
+"""
+
+
+def test_dma__mistakes_are_told_with_their_places(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text(BAD)
+    with pytest.raises(SpecError) as raised:
+        load_architecture(path)
+    told = str(raised.value)
+    for wanted in (
+        "4:83: levels[0].dma: nothing fills the first level; write `dma` in the level that it moves tiles into",
+        "12:9: levels[1].dma.isue: unknown key; did you mean 'issue'?",
+        "13:18: levels[1].dma.overlap: expected true or false, got 'maybe'",
+        "14:21: levels[1].dma.row_cycles: 'row' is missing beside it; add `row: 16 B`",
+        "14:31: levels[1].dma.row_cycles.Weights: expected cycles, got '1.755'; at most six digits",
+        "14:46: levels[1].dma.row_cycles.Inputs: Inputs is never stored here",
+        "16:22: levels[1].dma.line_cycles: outputs leave when a tile is computed",
+    ):
+        assert wanted in told, (wanted, told)
+
+
+def dma_problem(seed: int) -> tuple[Architecture, Einsum, Constraints] | None:
+    """A random problem with engines."""
+    machine, einsum, constraints = problem(seed)
+    if len(machine.levels) == 1:
+        return None
+    return with_engines(machine, einsum, random.Random(seed)), einsum, constraints
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_exact__equals_brute_force_with_engines(group):
+    looked = 0
+    for seed in range(group, PROBLEMS, 4):
+        case = dma_problem(seed)
+        known = truth(*case, MOST) if case else None
+        if case is None or known is None or not known.valid:
+            continue
+        kind = (seed // 4) % 6
+        try:
+            if kind < 4:
+                objectives = [("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0)), ("energy", (1.0, 0.0))]
+                check_best(case, known, *objectives[kind % 3])
+            elif kind == 4:
+                check_front(case, known, ("energy", "cycles"))
+            else:
+                check_within(case, known)
+        except AssertionError as error:
+            raise AssertionError(f"problem {seed}: {error}") from error
+        looked += 1
+    assert looked > PROBLEMS / 10
+
+
+def test_census__no_mapping_takes_more_cycles_than_its_limit():
+    for seed in range(0, PROBLEMS, 8):
+        case = dma_problem(seed)
+        known = truth(*case, MOST) if case else None
+        if case is not None and known is not None and known.valid:
+            space = MapSpace(encode(case[0], case[1]), case[2])
+            assert known.cycles.max() <= largest_value(Nest(space), CYCLES).bound, seed
+
+
+def test_fastest__changes_where_tiles_no_longer_come_for_free():
+    """With no engine any tile is as fast; with one that takes 40 cycles a tile, there is only one tile."""
+    free, dear = (
+        map_einsum(two_levels(), GEMM, objective="cycles"),
+        map_einsum(at_glb(Dma(40)), GEMM, objective="cycles"),
+    )
+    assert (free.best.cycles, dear.best.cycles) == (60, 100)
+    assert dear.certificate is not None
+    assert dear.certificate.proved
+    assert all(loop.bound == 1 for loop in dear.best.mapping.levels[0].temporal)

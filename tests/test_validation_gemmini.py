@@ -1,0 +1,92 @@
+"""Gemmini's cycles: rows read and run by hand, mistakes in a table, and what all rows come to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accelsim.importers.gemmini import evaluate_row, gemmini_errors, read_rows, validate_gemmini
+
+HEAD = (
+    "name,mesh,accumulator_entries,accumulator_width_bits,accumulator_instances,scratchpad_entries,"
+    "N,K,C,P,Q,R,S,Wstride,Hstride,Wdilation,Hdilation,mapping,rtl_cycles,rtl_auto_tiling_cycles,timeloop_cycles"
+)
+CONV = (
+    "tuned0001,4,64,32,4,4096,1,8,8,6,5,3,1,1,1,1,1,"
+    "L3[WIO] Q5 - L2[WI] N1 K4X - L1[O] P3 R3 K2 C2 C4X - L0[W] P2,900,,700"
+)
+FC = "random0001,128,64,32,128,4096,1,8,6,1,1,1,1,1,1,1,1,L3[WIO] K8 C3 - L2[WI] N1 - L1[O] C2X - L0[W] N1,900,,"
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write rows into a table."""
+
+    def write(*rows: str) -> Path:
+        path = tmp_path / "cycles.csv"
+        path.write_text("\n".join([HEAD, *rows]) + "\n")
+        return path
+
+    return write
+
+
+def test_convolution__takes_the_tiles_of_its_row(table):
+    """Each of 5 tiles of inputs has 8 columns of one row and 8 channels, each run of these in one row of 16 B.
+
+    Weights: 3 taps x 8 channels, each a run of 8 B in one row and one line. Both take 8 x 1.77 + 24 x (1.77 + 1.97), of
+    which ceil(14.16) + ceil(89.76) = 105 is below the issue of 266 cycles. The array takes 5 x 6 x 3 x 2 x 2 steps, 4
+    for the first weights and 6 of skew. Outputs: 6 pixels of 8 B, stored 5 times in ceil(6 x 5.77) = 35 cycles.
+    """
+    found = evaluate_row(read_rows(table(CONV))[0])
+    (scratchpad, accumulator) = found.result.moves
+    assert (scratchpad.tiles, scratchpad.first, scratchpad.fills, scratchpad.issue) == (5, 266, 5 * 105, 5 * 266)
+    assert accumulator.drains == 5 * 35
+    assert found.result.overlapped_cycles == 360 + 4 + 6
+    assert found.result.cycles == 5 * 266 + 370 // 5 + 175
+    assert found.bound == "issue"
+
+
+def test_matrix_product__rounds_tiles_up_to_whole_arrays(table):
+    """An array of 2 x 2: K = 8 in 4 tiles of 2, not 8 of 1, and C = 6 in 3 of 2: 12 tiles, each of 130 cycles."""
+    found = evaluate_row(read_rows(table(FC))[0])
+    assert [moves.tiles for moves in found.result.moves] == [12, 12]
+    assert found.result.moves[0].issue == 12 * 130
+    assert found.result.compute_instances == 4
+
+
+def test_table__mistakes_are_told_with_their_lines(table, run):
+    path = table(CONV.replace("Q5", "Q4"), CONV.replace(",900,", ",0,"), "a,b", CONV.replace("L2", "L5"))
+    code, _, err = run("validate", "gemmini", path)
+    assert code == 2
+    for wanted in (
+        "cycles.csv:2: mapping: loops over Q multiply to 4, not to 5",
+        "cycles.csv:3: rtl_cycles: expected a whole number from 1, got '0'",
+        "cycles.csv:4: expected 21 cells, as in line 1, got 2",
+        "cycles.csv:5: mapping: expected levels L3 to L0",
+    ):
+        assert wanted in err
+
+
+def test_command__prints_errors_and_every_row_as_json(table, run):
+    code, out, _ = run("validate", "gemmini", table(CONV, FC), "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert [row["name"] for row in document["rows"]] == ["tuned0001", "random0001"]
+    assert all(sum(part["cycles"] for part in row["time"]) == row["cycles"] for row in document["rows"])
+    assert "random, GEMM" in {each["of"] for each in document["errors"]}
+    assert "FireSim" in run("validate", "gemmini", table(CONV, FC))[1]
+
+
+def test_all_rows__are_as_near_as_the_page_says(shared):
+    """The table of docs/validation.md."""
+    page = (Path(__file__).parents[1] / "docs" / "validation.md").read_text()
+    found = {
+        each.rows: each for each in gemmini_errors(validate_gemmini([shared / "golden" / "gemmini" / "cycles.csv"]))
+    }
+    for name in ("random", "random, if all overlapped", "tuned", "tuned, if all overlapped", "tuned, Timeloop"):
+        each, near = found[name].errors, 100 * found[name].near
+        head = name.replace("random", "`random`").replace("tuned", "`tuned`")
+        figures = f"{each.ratio:.3f} | {100 * each.mean:.1f} % | {each.spearman:.3f} | {near:.1f} %"
+        assert f"| {head} | {each.rows:,} | {figures} |" in page, (head, figures)
