@@ -599,7 +599,7 @@ MUTANTS = (
         "test_nodes.py::test_best_mapping__that_is_uneven_is_found"),
     Mutant("coarse tables take the larger share of reads", "search/exact/bounds.py",
         "if not self.corners or (", "if (",
-        "test_exact.py::test_exact__equals_brute_force"),
+        "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
     Mutant("networks on the way are paid twice", "search/exact/bounds_kernel.py",
         "each += passed * scratch.share[", "each += 2.0 * passed * scratch.share[",
         "test_exact.py::test_tables__bound_the_orders_of_any_mapping_from_below"),
