@@ -12,8 +12,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from accelsim.population.draw_kernel import CYCLES
-from accelsim.population.steps import Nest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +26,8 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.time_oracle import walk_engines
+from accelsim.population.columns_kernel import CYCLES
+from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from tests.brute import truth
 from tests.problems import MOST, problem

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from accelsim.gpu.errors import Errors, errors_of
+from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import read_utf8
