@@ -92,7 +92,9 @@ def copies_apart(grid: Grid, deepest: list[int]) -> list[Floats]:
 class BoundsMaker:
     """Fills the tables; see `make_bounds`."""
 
-    def __init__(self, grid: Grid, spreads: int, pj: Floats, deadline: float | None, fine: bool) -> None:
+    def __init__(
+        self, grid: Grid, spreads: int, pj: Floats, deadline: float | None, fine: bool, corners: bool | None
+    ) -> None:
         self.grid, self.most_spreads, self.deadline = grid, spreads, deadline
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
@@ -130,7 +132,7 @@ class BoundsMaker:
             for level in range(self.levels)
         ]
         self._count_off()
-        self.fine, self.corners = fine, True
+        self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
         self.fits = [fitting_keeps(grid.space, self.shapes.box, level) for level in range(self.levels)]
@@ -236,9 +238,10 @@ class BoundsMaker:
         """Discover which contexts there are from the outside in, and fill the tables from the inside out."""
         bounds = self.bounds
         contexts, networks = self._plans()
-        if not self.fine and self._entries(contexts)[-1] > MOST_COARSE:
-            self.corners = bounds.corners = False
+        if not self.may_be_large and self._entries(contexts)[-1] > MOST_COARSE:
+            self.corners = False
             contexts, networks = self._plans()
+        bounds.corners = self.corners
         self._reserve(contexts)
         further = CostTable([()], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
         scratch = self._scratch()
@@ -533,7 +536,7 @@ _kept: ContextVar[dict[tuple[object, ...], Bounds] | None] = ContextVar("kept", 
 
 @contextmanager
 def keep_bounds() -> Iterator[None]:
-    """Within, `kept_bounds` makes the same tables only once: one census asks for some of them three times."""
+    """Within, `make_bounds` makes the same tables only once: one census asks for some of them three times."""
     token = _kept.set({})
     try:
         yield
@@ -541,19 +544,16 @@ def keep_bounds() -> Iterator[None]:
         _kept.reset(token)
 
 
-def kept_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None, *, fine: bool = False) -> Bounds:
-    """As `make_bounds`, but tables of an equal map space that were made within `keep_bounds` are not made again."""
-    kept, space = _kept.get(), grid.space
-    if kept is None:
-        return make_bounds(grid, spreads, pj, deadline, fine=fine)
-    constants = tuple(array.tobytes() for array in space.encoded.constants)
-    key = (constants, space.encoded.dims, space.constraints, space.imperfect, grid.widest, spreads, pj.tobytes(), fine)
-    if key not in kept:
-        kept[key] = make_bounds(grid, spreads, pj, deadline, fine=fine)
-    return kept[key]
-
-
-def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = None, *, fine: bool = False) -> Bounds:
+def make_bounds(
+    grid: Grid,
+    spreads: int,
+    pj: Floats,
+    deadline: float | None = None,
+    *,
+    fine: bool = False,
+    corners: bool | None = None,
+    keep: bool = True,
+) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
     Parameters
@@ -567,6 +567,11 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
         When to give up, by `time.monotonic`.
     fine : bool
         Whether to tell copies of the output apart.
+    corners : bool, optional
+        Whether there are tables of both corners of the shares that networks leave; default: if they are fine or not
+        too large.
+    keep : bool
+        Whether to keep them within `keep_bounds`.
 
     Returns
     -------
@@ -579,4 +584,13 @@ def make_bounds(grid: Grid, spreads: int, pj: Floats, deadline: float | None = N
     TablesTooLarge
         If they would take more than `MOST_BYTES`.
     """
-    return BoundsMaker(grid, spreads, pj, deadline, fine).make()
+    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners), _kept.get()
+    if kept is None or not keep:
+        return maker.make()
+    space = grid.space
+    constants = tuple(array.tobytes() for array in space.encoded.constants)
+    asked = (grid.widest, spreads, pj.tobytes(), fine, corners)
+    key = (constants, space.encoded.dims, space.constraints, space.imperfect, asked)
+    if key not in kept:
+        kept[key] = maker.make()
+    return kept[key]

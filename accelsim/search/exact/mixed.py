@@ -79,7 +79,7 @@ def many_mixed(ports: list[LimitedPort]) -> int:
 
 
 def mix_bounds(
-    bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline: float | None, *, fine: bool
+    bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline: float | None, *, fine: bool, corners: bool
 ) -> list[MixedBounds]:
     """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
 
@@ -90,7 +90,7 @@ def mix_bounds(
     bounds : Bounds
         Tables of energy.
     ports : list of LimitedPort
-    spreads, deadline, fine
+    spreads, deadline, fine, corners
         As for `make_bounds`.
     """
     grid = bounds.grid
@@ -100,7 +100,9 @@ def mix_bounds(
 
     def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
         costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
-        found = make_bounds(grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine)
+        found = make_bounds(
+            grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine, corners=corners, keep=False
+        )
         return MixedBounds(found, price, with_energy)
 
     def only(at: int, price: float) -> tuple[float, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Timer
+from typing import TypedDict
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
-from accelsim.search.exact.bounds import copies_apart, kept_bounds, least_energies
+from accelsim.search.exact.bounds import copies_apart, least_energies, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import make_cost_tables, with_mixed
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
@@ -58,6 +59,13 @@ FAILED = 8
 NO_END = 1 << 62
 FINER = "finer"
 """Why a round ends if these tables are to be made."""
+
+
+class Kind(TypedDict):
+    """Which tables are made; see `make_bounds`."""
+
+    fine: bool
+    corners: bool
 
 
 @dataclass(slots=True)
@@ -138,9 +146,11 @@ class Solver:
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.ports = limited_ports(self.grid) if cycles else []
         self.counts_words, self.every, self.finer = words, every, False
-        self._fill_tables(deadline, fine=False)
         ragged = bool(self.grid.shapes.ragged.any())
-        self.copies = not ragged and any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
+        self.corners = True if ragged or every or cycles else None
+        self._fill_tables(deadline, fine=False)
+        apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
+        self.coarse = not ragged and (apart or not self.bounds.corners)
         self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
         self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED
         self.stop = np.array([0, NO_END], np.int64)
@@ -149,11 +159,13 @@ class Solver:
 
     def _fill_tables(self, deadline: float | None, *, fine: bool) -> None:
         """Make the tables of energy, of the outermost port, and of words there if these count."""
-        self.bounds = kept_bounds(self.grid, self.spreads, least_energies(self.grid), deadline, fine=fine)
+        energies = least_energies(self.grid)
+        self.bounds = make_bounds(self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners)
+        kind = Kind(fine=fine, corners=self.bounds.corners)
         outer = [port for port in self.ports if port.level == 0][:1]
-        mixed = [MixedBounds(kept_bounds(self.grid, 1, port.cycles, deadline, fine=fine), (1.0,)) for port in outer]
+        mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline, **kind), (1.0,)) for port in outer]
         counted = count_words(self.grid) if self.counts_words else None
-        self.words = None if counted is None else kept_bounds(self.grid, 1, counted, deadline, fine=fine)
+        self.words = None if counted is None else make_bounds(self.grid, 1, counted, deadline, **kind)
         self.tables = make_cost_tables(self.bounds, outer, mixed, self.words, every=self.every)
 
     def _make_node(self) -> SearchNode:
@@ -333,10 +345,10 @@ class Solver:
         """Make tables that tell copies of the output apart, and those of all ports, and of ports and energy mixed."""
         self.finer, most, before = True, self.tables.most, (self.bounds, self.words, self.tables)
         try:
-            if self.copies:
+            if self.coarse:
                 self._fill_tables(deadline, fine=True)
             if self.mixes and not goal.energy_only[0]:
-                mixed = mix_bounds(self.bounds, self.ports, self.spreads, deadline, fine=self.copies)
+                mixed = mix_bounds(self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, corners=True)
                 self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words)
         except TablesTooLarge:
             self.bounds, self.words, self.tables = before
@@ -435,9 +447,9 @@ class Solver:
     def _coarse_nodes(self, goal: Goal) -> int:
         """Nodes after which finer tables may pay, if the search can begin again; they are made once."""
         mixes = self.mixes and not goal.energy_only[0]
-        if self.finer or goal.kind[0] == WITHIN or not (mixes or self.copies):
+        if self.finer or goal.kind[0] == WITHIN or not (mixes or self.coarse):
             return NO_END
-        entries = self.mix_entries * mixes + 2 * self.bounds.values.size * self.copies
+        entries = self.mix_entries * mixes + 2 * self.bounds.values.size * self.coarse
         return int(NODES_AN_ENTRY * entries)
 
     def _copy_of(self, total: Incumbents) -> Incumbents:
