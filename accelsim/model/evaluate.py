@@ -16,8 +16,8 @@ from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
 from accelsim.model.detail import FIRST, TILES, WORDS, Detail, make_detail
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.fills import computing_cycles, level_fills
+from accelsim.model.ramps import array_ramps, level_moves
 from accelsim.model.result import LevelResult, Parts, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
-from accelsim.model.systolic import array_ramps
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
@@ -118,7 +118,6 @@ def _bursts(outermost: Level, einsum: Einsum, mapping: Mapping, parts: Parts) ->
 
 def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     """Count a mapping whose loops leave no remainder."""
-    from accelsim.model.dma import level_moves
     from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
 
     s = make_detail(encoded)

@@ -31,10 +31,9 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.dma import with_engines
 from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
-from accelsim.model.systolic import held_cycles
+from accelsim.model.ramps import held_cycles, with_engines
 from accelsim.model.windows import distinct_windows, seen_windows, words_into
 
 VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION = range(6)

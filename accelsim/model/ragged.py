@@ -17,9 +17,9 @@ from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.nodes import first_nodes
 from accelsim.model.encode import PE, Encoded
 from accelsim.model.nest_sums import DOWN, UP, Instances, NestSums, Operand, operand_of
+from accelsim.model.ramps import array_ramps
 from accelsim.model.remainders import ALL, FIRST, Choice, instance_classes
 from accelsim.model.result import Parts, Ramp, TensorAtLevel, TensorOnNetwork
-from accelsim.model.systolic import array_ramps
 
 
 class _Counts(NamedTuple):

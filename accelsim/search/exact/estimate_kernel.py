@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from accelsim.model.detail import PARTS_APART, USED, Detail
-from accelsim.model.dma import with_engines
 from accelsim.model.encode import PE, Constants, Floats
 from accelsim.model.jit import inline, jit
+from accelsim.model.ramps import with_engines
 from accelsim.search.exact.incumbents_kernel import BEST, FRONT, SURE, Goal, Incumbents, all_dominated, dominated
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import (

@@ -22,10 +22,10 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.dma import node_moves
 from accelsim.model.encode import KIND, NO_ENGINE, PE, UNLIMITED, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_WRITE
+from accelsim.model.ramps import node_moves
 from accelsim.model.windows import tiles_into, words_into
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.node_kernel import has_no_loops

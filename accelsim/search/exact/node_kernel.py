@@ -26,7 +26,7 @@ from accelsim.model.detail import (
 from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
-from accelsim.model.systolic import array_cycles
+from accelsim.model.ramps import array_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
 from accelsim.search.exact.bounds_kernel import reach_of, way_on
 from accelsim.search.exact.incumbents_kernel import SURE

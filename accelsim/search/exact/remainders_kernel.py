@@ -13,7 +13,7 @@ from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, SPREAD, TILE, UP,
 from accelsim.model.encode import PE, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles
-from accelsim.model.systolic import array_cycles
+from accelsim.model.ramps import array_cycles
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents_kernel import SURE
 from accelsim.search.exact.node import SearchNode
