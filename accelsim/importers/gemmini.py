@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Mapping as Dict
@@ -17,7 +16,7 @@ import numpy as np
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import read_utf8
+from accelsim.inputs.files import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
@@ -88,18 +87,9 @@ def read_rows(path: Path) -> list[GemminiRow]:
     AccelsimError
         If it cannot be read, with every mistake and its line.
     """
-    rows = csv.reader(read_utf8(path).splitlines(), skipinitialspace=True)
-    head = [name.strip() for name in next(rows, [])]
-    missing = [key for key in ("name", "mapping", *_NUMBERS) if key not in head]
-    if missing:
-        raise AccelsimError(f"{path}:1: no column {', '.join(missing)}")
-    found, wrong = [], []
-    for cells in filter(None, rows):
-        where = f"{path}:{rows.line_num}"
-        if len(cells) != len(head):
-            wrong.append(f"{where}: expected {len(head)} cells, as in line 1, got {len(cells)}")
-            continue
-        row = dict(zip(head, cells, strict=True))
+    rows, wrong = read_table(path, ("name", "mapping", *_NUMBERS))
+    found = []
+    for where, row in rows:
         given = [*_NUMBERS, *(key for key in _OPTIONAL if row.get(key))]
         bad = [key for key in given if not re.fullmatch("[1-9][0-9]{0,17}", row[key])]
         wrong += [f"{where}: {key}: expected a whole number from 1, got '{row[key]}'" for key in bad]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import read_utf8
+from accelsim.inputs.files import read_table
 from accelsim.inputs.level_features import Systolic
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
@@ -59,25 +57,9 @@ def read_cases(path: Path) -> list[ScaleSimCase]:
     AccelsimError
         If it cannot be read, with every mistake and its line.
     """
-    try:
-        return _cases(path, csv.reader(read_utf8(path).splitlines(), skipinitialspace=True))
-    except csv.Error as error:
-        raise AccelsimError(f"{path}: cannot be read: {error}") from None
-
-
-def _cases(path: Path, rows: Any) -> list[ScaleSimCase]:
-    """As `read_cases`, from the rows of the table."""
-    head = [name.strip() for name in next(rows, [])]
-    missing = [key for key in ("dataflow", *_SIZES, *_COUNTS) if key not in head]
-    if missing:
-        raise AccelsimError(f"{path}:1: no column {', '.join(missing)}")
-    cases, wrong = [], []
-    for cells in filter(None, rows):
-        where = f"{path}:{rows.line_num}"
-        if len(cells) != len(head):
-            wrong.append(f"{where}: expected {len(head)} cells, as in line 1, got {len(cells)}")
-            continue
-        row = dict(zip(head, cells, strict=True))
+    rows, wrong = read_table(path, ("dataflow", *_SIZES, *_COUNTS))
+    cases = []
+    for where, row in rows:
         numbers = {}
         for key in (*_SIZES, *_COUNTS):
             value = _whole(row[key])
@@ -88,7 +70,7 @@ def _cases(path: Path, rows: Any) -> list[ScaleSimCase]:
         if row["dataflow"] not in DATAFLOWS:
             wrong.append(f"{where}: dataflow: expected one of {', '.join(DATAFLOWS)}, got '{row['dataflow']}'")
         elif len(numbers) == len(_SIZES) + len(_COUNTS):
-            name = "/".join(row[key] for key in ("set", "layer") if row.get(key)) or f"line {rows.line_num}"
+            name = "/".join(row[key] for key in ("set", "layer") if row.get(key)) or f"line {where.rpartition(':')[2]}"
             size = f"{numbers['array_rows']}x{numbers['array_cols']}"
             cases.append(
                 ScaleSimCase(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
 import re
 import stat
 import sys
+from collections.abc import Iterable
 from io import BufferedReader
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from accelsim.inputs.errors import Unreadable
+from accelsim.inputs.errors import AccelsimError, Unreadable
 
 MOST_BYTES, MOST_MODEL_BYTES = 64 << 20, 4 << 30
 """Bytes that are read of a file, at most; and of a model or a table of results."""
@@ -87,6 +89,32 @@ def read_utf8(path: str | PathLike[str]) -> str:
         return read_file(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise Unreadable(path, f"not UTF-8 text at byte {error.start}; save the file as UTF-8") from None
+
+
+def read_table(path: str | PathLike[str], needed: Iterable[str]) -> tuple[list[tuple[str, dict[str, str]]], list[str]]:
+    """Rows of a CSV file by the names of its columns, each with its place, and what is wrong with others.
+
+    Raises
+    ------
+    Unreadable
+        As `read_utf8`, or if it is not CSV or lacks a column.
+    """
+    lines = csv.reader(read_utf8(path).splitlines(), skipinitialspace=True)
+    rows, wrong = [], []
+    try:
+        head = [name.strip() for name in next(lines, [])]
+        missing = [name for name in needed if name not in head]
+        for cells in filter(None, lines):
+            where = f"{os.fspath(path)}:{lines.line_num}"
+            if len(cells) == len(head):
+                rows.append((where, dict(zip(head, cells, strict=True))))
+            else:
+                wrong.append(f"{where}: expected {len(head)} cells, as in line 1, got {len(cells)}")
+    except csv.Error as error:
+        raise Unreadable(path, f"cannot be read: {error}") from None
+    if missing:
+        raise AccelsimError(f"{os.fspath(path)}:1: no column {', '.join(missing)}")
+    return rows, wrong
 
 
 def _refuse_constant(name: str) -> None:
