@@ -33,7 +33,7 @@ from tests.brute import truth
 from tests.problems import MOST, problem
 from tests.strategies import cases, with_engines
 from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels
-from tests.test_exact import check_best, check_front, check_within
+from tests.test_systolic import check_problems
 
 CASES = int(os.environ.get("ACCELSIM_DMA_CASES", "1500"))
 PROBLEMS = int(os.environ.get("ACCELSIM_DMA_PROBLEMS", "100"))
@@ -174,25 +174,7 @@ def dma_problem(seed: int) -> tuple[Architecture, Einsum, Constraints] | None:
 
 @pytest.mark.parametrize("group", range(4))
 def test_exact__equals_brute_force_with_engines(group):
-    looked = 0
-    for seed in range(group, PROBLEMS, 4):
-        case = dma_problem(seed)
-        known = truth(*case, MOST) if case else None
-        if case is None or known is None or not known.valid:
-            continue
-        kind = (seed // 4) % 6
-        try:
-            if kind < 4:
-                objectives = [("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0)), ("energy", (1.0, 0.0))]
-                check_best(case, known, *objectives[kind % 3])
-            elif kind == 4:
-                check_front(case, known, ("energy", "cycles"))
-            else:
-                check_within(case, known)
-        except AssertionError as error:
-            raise AssertionError(f"problem {seed}: {error}") from error
-        looked += 1
-    assert looked > PROBLEMS / 10
+    check_problems(dma_problem, range(group, PROBLEMS, 4))
 
 
 def test_census__no_mapping_takes_more_cycles_than_its_limit():
