@@ -20,7 +20,7 @@ from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError,
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import AREA_UNITS, listed, near_miss, quoted
+from accelsim.inputs.units import AREA_UNITS, AREAS, listed, near_miss, quoted
 
 
 @formed(forms.text())
@@ -51,8 +51,8 @@ def _most(kind: str, example: str, known: Iterable[str]) -> Formed[float]:
 
 
 BUDGETS: Keys = {
-    "area": Key(_most("area", "5 mm2", AREA_UNITS)),
-    "power": Key(_most("power", "300 mW", POWER_UNITS)),
+    "area": Key(_most("area", "5 mm2", AREA_UNITS), "designs above it are not mapped", "none", AREAS),
+    "power": Key(_most("power", "300 mW", POWER_UNITS), "designs above it are not on the front", "none", "mW, W"),
 }
 
 
@@ -124,10 +124,14 @@ def entries_of(node: Node | None) -> Mapping[str, Node]:
     return node.entries if isinstance(node, MapNode) else {}
 
 
-_RANGE = ("from", "to", "step", "factor")
-VALUES_FORM: Form = forms.either(
-    forms.sequence(forms.text(), least=1), forms.mapping(dict.fromkeys(_RANGE, forms.text()), ["from", "to"])
-)
+_VALUE, _OF = node_of(forms.text()), "that of the parameter"
+_RANGE: Keys = {
+    "from": Key(_VALUE, "first value of a range", unit=_OF),
+    "to": Key(_VALUE, "largest value of a range", unit=_OF),
+    "step": Key(_VALUE, "what each value is larger than the one before", "`factor`", _OF),
+    "factor": Key(_VALUE, "how many times each value is the one before", "`step`"),
+}
+VALUES_FORM: Form = forms.either(forms.sequence(forms.text(), least=1), keys_form(_RANGE))
 MOST = 100_000
 """Values of one parameter at most."""
 
@@ -306,39 +310,51 @@ class Sweep:
         return math.prod(len(parameter.values) for parameter in self.parameters)
 
 
-_NAMES = Key(fields.list_of(fields.name))
-_SET = Key(SETTINGS)
 _NETWORK: Keys = {
-    "workload": Key(fields.text, required=True),
-    "weight": Key(positive),
-    "layers": _NAMES,
-    "set": _SET,
+    "workload": Key(fields.text, "name or path"),
+    "weight": Key(positive, "how often it counts", "1"),
+    "layers": Key(fields.list_of(fields.name), "only these layers", "all"),
+    "set": Key(SETTINGS, "its parameters that are the same in all designs", "none"),
 }
-_DIMS = Key(dims)
 _MAPPER: Keys = {
-    "objective": Key(fields.text),
-    "uneven": Key(fields.boolean),
-    **{"imperfect": _DIMS, "pad": _DIMS},
-    "seconds": Key(positive),
-    "constraints": Key(fields.text),
+    "objective": Key(fields.text, "what the mapper makes small, as `map --objective`", "what suits the objectives"),
+    "uneven": Key(fields.boolean, "levels may keep tensors at different loops", "false"),
+    "imperfect": Key(dims, "dimensions that may leave remainders, or `all`", "none"),
+    "pad": Key(dims, "dimensions whose bounds may be rounded up, or `all`", "none"),
+    "seconds": Key(positive, "limit of the search of each layer", "none", "s"),
+    "constraints": Key(fields.text, "a file of constraints for all layers", "none"),
 }
+_WORKLOADS = forms.sequence(forms.either(fields.text.form, keys_form(_NETWORK)), least=1)
 _TOP: Keys = {
-    "name": Key(fields.name),
-    "architecture": Key(fields.text, required=True),
-    "set": _SET,
-    "workloads": Key(
-        node_of(forms.sequence(forms.either(fields.text.form, keys_form(_NETWORK)), least=1)), required=True
+    "name": Key(fields.name, "name of the sweep, its plots and its folder", "that of the file"),
+    "architecture": Key(fields.text, "a shipped name, or a path relative to the sweep file"),
+    "set": Key(SETTINGS, "parameters of the architecture that are the same in all designs", "none"),
+    "workloads": Key(node_of(_WORKLOADS), "names or paths of workloads, or mappings"),
+    "parameters": Key(
+        node_of(forms.named(VALUES_FORM)),
+        "parameters of the architecture or of workloads: a list of values each, or a range",
     ),
-    "parameters": Key(node_of(forms.named(VALUES_FORM)), required=True),
-    "conditions": Key(node_of(forms.sequence(forms.text()))),
-    "area": Key(node_of(forms.text())),
-    "budgets": Key(node_of(keys_form(BUDGETS))),
-    "objectives": Key(fields.set_of(fields.one_of(OBJECTIVES, "an objective"))),
-    "per": Key(fields.name),
-    "strategy": Key(fields.one_of(STRATEGIES, "a strategy")),
-    **{"designs": Key(fields.positive_int), "seed": Key(fields.count), "wave": Key(fields.positive_int)},
-    "prune": Key(fields.boolean),
-    "map": Key(node_of(keys_form(_MAPPER))),
+    "conditions": Key(
+        node_of(forms.sequence(forms.text())), "only designs for which all hold, such as `pe.x * pe.y <= 256`", "none"
+    ),
+    "area": Key(
+        node_of(forms.text()), "area of a design as a formula of its parameters", "what the architecture tells", AREAS
+    ),
+    "budgets": Key(node_of(keys_form(BUDGETS)), "limits of area and power", "none"),
+    "objectives": Key(
+        fields.set_of(fields.one_of(OBJECTIVES, "an objective")),
+        "some of `energy`, `cycles`, `time`, `edp`, `power`, `area`",
+        "energy, cycles",
+    ),
+    "per": Key(fields.name, "what totals are divided by: what each workload yields, such as `frames`", "a run"),
+    "strategy": Key(fields.one_of(STRATEGIES, "a strategy"), "`grid`, `random` or `optuna`", "grid"),
+    "designs": Key(fields.positive_int, "how many designs random and optuna look at", "required with them"),
+    "seed": Key(fields.count, "of random and optuna", "0"),
+    "wave": Key(
+        fields.positive_int, "designs that are decided together, where later ones depend on earlier ones", "16"
+    ),
+    "prune": Key(fields.boolean, "leave out designs that are proved to be beaten", "false"),
+    "map": Key(node_of(keys_form(_MAPPER)), "what the mapper is asked", "what suits the objectives"),
 }
 SWEEP_FORM: Form = keys_form(_TOP)
 """What may stand under `sweep`, as JSON Schema."""

@@ -19,7 +19,7 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import Rate, listed, near_miss, quoted
+from accelsim.inputs.units import SIZES, Rate, listed, near_miss, quoted
 
 T = TypeVar("T")
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
@@ -85,21 +85,33 @@ def _group(keys: Keys) -> Formed[dict[str, Any]]:
     return read
 
 
-_CLOCK: Keys = {"boost": Key(fields.frequency_hz, required=True), "tensor": Key(fields.frequency_hz, required=True)}
-_MEMORY: Keys = {
-    "size": Key(fields.positive_size_bits, required=True),
-    "type": Key(_memory_type, required=True),
-    "bandwidth": Key(fields.rate, required=True),
+_CLOCK: Keys = {
+    "boost": Key(
+        fields.frequency_hz,
+        "at which kernels run until power limits them, and the peaks of FP64, FP32 and vector formats hold",
+        unit="MHz, GHz",
+    ),
+    "tensor": Key(fields.frequency_hz, "at which the peaks of the other formats hold", unit="MHz, GHz"),
 }
-_L2: Keys = {"size": Key(fields.positive_size_bits, required=True), "bandwidth": Key(fields.rate, required=True)}
+_MEMORY: Keys = {
+    "size": Key(fields.positive_size_bits, "capacity", unit=SIZES),
+    "type": Key(_memory_type, "`HBM…`, `GDDR…` or `LPDDR…`, which says its energy"),
+    "bandwidth": Key(fields.rate, "peak", unit="GB/s, TB/s"),
+}
+_L2: Keys = {
+    "size": Key(fields.positive_size_bits, "capacity", unit=SIZES),
+    "bandwidth": Key(fields.rate, "of reads, all SMs together", unit="GB/s, TB/s"),
+}
 _SM: Keys = {
-    "smem": Key(fields.positive_size_bits, required=True),
-    "smem_per_block": Key(fields.positive_size_bits, required=True),
-    **{name: Key(fields.positive_int, required=True) for name in ("registers", "warps", "blocks")},
+    "smem": Key(fields.positive_size_bits, "shared memory that its blocks may take", unit=SIZES),
+    "smem_per_block": Key(fields.positive_size_bits, "shared memory that one block may take", unit=SIZES),
+    "registers": Key(fields.positive_int, "32-bit registers"),
+    "warps": Key(fields.positive_int, "most warps at once"),
+    "blocks": Key(fields.positive_int, "most blocks at once"),
 }
 _PROFILE: Keys = {
-    "sms": Key(fields.positive_int, required=True),
-    "memory_eighths": Key(fields.positive_int, required=True),
+    "sms": Key(fields.positive_int, "SMs of the slice"),
+    "memory_eighths": Key(fields.positive_int, "eighths of memory, memory bandwidth and L2"),
 }
 
 
@@ -107,27 +119,35 @@ def _of_formats(values: Form) -> Form:
     return forms.named(values, _FORMAT_NAMES)
 
 
+_PEAKS = Formed(_NUMBERS.read, _of_formats(_number.form))
 _GPU: Keys = {
-    "name": Key(fields.name, required=True),
-    "chip": Key(fields.text, required=True),
-    "generation": Key(fields.one_of(GENERATIONS), required=True),
-    "compute_capability": Key(_capability, required=True),
-    "aliases": Key(fields.list_of(fields.name)),
-    "devices": Key(fields.list_of(fields.text)),
-    "sms": Key(fields.positive_int, required=True),
-    "clock": Key(_group(_CLOCK), required=True),
-    "operations_per_sm_cycle": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
-    "peak_tflops": Key(Formed(_NUMBERS.read, _of_formats(_number.form)), required=True),
-    "peak_tflops_sparse": Key(Formed(_NUMBERS.read, _of_formats(_number.form))),
-    "mma": Key(Formed(_SHAPES.read, _of_formats(_mma.form))),
-    "memory": Key(_group(_MEMORY), required=True),
-    "l2": Key(_group(_L2), required=True),
-    "sm": Key(_group(_SM), required=True),
-    "nvlink": Key(fields.rate),
-    "tdp": Key(_power_w, required=True),
-    "mig": Key(fields.mapping_of(_group(_PROFILE))),
-    "sources": Key(_TEXTS, required=True),
-    "unsure": Key(_TEXTS),
+    "name": Key(fields.name, "its name"),
+    "chip": Key(fields.text, "its die, such as `GH100`"),
+    "generation": Key(fields.one_of(GENERATIONS), "its architecture"),
+    "compute_capability": Key(_capability, "of CUDA, such as `9.0`"),
+    "aliases": Key(fields.list_of(fields.name), "shorter names that commands find it by", "none"),
+    "devices": Key(fields.list_of(fields.text), "names that drivers and tables of measurements call it", "none"),
+    "sms": Key(fields.positive_int, "streaming multiprocessors that are enabled"),
+    "clock": Key(_group(_CLOCK), "its clocks"),
+    "operations_per_sm_cycle": Key(
+        _PEAKS, "dense, of an SM, by number format; a multiply-add is two. A format that is not here is not computed"
+    ),
+    "peak_tflops": Key(_PEAKS, "dense peaks that the data sheet prints, by number format", unit="TFLOPS"),
+    "peak_tflops_sparse": Key(_PEAKS, "peaks with 2:4 sparse weights, by number format", "none", "TFLOPS"),
+    "mma": Key(
+        Formed(_SHAPES.read, _of_formats(_mma.form)),
+        "shape of a tensor-core instruction by number format, such as `m16n8k16`; from m64 on its operands come from "
+        "shared memory. A format that is not here is computed without tensor cores",
+        "no tensor cores",
+    ),
+    "memory": Key(_group(_MEMORY), "device memory"),
+    "l2": Key(_group(_L2), "level-2 cache"),
+    "sm": Key(_group(_SM), "what one SM has"),
+    "nvlink": Key(fields.rate, "of one GPU, both directions together", "none", "GB/s"),
+    "tdp": Key(_power_w, "power limit of the board", unit="W"),
+    "mig": Key(fields.mapping_of(_group(_PROFILE)), "slices by the names of their MIG profiles", "none"),
+    "sources": Key(_TEXTS, "where figures come from, by key, `all` for the others"),
+    "unsure": Key(_TEXTS, "figures that no data sheet confirms, by key, and why", "none"),
 }
 GPU_FORM: Form = keys_form(_GPU)
 """What may stand under `gpu`, as JSON Schema."""

@@ -13,8 +13,7 @@ from accelsim.inputs import fields, forms
 from accelsim.inputs.energy.estimators import ESTIMATOR_FORM, read_estimator
 from accelsim.inputs.energy.table import (
     AREA,
-    ATTRIBUTES,
-    TECHNOLOGY,
+    COMPONENT,
     AreaEntry,
     Component,
     ComponentFigures,
@@ -25,7 +24,7 @@ from accelsim.inputs.energy.table import (
     read_component,
 )
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import About, Fields, Key, Keys, Source, keys_form, node_of
+from accelsim.inputs.fields import Fields, Key, Keys, Source, by_role, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.level_features import (
     COMPRESSION,
@@ -38,7 +37,7 @@ from accelsim.inputs.level_features import (
     read_systolic,
 )
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, describe
-from accelsim.inputs.units import Rate, decimal, listed
+from accelsim.inputs.units import RATES, SIZES, Rate, decimal, listed
 from accelsim.inputs.workload import ROLES, Tensor
 
 
@@ -176,56 +175,85 @@ class Architecture:
 _STORAGE_ACTIONS = ("read", "write", "update", "leak")
 _COMPUTE_ACTIONS = ("compute",)
 _NETWORK_ACTIONS = ("transfer",)
-_NAME = Key(fields.name, required=True)
-_COUNT = Key(fields.positive_int)
-_ROLES = Key(fields.set_of(fields.one_of(ROLES, "a role")))
-_RATE = Key(fields.rate)
-_PARTITIONS: Keys = dict.fromkeys(ROLES, Key(fields.positive_size_bits))
-_SIZE = Key(node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS))))
-_NETWORK: Keys = {"multicast": Key(fields.boolean), "spatial_reduction": Key(fields.boolean)}
-_AXIS: Keys = {"size": Key(fields.positive_int, required=True), **_NETWORK}
-_EITHER_AXIS = Key(node_of(forms.either(fields.positive_int.form, keys_form(_AXIS))))
+_ROLES = fields.set_of(fields.one_of(ROLES, "a role"))
+_PARTITIONS = by_role(fields.positive_size_bits, "capacity of one instance for the partition", "bypassed", SIZES)
+_SIZE = node_of(forms.either(fields.positive_size_bits.form, keys_form(_PARTITIONS)))
+_NETWORK: Keys = {
+    "multicast": Key(fields.boolean, "one read serves many children", "true"),
+    "spatial_reduction": Key(fields.boolean, "many children's partial sums become one update", "true"),
+}
+_AXIS: Keys = {
+    "size": Key(fields.positive_int, "instances along the axis"),
+    **{
+        key: replace(of, meaning=f"{of.meaning} along the axis", default="that of the fanout")
+        for key, of in _NETWORK.items()
+    },
+}
+_EITHER_AXIS = node_of(forms.either(fields.positive_int.form, keys_form(_AXIS)))
 LEVEL_ATTRIBUTES: Keys = {
-    "block_size": Key(fields.positive_int, about=About("words that one access moves", "1", "words")),
-    "multiple_buffering": Key(fields.positive_int, about=About("2: half of the capacity holds the working tile", "1")),
-    "drain_reads": Key(fields.boolean, about=About("charge the read that drains a tile to the level above", "false")),
+    "block_size": Key(fields.positive_int, "words that one access moves", "1", "words"),
+    "multiple_buffering": Key(fields.positive_int, "2: half of the capacity holds the working tile", "1"),
+    "drain_reads": Key(fields.boolean, "charge the read that drains a tile to the level above", "false"),
 }
 """Keys of a level that are read as they stand into the field of `Level` of their name, whose default is theirs."""
 _FANOUT: Keys = {
-    **{"x": _EITHER_AXIS, "y": _EITHER_AXIS, **_NETWORK},
+    "x": Key(_EITHER_AXIS, "columns: a count, or a mapping", "1"),
+    "y": Key(_EITHER_AXIS, "rows: a count, or a mapping", "1"),
+    **_NETWORK,
     "systolic": SYSTOLIC,
-    **{"class": Key(fields.name), "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
-    "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS)))),
+    **COMPONENT,
+    "class": Key(fields.name, "component class of the network, such as a wire", "none"),
+    "energy": Key(node_of(keys_form(own_energy_keys(_NETWORK_ACTIONS, "free"))), "energies of the network", "free"),
 }
+_STORAGE_ENERGIES, _COMPUTE_ENERGIES = own_energy_keys(_STORAGE_ACTIONS), own_energy_keys(_COMPUTE_ACTIONS)
 _LEVEL: Keys = {
-    **{"name": _NAME, "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
-    "size": _SIZE,
-    "word": Key(fields.positive_size_bits, required=True),
+    "name": Key(fields.name, "its name, different from all others"),
+    **COMPONENT,
+    "size": Key(
+        _SIZE, "capacity of one instance: shared, or by role", "required; unlimited for the first level", SIZES
+    ),
+    "word": Key(
+        fields.positive_size_bits, "storage granule: an element of b bits takes ceil(b / word) words", unit=SIZES
+    ),
     **LEVEL_ATTRIBUTES,
-    **{
-        "bandwidth": _RATE,
-        "read_bandwidth": _RATE,
-        "write_bandwidth": _RATE,
-        "efficiency": Key(fields.share),
-        "burst": Key(fields.positive_size_bits),
-        "keep": _ROLES,
-        "bypass": _ROLES,
-    },
-    "fanout": Key(node_of(keys_form(_FANOUT))),
+    "bandwidth": Key(fields.rate, "of one instance, shared by reads and writes", "unlimited", RATES),
+    "read_bandwidth": Key(fields.rate, "of one instance, for reads", "unlimited", RATES),
+    "write_bandwidth": Key(fields.rate, "of one instance, for fills and updates", "unlimited", RATES),
+    "efficiency": Key(fields.share, "share of the bandwidth that is reached", "1", "0 to 1"),
+    "burst": Key(
+        fields.positive_size_bits,
+        "what the first level moves at least at a time; in reports, not in the cycles",
+        "none",
+        SIZES,
+    ),
+    "keep": Key(_ROLES, "roles that are always stored here", "free"),
+    "bypass": Key(_ROLES, "roles that are never stored here", "free"),
+    "fanout": Key(node_of(keys_form(_FANOUT)), "instances of the next level below one instance", "1 x 1"),
     "compression": COMPRESSION,
     "dma": DMA,
-    "energy": Key(node_of(keys_form(own_energy_keys(_STORAGE_ACTIONS)))),
+    "energy": Key(node_of(keys_form(_STORAGE_ENERGIES)), "energies of an access", "from the energy table"),
     "area": AREA,
 }
 _COMPUTE: Keys = {
-    **{"name": Key(fields.name), "class": _NAME, "attributes": ATTRIBUTES, "technology": TECHNOLOGY},
-    **{"energy": Key(node_of(keys_form(own_energy_keys(_COMPUTE_ACTIONS)))), "area": AREA, "cycles_per_mac": _COUNT},
+    "name": Key(fields.name, "its name", "MAC"),
+    **COMPONENT,
+    "energy": Key(node_of(keys_form(_COMPUTE_ENERGIES)), "energy of a multiply-accumulate", "from the energy table"),
+    "area": replace(AREA, meaning="area of one unit"),
+    "cycles_per_mac": Key(fields.positive_int, "cycles of a multiply-accumulate", "1", "cycles"),
 }
 _TOP: Keys = {
-    **{"name": _NAME, "technology": TECHNOLOGY, "clock": Key(fields.frequency_hz)},
-    "energy_table": Key(node_of(ESTIMATOR_FORM)),
-    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
-    "compute": Key(node_of(keys_form(_COMPUTE)), required=True),
+    "name": Key(fields.name, "its name"),
+    "technology": Key(fields.technology, "node of all components that name none", "none", "nm"),
+    "clock": Key(
+        fields.frequency_hz, "clock; without one there are cycles, but no seconds and watts", "none", "MHz, GHz"
+    ),
+    "energy_table": Key(
+        node_of(ESTIMATOR_FORM),
+        "where energies come from: a shipped table, a path, `components`, `hwcomponents`, or an Accelergy ERT and ART",
+        "every energy is given",
+    ),
+    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), "storage levels, outermost first"),
+    "compute": Key(node_of(keys_form(_COMPUTE)), "the compute units, below the last level"),
 }
 ARCHITECTURE_FORM: Form = keys_form(_TOP)
 """What may stand under `architecture`, as JSON Schema."""

@@ -10,22 +10,19 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 
-from accelsim.inputs import fields
+from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields, Source
+from accelsim.inputs.fields import Fields, Key, Keys, Source, formed, keys_form, node_of
+from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
-from accelsim.inputs.objective import Limit
+from accelsim.inputs.objective import LIMIT, Limit
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import decimal, listed, near_miss, parse_decimal
 from accelsim.inputs.workload import ROLES, Einsum
 
 REST = "..."
 """Stands in an order for all dimensions that are not named."""
-
-LEVEL_KEYS = ("level", "keep", "bypass", "temporal", "spatial")
-TEMPORAL_KEYS = ("factors", "only", "order")
-AXIS_KEYS = ("factors", "only")
 _FACTOR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:(<=|>=|=)\s*([0-9]{1,18})|=\s*(all|rest))\s*")
 
 
@@ -223,17 +220,16 @@ def read_constraints(
     Without architecture and Einsum only its form is checked.
     """
     before = len(problems)
-    top = Fields(body, problems, ("levels", "min_utilization", "limits"))
-    least = top.optional("min_utilization", _share, Fraction(0))
-    none: list[Limit] = []
-    limits = top.optional("limits", fields.list_of(_limit), none)
+    top = Fields(body, problems, _TOP)
+    least = top.value("min_utilization", Fraction(0))
+    limits: list[Limit] = top.value("limits", [])
     node = top.get("levels")
     items = node.items if isinstance(node, ListNode) else ()
     if node is not None and not isinstance(node, (ListNode, BadNode)):
         problems.add(node, f"expected a list of levels, got {describe(node)}")
     read: list[LevelConstraint] = []
     for item in items:
-        level = Fields(item, problems, LEVEL_KEYS)
+        level = Fields(item, problems, _LEVEL)
         found = _level(level, einsum.dims if einsum is not None else {})
         if found.level and found.level in [other.level for other in read]:
             problems.add(level.entries["level"], f"level '{found.level}' is given twice")
@@ -263,6 +259,7 @@ def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> li
     return settled
 
 
+@formed(forms.fraction(0, 1))
 def _share(node: Node, problems: Problems) -> Fraction | None:
     """Read a fraction between 0 and 1, exactly."""
     value = parse_decimal(node.text) if isinstance(node, ScalarNode) else None
@@ -272,6 +269,7 @@ def _share(node: Node, problems: Problems) -> Fraction | None:
     return value
 
 
+@formed(forms.pattern(LIMIT))
 def _limit(node: Node, problems: Problems) -> Limit | None:
     """Read a limit such as `cycles <= 1.2e6`."""
     try:
@@ -283,31 +281,29 @@ def _limit(node: Node, problems: Problems) -> Limit | None:
 
 def _level(level: Fields, dims: StringMap[str, int]) -> LevelConstraint:
     spatial_node = level.get("spatial")
-    spatial = Fields(spatial_node, level.problems, ("x", "y")) if spatial_node else None
-    none: frozenset[str] = frozenset()
+    spatial = Fields(spatial_node, level.problems, _SPATIAL) if spatial_node else None
     found = LevelConstraint(
-        level.required("level", fields.name, ""),
-        level.optional("keep", fields.set_of(fields.identifier), none),
-        level.optional("bypass", fields.set_of(fields.identifier), none),
-        _block(level, "temporal", TEMPORAL_KEYS, dims),
-        _block(spatial, "x", AXIS_KEYS, dims) if spatial else Block(),
-        _block(spatial, "y", AXIS_KEYS, dims) if spatial else Block(),
+        level.value("level", ""),
+        level.value("keep", frozenset()),
+        level.value("bypass", frozenset()),
+        _block(level, "temporal", _TEMPORAL, dims),
+        _block(spatial, "x", _AXIS, dims) if spatial else Block(),
+        _block(spatial, "y", _AXIS, dims) if spatial else Block(),
     )
     for name in sorted(found.keep & found.bypass):
         level.problems.add(level.entries["bypass"], f"'{name}' is both kept and bypassed", "take it out of one list")
     return found
 
 
-def _block(owner: Fields, key: str, keys: tuple[str, ...], dims: StringMap[str, int]) -> Block:
+def _block(owner: Fields, key: str, keys: Keys, dims: StringMap[str, int]) -> Block:
     node = owner.get(key)
     if node is None or isinstance(node, BadNode):
         return Block()
     block = Fields(node, owner.problems, keys)
     empty: list[Factor] = []
     factors = block.optional("factors", fields.list_of(lambda node, problems: _factor(node, problems, dims)), empty)
-    only = block.optional("only", fields.set_of(fields.identifier), frozenset[str]()) if "only" in block else None
-    unordered: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    outer, inner = block.optional("order", _order, unordered)
+    only: frozenset[str] | None = block.value("only", frozenset()) if "only" in block else None
+    outer, inner = block.value("order", ((), ())) if "order" in keys else ((), ())
     for dim in dict.fromkeys(f.dim for f in factors):
         low, high = _bounds(dim, factors)
         if high is not None and low > high:
@@ -338,6 +334,7 @@ def _factor(node: Node, problems: Problems, dims: StringMap[str, int]) -> Factor
     return Factor(match[1], 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
 
 
+@formed(forms.sequence(forms.either({"const": REST}, fields.identifier.form), different=True))
 def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Read an order: dimensions that come first, `...`, and dimensions that come last."""
     if not isinstance(node, ListNode):
@@ -355,6 +352,34 @@ def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, 
         words.append(REST)
     at = words.index(REST)
     return tuple(words[:at]), tuple(words[at + 1 :])
+
+
+_FACTORS = "bounds of loops: `R=1`, `K<=8`, `C>=2`, all of it (`R=all`), or what is left (`P=rest`)"
+_NAMES = fields.set_of(fields.identifier)
+_AXIS: Keys = {
+    "factors": Key(node_of(forms.sequence(forms.pattern(_FACTOR))), _FACTORS, "any"),
+    "only": Key(_NAMES, "the dimensions that may have a loop here", "all"),
+}
+_TEMPORAL: Keys = {**_AXIS, "order": Key(_order, "dimensions outermost first, `...` for all others", "any")}
+_SPATIAL: Keys = {
+    "x": Key(node_of(keys_form(_AXIS)), "loops over the columns", "any"),
+    "y": Key(node_of(keys_form(_AXIS)), "loops over the rows", "any"),
+}
+_LEVEL: Keys = {
+    "level": Key(fields.name, "name of the level"),
+    "keep": Key(_NAMES, "tensors that it must keep", "free"),
+    "bypass": Key(_NAMES, "tensors that it must not keep", "free"),
+    "temporal": Key(node_of(keys_form(_TEMPORAL)), "its loops in time", "any"),
+    "spatial": Key(node_of(keys_form(_SPATIAL)), "its loops over the fanout", "any"),
+}
+_LIMITS = "the most that a mapping may cost, such as `cycles <= 1.2e6`, `energy <= 3 uJ`"
+_TOP: Keys = {
+    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL))), "what is asked of single levels", "nothing"),
+    "min_utilization": Key(_share, "least overall utilization", "0", "0 to 1"),
+    "limits": Key(fields.list_of(_limit), _LIMITS, "none"),
+}
+CONSTRAINTS_FORM: Form = keys_form(_TOP)
+"""What may stand under `constraints`, as JSON Schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
-from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import listed, near_miss, quoted
 
@@ -61,25 +60,41 @@ def _pair(least: int) -> Formed[tuple[int, int]]:
     return read
 
 
-_ONE = Key(fields.positive_int)
-_NEEDED = Key(fields.positive_int, required=True)
+_EITHER = "one integer, or `[h, w]`"
 _CONV: Keys = {
-    **{"N": _ONE, "K": _NEEDED, "C": _NEEDED, "P": _ONE, "Q": _ONE, "H": _ONE, "W": _ONE, "R": _NEEDED, "S": _NEEDED},
-    **{"stride": Key(_pair(1)), "dilation": Key(_pair(1)), "padding": Key(_pair(0)), "groups": _ONE},
+    "N": Key(fields.positive_int, "batch", "1"),
+    "K": Key(fields.positive_int, "output channels, of all groups"),
+    "C": Key(fields.positive_int, "input channels, of all groups"),
+    "P": Key(fields.positive_int, "output rows", "from `H`"),
+    "Q": Key(fields.positive_int, "output columns", "from `W`"),
+    "H": Key(fields.positive_int, "input rows without padding", "from `P`"),
+    "W": Key(fields.positive_int, "input columns without padding", "from `Q`"),
+    "R": Key(fields.positive_int, "rows of the kernel"),
+    "S": Key(fields.positive_int, "columns of the kernel"),
+    "stride": Key(_pair(1), f"stride: {_EITHER}", "1"),
+    "dilation": Key(_pair(1), f"dilation: {_EITHER}", "1"),
+    "padding": Key(_pair(0), f"padding on each side: {_EITHER}", "0"),
+    "groups": Key(fields.positive_int, "groups; as many as channels: depthwise", "1"),
 }
 _GEMM: Keys = {
-    **{"B": _ONE, "H": _ONE, "M": _NEEDED, "N": _NEEDED, "K": _NEEDED},
-    "pass": Key(fields.one_of(_PASSES)),
+    "B": Key(fields.positive_int, "batch dimension", "none"),
+    "H": Key(fields.positive_int, "second batch dimension, such as heads", "none"),
+    "M": Key(fields.positive_int, "rows of the outputs"),
+    "N": Key(fields.positive_int, "columns of the outputs"),
+    "K": Key(fields.positive_int, "the reduction"),
+    "pass": Key(
+        fields.one_of(_PASSES), "`forward`, `input_gradient` or `weight_gradient` of a linear layer", "forward"
+    ),
 }
 
 
-def einsum_forms(roles: Sequence[str]) -> dict[str, Form]:
-    """Form of each way to write an Einsum."""
-    sizes = [{"required": list(pair)} for pair in _SIZES]
+def einsum_keys(roles: Sequence[str]) -> Keys:
+    """Key of each way to write an Einsum."""
+    sizes, one = [{"required": list(pair)} for pair in _SIZES], "one of `conv`, `gemm`, `einsum`"
     return {
-        "conv": {**keys_form(_CONV), "oneOf": sizes},
-        "gemm": keys_form(_GEMM),
-        "einsum": keys_form(_einsum_keys(roles)),
+        "conv": Key(node_of({**keys_form(_CONV), "oneOf": sizes}), "a convolution", one),
+        "gemm": Key(node_of(keys_form(_GEMM)), "`Outputs[M,N] = Inputs[M,K] x Weights[K,N]`", one),
+        "einsum": Key(node_of(keys_form(_einsum_keys(roles))), "any Einsum", one),
     }
 
 
@@ -182,10 +197,14 @@ def _einsum_keys(roles: Sequence[str]) -> Keys:
     """Keys of an Einsum that is written out."""
     ranks = forms.sequence(forms.scalar({"type": "string", "pattern": forms.whole(_SUM)}))
     return {
-        "dims": Key(_named(fields.mapping_of(fields.positive_int)), required=True),
-        "tensors": Key(_named(fields.mapping_of(node_of(ranks))), required=True),
-        "output": Key(fields.identifier, required=True),
-        "roles": Key(fields.mapping_of(fields.one_of(roles, "a role"))),
+        "dims": Key(_named(fields.mapping_of(fields.positive_int)), "bounds of the dimensions"),
+        "tensors": Key(_named(fields.mapping_of(node_of(ranks))), "ranks of each tensor, such as `[C, 2*P + R]`"),
+        "output": Key(fields.identifier, "the tensor that is written"),
+        "roles": Key(
+            fields.mapping_of(fields.one_of(roles, "a role")),
+            "role of each tensor whose name is none: `Weights`, `Inputs`, `Outputs`",
+            "Inputs",
+        ),
     }
 
 

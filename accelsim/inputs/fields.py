@@ -31,6 +31,7 @@ from accelsim.inputs.source import (
     describe,
 )
 from accelsim.inputs.units import LARGEST, QuantityError, listed, near_miss, printable, quoted
+from accelsim.inputs.workload import ROLES
 
 T = TypeVar("T")
 Reader = Callable[[Node, Problems], T | None]
@@ -70,22 +71,25 @@ def node_of(form: Form) -> Formed[Node]:
     return Formed(lambda node, _: node, form)
 
 
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a key means; `unit` is empty for what has none, `default` for what is required."""
-
-    meaning: str
-    default: str = "required"
-    unit: str = ""
+REQUIRED = "required"
+"""Default of a key that must be there."""
+MEANING = "key"
+"""Under it the form of a value has its `Key`, which a JSON Schema shows as a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key that may stand in a mapping: how its value is read, whether it must be there, and what it means."""
+    """A key that may stand in a mapping: how its value is read, what it means, its default in words, and its unit."""
 
     read: Reader[Any]
-    required: bool = False
-    about: About | None = None
+    meaning: str
+    default: str = REQUIRED
+    unit: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be there."""
+        return self.default == REQUIRED
 
 
 Keys = Mapping[str, Key]
@@ -94,7 +98,12 @@ Keys = Mapping[str, Key]
 def keys_form(keys: Keys) -> Form:
     """Form of a mapping with these keys."""
     required = [name for name, key in keys.items() if key.required]
-    return forms.mapping({name: form_of(key.read) for name, key in keys.items()}, required)
+    return forms.mapping({name: {**form_of(key.read), MEANING: key} for name, key in keys.items()}, required)
+
+
+def by_role(read: Reader[Any], what: str, default: str, unit: str = "") -> Keys:
+    """Keys of a value for each role."""
+    return {role: Key(read, f"{what} of {role.lower()}", default, unit) for role in ROLES}
 
 
 @dataclass(frozen=True, slots=True)

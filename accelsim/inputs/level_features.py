@@ -14,8 +14,9 @@ from fractions import Fraction
 from typing import Any
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
 from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode, describe
+from accelsim.inputs.units import SIZES
 from accelsim.inputs.workload import ROLES
 
 _DIGITS = 4
@@ -48,8 +49,10 @@ def _rounded(value: Fraction) -> str:
     return f"{max(float(value), 10.0**-_DIGITS):.{_DIGITS}f}".rstrip("0")
 
 
-_KEYS: Keys = dict.fromkeys(ROLES, Key(stored_share))
-COMPRESSION = Key(node_of(keys_form(_KEYS)))
+_KEYS = by_role(stored_share, "share of the raw bits", "1: none", "0 to 1")
+COMPRESSION = Key(
+    node_of(keys_form(_KEYS)), "share of the raw bits that is stored and moved, by role", "1: none", "0 to 1"
+)
 """The key `compression` of a level."""
 
 
@@ -90,10 +93,10 @@ class Systolic:
 
 
 _ARRAY_KEYS: Keys = {
-    "stationary": Key(fields.one_of(ROLES, "a role"), required=True),
-    "double_buffered": Key(fields.boolean),
+    "stationary": Key(fields.one_of(ROLES, "a role"), "role that stays in the PEs"),
+    "double_buffered": Key(fields.boolean, "the next tile is loaded while this one computes", "false"),
 }
-SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)))
+SYSTOLIC = Key(node_of(keys_form(_ARRAY_KEYS)), "the fanout is a systolic array of rows (y) and columns (x)", "none")
 """The key `systolic` of a fanout."""
 
 
@@ -146,18 +149,19 @@ def _cycles(node: Node, problems: Problems) -> Fraction | None:
     return Fraction(text)
 
 
-_CYCLES: Keys = dict.fromkeys(ROLES, Key(_cycles))
-_ALONG: Keys = dict.fromkeys(ROLES, Key(fields.identifier))
+_ROW_CYCLES = by_role(_cycles, "what a row takes", "0", "cycles")
+_LINE_CYCLES = by_role(_cycles, "what each line takes besides", "0", "cycles")
+_ALONG = by_role(fields.identifier, "dimension along which it is adjacent", "the last rank")
 _DMA_KEYS: Keys = {
-    "issue": Key(fields.count),
-    "row": Key(fields.positive_size_bits),
-    "row_cycles": Key(node_of(keys_form(_CYCLES))),
-    "line": Key(fields.positive_size_bits),
-    "line_cycles": Key(node_of(keys_form(_CYCLES))),
-    "along": Key(node_of(keys_form(_ALONG))),
-    "overlap": Key(fields.boolean),
+    "issue": Key(fields.count, "until it can move the next tile, at least", "0", "cycles"),
+    "row": Key(fields.positive_size_bits, "adjacent data that it moves at a time", "no time", SIZES),
+    "row_cycles": Key(node_of(keys_form(_ROW_CYCLES)), "what a row takes, by role", "0", "cycles"),
+    "line": Key(fields.positive_size_bits, "a line of the memory behind it", "no time", SIZES),
+    "line_cycles": Key(node_of(keys_form(_LINE_CYCLES)), "what each line takes besides, by role", "0", "cycles"),
+    "along": Key(node_of(keys_form(_ALONG)), "dimension along which data is adjacent, by role", "the last rank"),
+    "overlap": Key(fields.boolean, "the next tile moves while this one computes", "true"),
 }
-DMA = Key(node_of(keys_form(_DMA_KEYS)))
+DMA = Key(node_of(keys_form(_DMA_KEYS)), "the engine that moves the tiles of this level one by one", "none")
 """The key `dma` of a level."""
 
 
@@ -172,8 +176,8 @@ def read_dma(level: Fields, bypass: Iterable[str], *, first: bool) -> Dma | None
     overlap, issue = engine.value("overlap", True), engine.value("issue", 0)
     row, line = (engine.value(key, 0) or None for key in ("row", "line"))
     times: dict[str, Mapping[str, Fraction]] = {}
-    for key, of in (("row_cycles", "row"), ("line_cycles", "line")):
-        times[key] = _by_role(engine, key, _CYCLES, bypass)
+    for key, of, keys in (("row_cycles", "row", _ROW_CYCLES), ("line_cycles", "line", _LINE_CYCLES)):
+        times[key] = _by_role(engine, key, keys, bypass)
         if key in engine and of not in engine:
             problems.add(engine.entries[key], f"'{of}' is missing beside it", f"add `{of}: 16 B`")
         if of in engine and key not in engine:

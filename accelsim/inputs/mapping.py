@@ -77,18 +77,24 @@ def _loop(node: Node, problems: Problems) -> Loop | None:
     return Loop(match[1], int(match[2]))
 
 
-_LOOPS = Key(fields.list_of(_loop))
-_SPATIAL: Keys = {"x": _LOOPS, "y": _LOOPS}
+_read_loops = fields.list_of(_loop)
+_SPATIAL: Keys = {
+    "x": Key(_read_loops, "loops over the columns", "none"),
+    "y": Key(_read_loops, "loops over the rows", "none"),
+}
 _LEVEL: Keys = {
-    "level": Key(fields.name, required=True),
-    "keep": Key(fields.set_of(fields.identifier)),
-    "temporal": _LOOPS,
-    "spatial": Key(node_of(keys_form(_SPATIAL))),
+    "level": Key(fields.name, "name of the level"),
+    "keep": Key(fields.set_of(fields.identifier), "tensors that it keeps", "where the machine leaves no choice"),
+    "temporal": Key(_read_loops, "its loops in time, outermost first, such as `[K=4, C=2]`", "none"),
+    "spatial": Key(node_of(keys_form(_SPATIAL)), "its loops over the fanout", "none"),
 }
 _TOP: Keys = {
-    "imperfect": Key(fields.set_of(fields.identifier)),
-    "padded": _LOOPS,
-    "levels": Key(node_of(forms.sequence(keys_form(_LEVEL), least=1)), required=True),
+    "imperfect": Key(fields.set_of(fields.identifier), "dimensions whose loops may leave remainders", "none"),
+    "padded": Key(_read_loops, "larger bounds, such as `[P=56]`", "none"),
+    "levels": Key(
+        node_of(forms.sequence(keys_form(_LEVEL), least=1)),
+        "what each level does, outermost first; one may stand several times (uneven)",
+    ),
 }
 MAPPING_FORM: Form = keys_form(_TOP)
 """What may stand under `mapping`, as JSON Schema."""

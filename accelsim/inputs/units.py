@@ -42,6 +42,9 @@ ENERGY_RATE_UNITS = tuple(unit + per for per in ("", "/bit") for unit in ENERGY_
 AREA_UNITS = {"um2": Fraction(1), "mm2": Fraction(10**6)}
 LENGTH_UNITS = {"um": Fraction(1, 1000), "mm": Fraction(1)}
 TECHNOLOGY_UNITS = ("nm",)
+SIZES, RATES = "bit, B, KiB, MB, …", "GB/s, bit/cycle, B/cycle, words/cycle, …"
+ENERGIES, AREAS = "pJ, fJ, nJ, pJ/bit, …", "um2, mm2"
+"""Units as the reference of keys names them."""
 LARGEST = 2**62
 _NUMBER = r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?"
 _QUANTITY = re.compile(rf"(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9.].*)?")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import PathLike
 
 from accelsim.inputs import fields, forms
-from accelsim.inputs.einsum import RawTensor, einsum_forms, read_conv, read_einsum, read_gemm
+from accelsim.inputs.einsum import RawTensor, einsum_keys, read_conv, read_einsum, read_gemm
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, Source, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.library import Imported, importer
@@ -160,18 +160,36 @@ def _windows(consumer: Einsum, tensor: Tensor) -> dict[int, tuple[int, int]]:
     return found
 
 
-_FORMS: Keys = {name: Key(node_of(form)) for name, form in einsum_forms(ROLES).items()}
-_NAME = Key(fields.name, required=True)
+_FORMS = einsum_keys(ROLES)
 _MORE: Keys = {
-    "repeat": Key(fields.positive_int),
-    "bits": Key(fields.mapping_of(fields.positive_int)),
-    "whole": Key(fields.set_of(fields.identifier)),
+    "repeat": Key(fields.positive_int, "how often the network has this layer", "1"),
+    "bits": Key(
+        fields.mapping_of(fields.positive_int),
+        "bits of a word, by role or tensor, and `psums` of partial sums",
+        "16",
+        "bit",
+    ),
+    "whole": Key(
+        fields.set_of(fields.identifier),
+        "dimensions along which all words are needed at once, such as the keys of a soft-max",
+        "none",
+    ),
 }
-_LAYER: Keys = {"name": _NAME, "from": Key(read_from), **_FORMS, **_MORE}
-_YIELDS: Keys = {"yields": Key(fields.mapping_of(fields.positive_int))}
+_LAYER: Keys = {
+    "name": Key(fields.name, "its name, different from all others"),
+    "from": Key(read_from, "layers whose outputs its inputs are, by tensor where it has several", "none"),
+    **_FORMS,
+    **_MORE,
+}
 _ONE_FORM = [{"required": [name]} for name in _FORMS]
 _LAYERS = forms.sequence({**keys_form(_LAYER), "oneOf": _ONE_FORM}, least=1)
-_TOP: Keys = {"name": _NAME, **_FORMS, "layers": Key(node_of(_LAYERS)), **_MORE, **_YIELDS}
+_TOP: Keys = {
+    "name": Key(fields.name, "its name"),
+    **_FORMS,
+    "layers": Key(node_of(_LAYERS), "layers in the order in which they run", "one Einsum"),
+    **_MORE,
+    "yields": Key(fields.mapping_of(fields.positive_int), "what one run gives, such as `{frames: $batch}`", "none"),
+}
 WORKLOAD_FORM: Form = {**keys_form(_TOP), "oneOf": [*_ONE_FORM, {"required": ["layers"]}]}
 """What may stand under `workload`, as JSON Schema."""
 _DEFAULT_BITS = 16

@@ -12,52 +12,40 @@ from typing import Any
 
 from accelsim.explore.sweep import SWEEP_FORM
 from accelsim.gpu.catalogue import GPU_FORM
-from accelsim.inputs import constraints, fields, forms
+from accelsim.inputs import forms
 from accelsim.inputs.architecture import ARCHITECTURE_FORM
+from accelsim.inputs.constraints import CONSTRAINTS_FORM
 from accelsim.inputs.energy.table import ENERGY_TABLE_FORM
-from accelsim.inputs.fields import About
+from accelsim.inputs.fields import MEANING, Key, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import MAPPING_FORM
-from accelsim.inputs.objective import LIMIT
-from accelsim.inputs.schema_keys import ABOUT
 from accelsim.inputs.workload_reader import WORKLOAD_FORM
 from accelsim.results.output_schema import RESULT_FORM
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def _constraints_form() -> Form:
-    """Form of what stands under `constraints`."""
-    names = forms.sequence(fields.identifier.form, different=True)
-    either_name = forms.either({"const": constraints.REST}, fields.identifier.form)
-    in_block: dict[str, Form] = {
-        "factors": forms.sequence(forms.pattern(constraints._FACTOR)),
-        "only": names,
-        "order": forms.sequence(either_name, different=True),
-    }
-    axis = forms.mapping({key: in_block[key] for key in constraints.AXIS_KEYS})
-    at_level: dict[str, Form] = {
-        "level": fields.name.form,
-        "keep": names,
-        "bypass": names,
-        "temporal": forms.mapping({key: in_block[key] for key in constraints.TEMPORAL_KEYS}),
-        "spatial": forms.mapping({"x": axis, "y": axis}),
-    }
-    level = forms.mapping({key: at_level[key] for key in constraints.LEVEL_KEYS}, ["level"])
-    limits = forms.sequence(forms.pattern(LIMIT))
-    return forms.mapping({"levels": forms.sequence(level), "min_utilization": forms.fraction(0, 1), "limits": limits})
-
-
-_BODIES: dict[str, Form] = {
-    "architecture": ARCHITECTURE_FORM,
-    "gpu": GPU_FORM,
-    "workload": WORKLOAD_FORM,
-    "mapping": MAPPING_FORM,
-    "constraints": _constraints_form(),
-    "energy_table": ENERGY_TABLE_FORM,
-    "sweep": SWEEP_FORM,
+_BODIES: dict[str, tuple[str, Form]] = {
+    "architecture": ("a machine: storage levels, outermost first, and compute units", ARCHITECTURE_FORM),
+    "gpu": ("a GPU as its data sheet has it", GPU_FORM),
+    "workload": ("one Einsum, or a network of layers", WORKLOAD_FORM),
+    "mapping": ("one mapping of an Einsum onto a machine", MAPPING_FORM),
+    "constraints": ("what all mappings that are looked at satisfy", CONSTRAINTS_FORM),
+    "energy_table": ("energies of components, by class and attributes", ENERGY_TABLE_FORM),
+    "sweep": ("designs to explore", SWEEP_FORM),
 }
 KINDS = (*_BODIES, "result")
+_PARAMS = Key(
+    node_of({"$ref": "#/$defs/parameters"}),
+    "values that `$name` uses anywhere in the file, and that `--set name=value` overrides; groups nest",
+    "none",
+)
+
+
+def document_form(kind: str) -> Form:
+    """Form of a kind of file, in which each key has its meaning, default and unit."""
+    meaning, body = _BODIES[kind]
+    return keys_form({"params": _PARAMS, kind: Key(node_of(body), meaning)})
 
 
 def json_schema(kind: str) -> dict[str, Any]:
@@ -77,26 +65,18 @@ def json_schema(kind: str) -> dict[str, Any]:
     head = {"$schema": DRAFT, "title": f"accelsim {kind.replace('_', ' ')}"}
     if kind == "result":
         return {**head, **RESULT_FORM}
-    document = forms.mapping({"params": {"$ref": "#/$defs/parameters"}, kind: _BODIES[kind]}, [kind])
-    return {**head, **_described(document, "", ABOUT.get(kind, {})), "$defs": forms.definitions()}
+    return {**head, **_described(document_form(kind)), "$defs": forms.definitions()}
 
 
-def _described(form: Form, path: str, about: Mapping[str, About]) -> dict[str, Any]:
+def _described(form: Form) -> dict[str, Any]:
     """The form with what each key means, which editors show beside it."""
     found = dict(form)
+    key: Key | None = found.pop(MEANING, None)
     if "anyOf" in form:
-        found["anyOf"] = [_described(part, path, about) for part in form["anyOf"]]
-    if "items" in form:
-        found["items"] = _described(form["items"], f"{path}[]", about)
-    if isinstance(form.get("additionalProperties"), dict):
-        found["additionalProperties"] = _described(form["additionalProperties"], f"{path}.*", about)
+        found["anyOf"] = [_described(part) for part in form["anyOf"]]
+    for inside in ("items", "additionalProperties"):
+        if isinstance(form.get(inside), Mapping):
+            found[inside] = _described(form[inside])
     if "properties" in form:
-        found["properties"] = {
-            key: _with_meaning(_described(value, (at := f"{path}.{key}".lstrip(".")), about), about.get(at))
-            for key, value in form["properties"].items()
-        }
-    return found
-
-
-def _with_meaning(form: dict[str, Any], about: About | None) -> dict[str, Any]:
-    return form if about is None else {"description": about.meaning, **form}
+        found["properties"] = {name: _described(value) for name, value in form["properties"].items()}
+    return found if key is None else {"description": key.meaning, **found}

@@ -1,4 +1,4 @@
-"""The reference of all keys of the input files, from the schemas and what `inputs.schema_keys` says of each key."""
+"""The reference of all keys of the input files, from what each key is declared to be."""
 
 from __future__ import annotations
 
@@ -34,16 +34,13 @@ def _part(kind: str) -> str:
 
 def _rows(kind: str) -> list[tuple[str, str]]:
     """The mapping that each key stands in, and its row."""
-    from accelsim.inputs.schema_keys import ABOUT
-
-    about, found = ABOUT[kind], []
-    for each in schema_keys(kind):
+    keys, found = schema_keys(kind), []
+    told = {each.key: (each.unit, "**required**" if each.required else each.default, each.meaning) for each in keys}
+    for each in keys:
         place, _, name = each.key.rpartition(".")
-        told = about[each.key]
-        if name in _ROLES or about.get(_at_the_top(each.key)) == told:
+        if name in _ROLES or told.get(_at_the_top(each.key)) == told[each.key]:
             continue
-        default = "**required**" if each.required else told.default
-        cells = (f"`{name}`", each.form, told.unit, default, told.meaning)
+        cells = (f"`{name}`", each.form, *told[each.key])
         found.append((place, f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"))
     return found
 
@@ -56,31 +53,39 @@ def _at_the_top(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SchemaKey:
-    """A key of a kind of file: dotted, what may stand there in words, and whether it must be there."""
+    """A key of a kind of file: dotted, what may stand there in words, whether it must be there, and what it means."""
 
     key: str
     form: str
     required: bool
+    meaning: str
+    default: str
+    unit: str
 
 
 def schema_keys(kind: str) -> list[SchemaKey]:
-    """All keys of a kind of file, outer ones first, in the order of the schema.
+    """All keys of a kind of file, outer ones first, in the order in which they are declared.
 
     Examples
     --------
     >>> [each.key for each in schema_keys("mapping")][:3]
     ['params', 'mapping', 'mapping.imperfect']
     """
-    from accelsim.show.schema import json_schema
+    from accelsim.show.schema import document_form
 
-    return _keys_of(json_schema(kind), "")
+    return _keys_of(document_form(kind), "")
 
 
 def _keys_of(form: Form, path: str) -> list[SchemaKey]:
+    from accelsim.inputs.fields import MEANING
+
     found: list[SchemaKey] = []
     for key, value in form.get("properties", {}).items():
         at = f"{path}.{key}".lstrip(".")
-        found += [SchemaKey(at, in_words(value), key in form.get("required", ())), *_keys_of(value, at)]
+        told = value[MEANING]
+        required = key in form.get("required", ())
+        found.append(SchemaKey(at, in_words(value), required, told.meaning, told.default, told.unit))
+        found += _keys_of(value, at)
     for part in form.get("anyOf", ()):
         found += _keys_of(part, path)
     if "items" in form:

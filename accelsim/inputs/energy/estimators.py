@@ -41,9 +41,11 @@ from accelsim.inputs.units import QuantityError, listed, near_miss, parse_size_b
 COMPONENTS = "components"
 HWCOMPONENTS = "hwcomponents"
 _ACCELERGY: Keys = {
-    "ert": Key(fields.text, required=True),
-    "art": Key(fields.text),
-    "rename": Key(fields.mapping_of(fields.text)),
+    "ert": Key(fields.text, "Accelergy's energy reference table, a path"),
+    "art": Key(fields.text, "Accelergy's area reference table, a path", "none"),
+    "rename": Key(
+        fields.mapping_of(fields.text), "names of Accelergy's components for names of levels", "the same names"
+    ),
 }
 ESTIMATOR_FORM: Form = forms.either(fields.text.form, keys_form(_ACCELERGY))
 """What may stand under `energy_table` of an architecture, as JSON Schema."""

@@ -10,16 +10,23 @@ from typing import ClassVar, Protocol
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.fields import Fields, Key, Keys, formed, keys_form, node_of
+from accelsim.inputs.fields import Fields, Key, Keys, by_role, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import MapNode, Node, Problems, ScalarNode, describe
-from accelsim.inputs.units import ENERGY_RATE_UNITS, ENERGY_UNITS, Energy, QuantityError, parse_size_bits
+from accelsim.inputs.units import (
+    AREAS,
+    ENERGIES,
+    ENERGY_RATE_UNITS,
+    ENERGY_UNITS,
+    Energy,
+    QuantityError,
+    parse_size_bits,
+)
 from accelsim.inputs.workload import ROLES
 
 _ACTIONS = ("read", "write", "update", "leak", "compute")
 _PER_BIT = ("read", "write", "update", "transfer")
 _BY_ROLE = ("read", "write", "update")
-TECHNOLOGY = Key(fields.technology)
 Written = dict[tuple[str, str], Energy]
 
 
@@ -196,32 +203,47 @@ def read_attributes(node: Node, problems: Problems) -> dict[str, str] | None:
     return None if words is None else {key: spelt(word) for key, word in words.items()}
 
 
-def _action_form(action: str) -> Form:
-    """Form of the energy of one action: one value, or for some actions one for each role."""
-    one = forms.quantity(ENERGY_RATE_UNITS if action in _PER_BIT else ENERGY_UNITS)
-    return forms.either(one, forms.mapping(dict.fromkeys(ROLES, one))) if action in _BY_ROLE else one
+_OF_ACCESSES = {"read": "that reads", "write": "that fills", "update": "that takes a result from below"}
 
 
-def energy_keys(actions: Iterable[str]) -> Keys:
-    """Keys of the energies of some actions."""
-    return {action: Key(node_of(_action_form(action))) for action in actions}
+def energy_key(action: str, default: str = "from the energy table") -> Key:
+    """Key of the energy of one action: one value, or of an access one for each role."""
+    units = forms.quantity(ENERGY_RATE_UNITS if action in _PER_BIT else ENERGY_UNITS)
+    if action == "leak":
+        return Key(node_of(units), "energy that leaks in a cycle, of one instance", "none", "pJ")
+    if action not in _OF_ACCESSES:
+        of = {"compute": "a multiply-accumulate", "transfer": "an element to or from one child"}[action]
+        return Key(node_of(units), f"energy of {of}", default, ENERGIES)
+    what = f"energy of an access {_OF_ACCESSES[action]}"
+    default = "as `write`" if action == "update" else default
+    roles = by_role(node_of(units), f"{what},", default, ENERGIES)
+    return Key(node_of(forms.either(units, keys_form(roles))), f"{what}; one value, or one by role", default, ENERGIES)
 
 
-def own_energy_keys(actions: Iterable[str]) -> Keys:
+def own_energy_keys(actions: Iterable[str], default: str = "from the energy table") -> Keys:
     """Keys of the energies that stand at a component itself."""
-    return {**energy_keys(actions), "source": Key(fields.text)}
+    of = "energy comes" if len(tuple(actions)) == 1 else "energies come"
+    source = Key(fields.text, f"where the {of} from", "file and line")
+    return {**{action: energy_key(action, default) for action in actions}, "source": source}
 
 
-ATTRIBUTES = Key(read_attributes)
-AREA = Key(fields.area_um2)
-_ENERGIES = energy_keys(_ACTIONS)
+COMPONENT: Keys = {
+    "class": Key(fields.name, "component class in the energy table"),
+    "attributes": Key(
+        read_attributes, "free attributes that choose the entry of the energy table, such as `{type: LPDDR4}`", "none"
+    ),
+    "technology": Key(fields.technology, "node of this component", "that of the architecture", "nm"),
+}
+AREA = Key(fields.area_um2, "area of one instance", "from the energy table, or unknown", AREAS)
+_ENERGIES: Keys = {**{action: energy_key(action) for action in _ACTIONS}, "compute": energy_key("compute", "none")}
+_ATTRIBUTES = "what must equal the component's own: size, word, block_size, attributes"
 _ENTRY: Keys = {
-    "class": Key(fields.name, required=True),
-    "technology": TECHNOLOGY,
-    "attributes": ATTRIBUTES,
-    "energy": Key(node_of(keys_form(_ENERGIES)), required=True),
-    "area": AREA,
-    "source": Key(fields.text, required=True),
+    "class": Key(fields.name, "component class"),
+    "technology": Key(fields.technology, "node that the component must have", "any", "nm"),
+    "attributes": Key(read_attributes, _ATTRIBUTES, "none"),
+    "energy": Key(node_of(keys_form(_ENERGIES)), "energies of an access"),
+    "area": Key(fields.area_um2, "area of one instance", "unknown", AREAS),
+    "source": Key(fields.text, "where the entry comes from"),
 }
 
 
@@ -244,7 +266,10 @@ def _entry(node: Node, problems: Problems) -> ComponentEntry | None:
     return ComponentEntry(component, technology, attributes, energies, source, None if area_um2 < 0 else area_um2)
 
 
-_TABLE: Keys = {"name": Key(fields.name, required=True), "entries": Key(fields.list_of(_entry), required=True)}
+_TABLE: Keys = {
+    "name": Key(fields.name, "its name"),
+    "entries": Key(fields.list_of(_entry), "the entry with the most attributes that all match is used"),
+}
 ENERGY_TABLE_FORM: Form = keys_form(_TABLE)
 """What may stand under `energy_table`, as JSON Schema."""
 
