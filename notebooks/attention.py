@@ -21,7 +21,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import accelsim
-from accelsim.show.report.fusion import nest_lines
+from accelsim.show.report.network import nest_lines
 
 plt.style.use("accelsim.show.plots.accelsim")
 

@@ -26,8 +26,8 @@ from accelsim.inputs.objective import Objective
 from accelsim.results.cache import content_hash
 from accelsim.results.output import Provenance, to_json
 from accelsim.search import stopping
+from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.network import fusion_table, plot_fusion
-from accelsim.show.plots.style import figure_bytes
 from tests.test_fusion_tiling import gemm
 from tests.test_verifying import altered, leaves, name_of
 

@@ -16,10 +16,10 @@ from reports import a_front, a_search, all_loops_outside, an_exact_search, row_s
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload_reader import load_workload
+from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.result import energy_table, plot_energy
 from accelsim.show.plots.search import curve_table, front_table, plot_curve, plot_front, plot_spread, spread_table
-from accelsim.show.plots.style import figure_bytes
-from accelsim.show.report.text import OKABE_ITO, OTHER_COLOUR
+from accelsim.show.report import OKABE_ITO, OTHER_COLOUR
 
 
 def test_energy_table__sums_to_the_total():

@@ -15,6 +15,7 @@ from accelsim.inputs.workload_reader import load_workload
 from accelsim.population.census import census
 from accelsim.population.result import Near
 from accelsim.search.mapper import map_einsum
+from accelsim.show.plots import at_width, figure_bytes
 from accelsim.show.plots.census import (
     best_median_worst,
     compare_table,
@@ -29,7 +30,6 @@ from accelsim.show.plots.census import (
     within_table,
 )
 from accelsim.show.plots.result import plot_stacks, stacks_table
-from accelsim.show.plots.style import at_width, figure_bytes
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from accelsim.show.plots import at_width, figure_bytes
 from accelsim.show.plots.diagram import architecture_table, mapping_table, plot_architecture, plot_mapping
-from accelsim.show.plots.style import at_width, figure_bytes
 
 
 def texts(ax):

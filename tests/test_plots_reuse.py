@@ -17,8 +17,8 @@ from accelsim.model.evaluate import evaluate
 from accelsim.population.counting import Nest
 from accelsim.population.sampling import Sampler
 from accelsim.search.mapper import map_einsum
+from accelsim.show.plots import at_width, figure_bytes
 from accelsim.show.plots.result import plot_reuse, reuse_table
-from accelsim.show.plots.style import at_width, figure_bytes
 
 
 def small(name, **dims):

@@ -22,12 +22,21 @@ from accelsim.model.limits import Limits
 from accelsim.results.output import LayerOutcome, layer_rows, network_totals
 from accelsim.results.verifying import Check
 from accelsim.search import stopping
-from accelsim.show.report.certificate import done, gap_text, search_progress
+from accelsim.show.report import (
+    count,
+    done,
+    gap_text,
+    letters,
+    percent,
+    search_progress,
+    share,
+    split_bar,
+    tensor_colours,
+)
 from accelsim.show.report.mapping import headline, result_report
 from accelsim.show.report.network import network_report
 from accelsim.show.report.search import front_report, ranked_report, search_report
 from accelsim.show.report.tables import energies_report
-from accelsim.show.report.text import count, letters, percent, share, split_bar, tensor_colours
 from accelsim.show.report.validation import checks_report, comparisons_report, verdict_line
 from accelsim.show.table import Column, print_parts, print_table, rich_table
 

@@ -15,7 +15,7 @@ from reports import row_stationary
 from rich.console import Console
 
 from accelsim.cli.main import main
-from accelsim.show.html.page import table as page_table
+from accelsim.show.html import table as page_table
 from accelsim.show.report.mapping import result_report
 from accelsim.show.table import Column, Table, csv_files, print_parts, to_csv
 

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from accelsim.cli.argument_types import add_forms
-from accelsim.cli.printing import BAD_INPUT, DIFFERS, DONE, answer
+from accelsim.cli import BAD_INPUT, DIFFERS, DONE, answer
+from accelsim.cli.arguments import add_forms
 from accelsim.importers.scalesim import scalesim_study
 from accelsim.importers.timeloop_comparison import timeloop_study
 from accelsim.inputs.errors import AccelsimError
-from accelsim.results.folder import refuse_directory, refuse_file, write_directory
+from accelsim.results import refuse_directory, refuse_file, write_directory
 from accelsim.results.output import to_json
 from accelsim.results.study import NoReferenceError, Study, study_json
-from accelsim.show.plots.style import figure_bytes
+from accelsim.show.plots import figure_bytes
 from accelsim.show.report.validation import study_report
 from accelsim.show.table import Column, Part, Table, page_text
 from validation.area import area_study

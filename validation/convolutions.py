@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.cli.argument_types import add_forms
-from accelsim.cli.printing import BAD_INPUT, DONE, answer
+from accelsim.cli import BAD_INPUT, DONE, answer
+from accelsim.cli.arguments import add_forms
 from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import find_gpu, load_gpu
 from accelsim.gpu.constants import Floats

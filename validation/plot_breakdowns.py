@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from accelsim.show.plots.style import drawing, put_title
+from accelsim.show.plots import drawing, put_title
 from validation.eyeriss import FREE, ROWS
 from validation.eyeriss_isca import COMPONENTS, Breakdown
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.show.plots.style import DARK, drawing, plain_log_ticks, put_title
+from accelsim.show.plots import DARK, drawing, plain_log_ticks, put_title
 
 if TYPE_CHECKING:
     from accelsim.results.study import Study

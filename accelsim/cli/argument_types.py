@@ -1,45 +1,48 @@
-"""Types of command line arguments: what a text must look like, and options that many commands have."""
+"""Types of command line arguments, and the parser that reads them: what a text must look like, else what is wrong."""
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from accelsim.cli import BAD_INPUT
+from accelsim.inputs.errors import AccelsimError
+
+
+def whole(text: str, least: int = 0) -> int:
+    """A whole number of at least 0."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}, got '{text}'")
+    return int(text)
 
 
 def positive_int(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got '{text}'")
-    return int(text)
+    return whole(text, 1)
 
 
-def whole(text: str) -> int:
-    """A whole number of at least 0."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got '{text}'")
-    return int(text)
+def _number(text: str) -> float:
+    """A number, or NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def seconds(text: str) -> float:
     """A time above 0 [s]."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 < found < math.inf:
+    if not 0 < _number(text) < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
-    return found
+    return _number(text)
 
 
 def inches(text: str) -> float:
     """The width of a picture."""
-    try:
-        width = float(text)
-    except ValueError:
-        width = math.nan
-    if not 2 <= width <= 40:
+    if not 2 <= _number(text) <= 40:
         raise argparse.ArgumentTypeError(f"expected a width of 2 to 40 inches, got '{text}'")
-    return width
+    return _number(text)
 
 
 def dimensions(text: str) -> str | tuple[str, ...]:
@@ -59,10 +62,7 @@ def dimensions(text: str) -> str | tuple[str, ...]:
 def share(text: str) -> float:
     """A share such as 1% or 0.01."""
     hundredths = text.strip().endswith("%")
-    try:
-        found = float(text.strip().removesuffix("%")) / (100 if hundredths else 1)
-    except ValueError:
-        found = math.nan
+    found = _number(text.strip().removesuffix("%")) / (100 if hundredths else 1)
     if not 0 <= found < math.inf:
         raise argparse.ArgumentTypeError(f"expected a share of at least 0, such as 1% or 0.01, got '{text}'")
     if found >= 1 and not hundredths:
@@ -72,7 +72,6 @@ def share(text: str) -> float:
 
 def limit(text: str) -> str:
     """A limit on costs, such as `cycles <= 1.2e6`, as it is written."""
-    from accelsim.inputs.errors import AccelsimError
     from accelsim.inputs.objective import Limit
 
     try:
@@ -80,6 +79,16 @@ def limit(text: str) -> str:
     except AccelsimError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def number_format(text: str) -> str:
+    """A number format by any of its names, such as bf16 or torch.bfloat16."""
+    from accelsim.gpu import machine
+
+    try:
+        return machine.number_format(text)
+    except AccelsimError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def columns(text: str) -> tuple[str, ...]:
@@ -107,20 +116,47 @@ def override(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def number_format(text: str) -> str:
-    """A number format by any of its names, such as bf16 or torch.bfloat16."""
-    from accelsim.gpu import machine as formats
-    from accelsim.inputs.errors import AccelsimError
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, and names the closest command or option beside a misspelt one."""
 
-    try:
-        return formats.number_format(text)
-    except AccelsimError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    def error(self, message: str) -> NoReturn:
+        """End with one line on what is wrong."""
+        words = message.replace(",", " ").split()
+        known = [option for action in self._actions for option in action.option_strings]
+        known += [name for action in self._actions for name in action.choices or ()]
+        from accelsim.inputs.units import near_miss
+
+        choice = "invalid choice" in message
+        unknown = [
+            word.strip("'\"()")
+            for word in words
+            if "unrecognized" in message or (choice and word.startswith(("'", '"')))
+        ]
+        found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
+        hint = next(filter(None, found), "")
+        if not hint and ("unrecognized" in message or "required" in message):
+            hint = f"`{self.prog} --help` lists them"
+        self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")
 
 
-def add_forms(made: argparse.ArgumentParser) -> None:
-    """Add the other forms of a report: JSON, and its tables as CSV."""
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
-    made.add_argument(
-        "--csv", metavar="FILE", help="write the tables of the report as CSV: the first to FILE, others to FILE_NAME"
-    )
+def add(
+    made: argparse._ActionsContainer,
+    name: str,
+    about: str | None = None,
+    kind: Callable[[str], Any] | None = None,
+    **more: Any,
+) -> None:
+    """Add an argument: `ARCH` is one by its place, `--top N` takes a value, `--quiet` none, and `-o` is `--output`."""
+    flag, _, metavar = name.partition(" ")
+    names = ["-o", "--output"] if flag == "-o" else [flag if flag.startswith("-") else flag.lower()]
+    if flag.isupper():
+        metavar = flag
+    if kind is not None:
+        more["type"] = kind
+    if metavar:
+        more["metavar"] = metavar
+    elif flag.startswith("-") and "choices" not in more:
+        more["action"] = "store_true"
+    made.add_argument(*names, help=about, **more)
+    if name == "-o DIR":
+        made.set_defaults(writes_folder=True)

@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from accelsim import __version__
-from accelsim.cli import argument_types, gpu_arguments
+from accelsim.cli.argument_types import (
+    Parser,
+    add,
+    columns,
+    dimensions,
+    inches,
+    limit,
+    number_format,
+    override,
+    positive_int,
+    seconds,
+    share,
+    whole,
+)
+from accelsim.gpu import L2_STATES, ROTATING
+from accelsim.inputs.errors import AccelsimError
 
-BAD_INPUT = 2
 PLOTS = (
     *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "parallel", "sensitivity")
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong, and names the closest command or option beside a misspelt one."""
-
-    def error(self, message: str) -> NoReturn:
-        words = message.replace(",", " ").split()
-        known = [option for action in self._actions for option in action.option_strings]
-        known += [name for action in self._actions for name in action.choices or ()]
-        from accelsim.inputs.units import near_miss
-
-        choice = "invalid choice" in message
-        unknown = [
-            word.strip("'\"()")
-            for word in words
-            if "unrecognized" in message or (choice and word.startswith(("'", '"')))
-        ]
-        found = (near_miss(word.partition("=")[0], known) for word in unknown if word not in known)
-        hint = next(filter(None, found), "")
-        if not hint and ("unrecognized" in message or "required" in message):
-            hint = f"`{self.prog} --help` lists them"
-        self.exit(BAD_INPUT, f"{self.prog}: {message}{'; ' if hint else ''}{hint}\n")
+Made = argparse._ActionsContainer
+AddCommand = Callable[[str, str, str], argparse.ArgumentParser]
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -58,9 +52,42 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parsed
 
 
+_WORKERS = ("--workers N", "threads (default: all cores)", positive_int)
+_JSON = ("--json", "print JSON instead of the report")
+_QUIET = ("--quiet", "print no progress")
+_HTML = ("--html FILE", "write one page to open in a browser and explore (of one layer)")
+_NO_CACHE = ("--no-cache", "search anew, and keep nothing (`accelsim cache` says where)")
+_LAYER = ("--layer NAME", "the layer that is mapped, where the workload has several")
+_CONSTRAINTS = ("--constraints FILE", "what the mappings must look like besides being valid")
+_MIG = ("--mig PROFILE", "a MIG slice of the GPU, such as 1g.10gb")
+
+
+def add_forms(made: Made) -> None:
+    """Add the other forms of a report: JSON, and its tables as CSV."""
+    add(made, *_JSON)
+    add(made, "--csv FILE", "write the tables of the report as CSV: the first to FILE, others to FILE_NAME")
+
+
+def _add_machine(made: Made, *more: str) -> None:
+    for name in ("ARCH", *more):
+        add(made, name)
+    _add_overrides(made)
+
+
+def _add_overrides(made: Made) -> None:
+    about = "override a parameter of the input files; may be repeated"
+    add(made, "--set NAME=VALUE", about, override, action="append", default=[], dest="overrides")
+
+
+def _add_sizes(made: Made) -> None:
+    add(made, "--batch N", "set the workload's parameter `batch`", positive_int)
+    about = "set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`"
+    add(made, "--sequence N", about, positive_int)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of all commands."""
-    parser = _Parser(
+    parser = Parser(
         prog="accelsim",
         allow_abbrev=False,
         description="Find and evaluate mappings of deep-learning layers onto accelerators.",
@@ -69,342 +96,331 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"accelsim {__version__}")
     parser.set_defaults(parser=parser)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
 
-    def command(name: str, about: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False)
-        made.set_defaults(command=f"{name}_command", parser=made)
-        return made
+    def command(name: str, module: str, about: str) -> argparse.ArgumentParser:
+        """Add a command, which is a function of a module of `accelsim.cli`."""
+        return _command(commands, name, name, module, about)
 
-    _add_map(command("map", "find the best mapping of a layer, or of each layer of a network, and prove that it is"))
+    about = "find the best mapping of a layer, or of each layer of a network, and prove that it is"
+    _add_map(command("map", "mapping", about))
+    _add_fuse(command("fuse", "mapping", "find which consecutive layers of a network to fuse, and how"))
+    _add_spread(command("spread", "plotting", "count all mappings of a layer, and show how their energy is spread"))
 
-    _add_fuse(command("fuse", "find which consecutive layers of a network to fuse, and how"))
-
-    _add_spread(command("spread", "count all mappings of a layer, and show how their energy is spread"))
-
-    made = command("eval", "evaluate one mapping, such as one that `map -o` wrote")
+    made = command("eval", "evaluating", "evaluate one mapping, such as one that `map -o` wrote")
     _add_machine(made, "WORKLOAD", "MAPPING")
-    made.add_argument("--layer", metavar="NAME", help="the layer that is mapped, where the workload has several")
-    _add_output(made)
+    add(made, *_LAYER)
+    add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
+    add_forms(made)
 
-    made = command("explain", "walk a small loop nest step by step and show which words move, and why")
+    made = command("explain", "evaluating", "walk a small loop nest step by step and show which words move, and why")
     _add_machine(made, "WORKLOAD")
-    made.add_argument("mapping", metavar="MAPPING", nargs="?", help="default: the best one that a short search finds")
-    made.add_argument("--layer", metavar="NAME", help="the layer that is mapped, where the workload has several")
-    made.add_argument("--tensor", metavar="NAME", help="show the tiles of this tensor only")
-    made.add_argument("--level", metavar="NAME", help="show the tiles at this level only")
-    made.add_argument(
-        "--steps", type=argument_types.whole, default=40, metavar="N", help="steps shown of each tile (default: 40)"
-    )
-    made.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    add(made, "MAPPING", "default: the best one that a short search finds", nargs="?")
+    add(made, *_LAYER)
+    add(made, "--tensor NAME", "show the tiles of this tensor only")
+    add(made, "--level NAME", "show the tiles at this level only")
+    add(made, "--steps N", "steps shown of each tile (default: 40)", whole, default=40)
+    add(made, *_JSON)
 
-    _add_plot(command("plot", "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"))
+    about = "draw a mapping, a machine, a search or all valid mappings as a picture for a paper"
+    _add_plot(command("plot", "plotting", about))
+    about = "show which layers compute limits and which memory, at best and as mapped"
+    _add_roofline(command("roofline", "evaluating", about))
+    about = "map networks onto many designs of a machine, and find the best of them"
+    _add_explore(command("explore", "exploring", about))
+    _add_files(command)
+    _add_gpus(command)
 
-    _add_roofline(command("roofline", "show which layers compute limits and which memory, at best and as mapped"))
-
-    _add_explore(command("explore", "map networks onto many designs of a machine, and find the best of them"))
-
-    made = command("verify", "check a result.json that `map` wrote: its mapping, its numbers and its certificate")
-    made.add_argument("result", metavar="RESULT", help="result.json, or the folder that holds it")
-    made.add_argument("--force", action="store_true", help="go on although an input file has changed")
-    made.add_argument(
-        "--seconds",
-        type=argument_types.seconds,
-        metavar="S",
-        help="stop each search that derives a bound after S seconds",
-    )
-    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
-
-    made = command("check", "read input files and report every mistake in them")
-    made.add_argument("files", nargs="+", metavar="FILE")
-    _add_overrides(made)
-
-    made = command(
-        "import", "turn files of other tools into files of accelsim, and name what is not carried over as it is"
-    )
-    made.epilog = (
-        "Timeloop's files (v0.3, v0.4, parsed-processed-input.yaml, mappings, constraints, ERT and ART) are given "
-        "together, as Timeloop takes them, and so are those of ZigZag and AccelForge. A template reads files of the "
-        "folders of these files only; --set gives its variables values."
-    )
-    made.add_argument(
-        "files", nargs="+", metavar="FILE", help="one model (.onnx, .pt2 of torch.export.save), or files of one tool"
-    )
-    made.add_argument("--from", dest="tool", choices=("timeloop", "zigzag", "accelforge"), help="the files' tool")
-    _add_overrides(made)
-    _add_sizes(made)
-    made.add_argument(
-        "-o", "--output", metavar="PATH", help="file for the workload of a model, or folder (default: print)"
-    )
-
-    made = command("export", "write a mapping, its machine and its layer as files of Timeloop")
-    made.add_argument("tool", metavar="TOOL", choices=("timeloop",), help="timeloop: v0.4, and the mapping as in v0.3")
-    made.add_argument(
-        "files", nargs="+", metavar="FILE", help="the folder that `map -o` or `eval -o` wrote, or ARCH WORKLOAD MAPPING"
-    )
-    made.add_argument("--layer", metavar="NAME", help="the layer that is meant, where there are several")
-    made.add_argument("-o", "--output", metavar="DIR", help="write there (default: the folder `timeloop` in the first)")
-    _add_overrides(made)
-
-    made = command("replay", "hold Timeloop's statistics of a mapping against ours, and against our optimum")
-    made.add_argument(
-        "files", nargs="+", metavar="FILE", help="Timeloop's inputs, as `import` takes them, and one *.stats.txt"
-    )
-    made.add_argument(
-        "--seconds", type=argument_types.seconds, default=20.0, metavar="S",
-        help="stop looking for the optimum after S seconds (default: 20)",
-    )  # fmt: skip
-    _add_overrides(made)
-    argument_types.add_forms(made)
-
-    made = command("cache", "show where results are kept and how many there are, or remove them")
-    made.add_argument("--clear", action="store_true", help="remove all of them")
-    made.add_argument("--json", action="store_true", help="print JSON")
-
-    made = command("energy", "show the energy of each action of each component, with its source")
-    _add_machine(made)
-    argument_types.add_forms(made)
-
-    made = command("list", "name the files that come with accelsim")
-    made.add_argument(
-        "kind", nargs="?", choices=("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
-    )
-    argument_types.add_forms(made)
-
-    gpu_arguments.add_commands(command)
-
-    made = command("schema", "write JSON Schemas of the input files, for editors, and of result.json")
-    made.add_argument(
-        "kind", nargs="?",
-        choices=("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep", "result"),
-        help="print the schema of this kind of file",
-    )  # fmt: skip
-    made.add_argument(
-        "-o", "--output", metavar="DIR", help="write KIND.schema.json there, of all kinds if none is given"
-    )
-
-    made = command("validate", "hold our numbers against other tools' and against measured GPU kernels")
-    made.add_argument(
-        "what", choices=("timeloop", "scalesim", "gemmini", "gemm"), metavar="WHAT",
-        help="timeloop, scalesim: records of these tools; gemmini: cycles of its RTL; gemm: times of GPU kernels",
-    )  # fmt: skip
-    made.add_argument("paths", nargs="*", metavar="PATH", help="records, or folders of them, instead of the usual ones")
-    made.add_argument("--every", action="store_true", help="print every figure, however many there are")
-    made.add_argument("-o", "--output", metavar="DIR", help="gemm: write the report, its JSON and a plot of each GPU")
-    argument_types.add_forms(made)
-    gpu_arguments.add_validation(made)
+    made = command("schema", "inspecting", "write JSON Schemas of the input files, for editors, and of result.json")
+    kinds = ("architecture", "gpu", "workload", "mapping", "constraints", "energy_table", "sweep", "result")
+    add(made, "kind", "print the schema of this kind of file", nargs="?", choices=kinds)
+    add(made, "-o DIR", "write KIND.schema.json there, of all kinds if none is given")
+    about = "hold our numbers against other tools' and against measured GPU kernels"
+    _add_validate(command("validate", "verifying", about))
     return parser
+
+
+def _command(commands: Any, name: str, function: str, module: str, about: str) -> argparse.ArgumentParser:
+    described = about[0].upper() + about[1:] + "."
+    made: argparse.ArgumentParser = commands.add_parser(name, help=about, description=described, allow_abbrev=False)
+    made.set_defaults(command=f"{function}_command", module=module, parser=made)
+    return made
 
 
 def _add_map(made: argparse.ArgumentParser) -> None:
     _add_machine(made, "WORKLOAD")
-    made.add_argument("--layer", metavar="NAME", help="map this layer only")
+    add(made, "--layer NAME", "map this layer only")
     _add_sizes(made)
-    made.add_argument("--constraints", metavar="FILE", help="what the mapping must look like besides being valid")
-    made.add_argument(
-        "--objective", metavar="WHAT",
-        help="energy (default), cycles, outer_words, edp, a product such as 'energy^2*cycles', or a weighted sum such "
-        "as 'energy + 0.5*cycles' (energy in pJ)",
-    )  # fmt: skip
-    made.add_argument(
-        "--limit", action="append", type=argument_types.limit, metavar="LIMIT",
-        help="the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ' or 'outer_words "
-        "<= 40000'; may be given several times",
-    )  # fmt: skip
-    made.add_argument("--top", type=argument_types.positive_int, metavar="N", help="list the N best mappings")
-    made.add_argument(
-        "--within", type=argument_types.share, metavar="SHARE",
-        help="count and list all mappings within a share of the best, such as 1%% or 0.01",
-    )  # fmt: skip
-    made.add_argument(
-        "--uneven", action="store_true",
-        help="let a level keep its tensors at different loops of the nest, where that is better",
-    )  # fmt: skip
-    made.add_argument(
-        "--imperfect", nargs="?", const="all", type=argument_types.dimensions, metavar="DIMS",
-        help="let loops leave remainders: over all dimensions, or over some, such as M,K",
-    )  # fmt: skip
-    made.add_argument(
-        "--pad", nargs="?", const="all", type=argument_types.dimensions, metavar="DIMS",
-        help="try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds, such as "
-        "P=56,Q=60",
-    )  # fmt: skip
-    made.add_argument(
-        "--pareto", type=argument_types.columns, metavar="COLUMNS",
-        help="find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
-        "(at the outermost level) and capacity:LEVEL, such as energy,cycles",
-    )  # fmt: skip
-    made.add_argument(
-        "--search", choices=("auto", "exact", "random", "exhaustive"), default="auto",
-        help="auto (default): exact, or random with --mappings",
-    )  # fmt: skip
-    made.add_argument(
-        "--mappings", type=argument_types.positive_int, metavar="N", help="draw N mappings at random, or stop after N"
-    )
-    made.add_argument(
-        "--seconds", type=argument_types.seconds, metavar="S",
-        help="stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random search "
-        "without --mappings, else no limit)",
-    )  # fmt: skip
-    made.add_argument("--seed", type=argument_types.whole, metavar="N", help="seed of the random search (default: 0)")
-    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
-    gpu_arguments.add_map(made)
-    _add_output(made)
-    _add_html(made)
-    _add_no_cache(made)
-    made.add_argument("--quiet", action="store_true", help="print the headline only, and no progress")
+    add(made, "--constraints FILE", "what the mapping must look like besides being valid")
+    about = "energy (default), cycles, outer_words, edp, a product such as 'energy^2*cycles', or a weighted sum such "
+    add(made, "--objective WHAT", about + "as 'energy + 0.5*cycles' (energy in pJ)")
+    about = "the most that a mapping of a layer may cost, such as 'cycles <= 1.2e6', 'energy <= 3 uJ' or 'outer_words "
+    add(made, "--limit LIMIT", about + "<= 40000'; may be given several times", limit, action="append")
+    add(made, "--top N", "list the N best mappings", positive_int)
+    add(made, "--within SHARE", "count and list all mappings within a share of the best, such as 1%% or 0.01", share)
+    add(made, "--uneven", "let a level keep its tensors at different loops of the nest, where that is better")
+    about = "let loops leave remainders: over all dimensions, or over some, such as M,K"
+    add(made, "--imperfect DIMS", about, dimensions, nargs="?", const="all")
+    about = "try larger bounds with better factors: of all dimensions, of some, such as P,Q, or some bounds, such as "
+    add(made, "--pad DIMS", about + "P=56,Q=60", dimensions, nargs="?", const="all")
+    about = "find all mappings of one layer that no other one beats in two or three of energy, cycles, outer_words "
+    add(made, "--pareto COLUMNS", about + "(at the outermost level) and capacity:LEVEL, such as energy,cycles", columns)
+    methods = ("auto", "exact", "random", "exhaustive")
+    add(made, "--search", "auto (default): exact, or random with --mappings", choices=methods, default="auto")
+    add(made, "--mappings N", "draw N mappings at random, or stop after N", positive_int)
+    about = "stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random search "
+    add(made, "--seconds S", about + "without --mappings, else no limit)", seconds)
+    add(made, "--seed N", "seed of the random search (default: 0)", whole)
+    add(made, *_WORKERS)
+    group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")
+    add(group, *_MIG)
+    _add_calibration(group)
+    add(group, "--winograd", "compare Winograd's algorithm too for convolutions of 3 x 3")
+    _add_dtype(group, "number format (default: fp16 for operands of 16 bit, and so on)")
+    about, passes = "the pass of training (default: forward)", ("forward", "input_gradient", "weight_gradient")
+    add(group, "--pass", about, dest="training_pass", choices=passes, default="forward")
+    add(made, "-o DIR", "write mapping.yaml, result.json and figures there")
+    add_forms(made)
+    add(made, *_HTML)
+    add(made, *_NO_CACHE)
+    add(made, "--quiet", "print the headline only, and no progress")
 
 
 def _add_roofline(made: argparse.ArgumentParser) -> None:
-    made.add_argument("arch", metavar="ARCH")
-    made.add_argument("workloads", metavar="WORKLOAD", nargs="+", help="files, or names that `accelsim list` shows")
+    add(made, "ARCH")
+    add(made, "workloads", "files, or names that `accelsim list` shows", metavar="WORKLOAD", nargs="+")
     _add_overrides(made)
     _add_sizes(made)
-    made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
-    made.add_argument("--objective", metavar="WHAT", help="what mappings make small, as for `map` (default: energy)")
-    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
-    gpu_arguments.add_roofline(made)
-    made.add_argument("-o", "--output", metavar="FILE", help="draw it there: FILE.png or FILE.svg")
-    argument_types.add_forms(made)
-    _add_no_cache(made)
-    made.add_argument("--quiet", action="store_true", help="print no progress")
+    add(made, *_CONSTRAINTS)
+    add(made, "--objective WHAT", "what mappings make small, as for `map` (default: energy)")
+    add(made, *_WORKERS)
+    group = made.add_argument_group("on a GPU", "ARCH is a GPU: its memories, and the fastest kernel of each layer")
+    _add_prediction(group)
+    add(made, "-o FILE", "draw it there: FILE.png or FILE.svg")
+    add_forms(made)
+    add(made, *_NO_CACHE)
+    add(made, *_QUIET)
 
 
 def _add_fuse(made: argparse.ArgumentParser) -> None:
     _add_machine(made, "WORKLOAD")
     _add_sizes(made)
-    made.add_argument(
-        "--chain", metavar="LAYERS",
-        help="look at these layers only, which follow each other, such as b5_expand,b5_depthwise,b5_project",
-    )  # fmt: skip
-    made.add_argument(
-        "--longest", type=argument_types.positive_int, metavar="N", help="fuse chains of at most N layers"
-    )
-    made.add_argument("--objective", metavar="WHAT", help="energy (default), cycles, edp or energy^2*cycles")
-    made.add_argument(
-        "--seconds", type=argument_types.seconds, metavar="S",
-        help="look for nothing better after S seconds; the report then says how near the optimum is",
-    )  # fmt: skip
-    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
-    made.add_argument("-o", "--output", metavar="DIR", help="write fusion.json and a figure there")
-    argument_types.add_forms(made)
-    _add_no_cache(made)
-    made.add_argument("--quiet", action="store_true", help="print the table only, and no progress")
+    about = "look at these layers only, which follow each other, such as b5_expand,b5_depthwise,b5_project"
+    add(made, "--chain LAYERS", about)
+    add(made, "--longest N", "fuse chains of at most N layers", positive_int)
+    add(made, "--objective WHAT", "energy (default), cycles, edp or energy^2*cycles")
+    about = "look for nothing better after S seconds; the report then says how near the optimum is"
+    add(made, "--seconds S", about, seconds)
+    add(made, *_WORKERS)
+    add(made, "-o DIR", "write fusion.json and a figure there")
+    add_forms(made)
+    add(made, *_NO_CACHE)
+    add(made, "--quiet", "print the table only, and no progress")
 
 
 def _add_explore(made: argparse.ArgumentParser) -> None:
-    made.add_argument("sweep", metavar="SWEEP", help="a sweep file, or the folder of one, to look at what is there")
-    made.add_argument(
-        "-o", "--output", metavar="DIR",
-        help="where results are kept, and taken up again (default: NAME_results)",
-    )  # fmt: skip
-    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="processes (default: all cores)")
-    made.add_argument("--scheduler", metavar="ADDRESS", help="let a Dask cluster do the work, such as tcp://host:8786")
-    made.add_argument(
-        "--where", metavar="EXPR", help='only designs that meet a condition, such as "pe.x >= 8 and cycles < 1e6"'
-    )
-    made.add_argument("--front", action="store_true", help="only designs that no other one beats")
-    made.add_argument("--plot", choices=SWEEP_PLOTS, metavar="KIND", help=f"draw {', '.join(SWEEP_PLOTS)}")
-    made.add_argument("--picture", metavar="FILE", help="FILE.png or FILE.svg of --plot (default: KIND_NAME.png)")
-    made.add_argument("--html", metavar="FILE", help="write one page to open in a browser and explore")
-    argument_types.add_forms(made)
-    made.add_argument("--quiet", action="store_true", help="print the summary only, and no progress")
+    add(made, "SWEEP", "a sweep file, or the folder of one, to look at what is there")
+    add(made, "-o DIR", "where results are kept, and taken up again (default: NAME_results)")
+    add(made, "--workers N", "processes (default: all cores)", positive_int)
+    add(made, "--scheduler ADDRESS", "let a Dask cluster do the work, such as tcp://host:8786")
+    add(made, "--where EXPR", 'only designs that meet a condition, such as "pe.x >= 8 and cycles < 1e6"')
+    add(made, "--front", "only designs that no other one beats")
+    add(made, "--plot KIND", f"draw {', '.join(SWEEP_PLOTS)}", choices=SWEEP_PLOTS)
+    add(made, "--picture FILE", "FILE.png or FILE.svg of --plot (default: KIND_NAME.png)")
+    add(made, "--html FILE", "write one page to open in a browser and explore")
+    add_forms(made)
+    add(made, "--quiet", "print the summary only, and no progress")
 
 
 def _add_plot(made: argparse.ArgumentParser) -> None:
-    made.add_argument("kind", metavar="KIND", choices=PLOTS, help=f"what to draw: {', '.join(PLOTS)}")
-    made.add_argument("arch", metavar="ARCH", help="compare: or several, such as eyeriss,nvdla")
-    made.add_argument("workload", metavar="WORKLOAD", nargs="?", help="all kinds but `architecture` need one")
+    add(made, "KIND", f"what to draw: {', '.join(PLOTS)}", choices=PLOTS)
+    add(made, "ARCH", "compare: or several, such as eyeriss,nvdla")
+    add(made, "WORKLOAD", "all kinds but `architecture` need one", nargs="?")
     _add_overrides(made)
-    made.add_argument(
-        "--layer", metavar="NAME",
-        help="the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2 "
-        "(default: all)",
-    )  # fmt: skip
-    made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
-    made.add_argument("--mapping", metavar="FILE", help="energy, reuse, mapping: this mapping instead of the best one")
-    made.add_argument(
-        "--over", choices=("cycles", "outer_words", "utilization"), help="density: what the energy is drawn over"
-    )
+    about = "the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2 "
+    add(made, "--layer NAME", about + "(default: all)")
+    add(made, *_CONSTRAINTS)
+    add(made, "--mapping FILE", "energy, reuse, mapping: this mapping instead of the best one")
+    over = ("cycles", "outer_words", "utilization")
+    add(made, "--over", "density: what the energy is drawn over", choices=over)
     _add_sizes(made)
-    _add_no_cache(made)
+    add(made, *_NO_CACHE)
     _add_census(made)
-    made.add_argument(
-        "--width", type=argument_types.inches, default=6.4, metavar="INCHES",
-        help="width of the picture (default: 6.4; one column of a two-column page: 3.4)",
-    )  # fmt: skip
-    made.add_argument(
-        "-o", "--output", metavar="PATH", help="FILE.png, FILE.svg, or a folder for both (default: KIND_ARCH_LAYER.png)"
-    )
-    made.add_argument(
-        "--json", action="store_true", help="print what is drawn as JSON, and write no picture without -o"
-    )
+    about = "width of the picture (default: 6.4; one column of a two-column page: 3.4)"
+    add(made, "--width INCHES", about, inches, default=6.4)
+    add(made, "-o PATH", "FILE.png, FILE.svg, or a folder for both (default: KIND_ARCH_LAYER.png)")
+    add(made, "--json", "print what is drawn as JSON, and write no picture without -o")
 
 
 def _add_spread(made: argparse.ArgumentParser) -> None:
     _add_machine(made, "WORKLOAD")
-    made.add_argument("--layer", metavar="NAME", help="look at this layer only, or at several, such as conv1,conv2")
-    made.add_argument("--constraints", metavar="FILE", help="what the mappings must look like besides being valid")
-    _add_no_cache(made)
+    add(made, "--layer NAME", "look at this layer only, or at several, such as conv1,conv2")
+    add(made, *_CONSTRAINTS)
+    add(made, *_NO_CACHE)
     _add_census(made)
-    made.add_argument("-o", "--output", metavar="DIR", help="write census.json there")
-    argument_types.add_forms(made)
-    _add_html(made)
+    add(made, "-o DIR", "write census.json there")
+    add_forms(made)
+    add(made, *_HTML)
 
 
 def _add_census(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--fully-used", action="store_true", help="all mappings: only those that use all compute units")
-    made.add_argument(
-        "--samples", type=argument_types.positive_int, default=100_000, metavar="N",
-        help="mappings that are drawn at random (default: 100,000)",
-    )  # fmt: skip
-    made.add_argument(
-        "--seed", type=argument_types.whole, default=0, metavar="N", help="seed of the mappings drawn (default: 0)"
+    add(made, "--fully-used", "all mappings: only those that use all compute units")
+    add(made, "--samples N", "mappings that are drawn at random (default: 100,000)", positive_int, default=100_000)
+    add(made, "--seed N", "seed of the mappings drawn (default: 0)", whole, default=0)
+    about = "time for the searches: the best mappings, the front, and those within 5 %% of the best (default: 10)"
+    add(made, "--seconds S", about, seconds, default=10.0)
+    add(made, *_WORKERS)
+    add(made, *_QUIET)
+
+
+def _add_files(command: AddCommand) -> None:
+    """Add the commands about results and files."""
+    about = "check a result.json that `map` wrote: its mapping, its numbers and its certificate"
+    made = command("verify", "verifying", about)
+    add(made, "RESULT", "result.json, or the folder that holds it")
+    add(made, "--force", "go on although an input file has changed")
+    add(made, "--seconds S", "stop each search that derives a bound after S seconds", seconds)
+    add(made, *_WORKERS)
+
+    made = command("check", "inspecting", "read input files and report every mistake in them")
+    add(made, "files", nargs="+", metavar="FILE")
+    _add_overrides(made)
+
+    about = "turn files of other tools into files of accelsim, and name what is not carried over as it is"
+    made = command("import", "inspecting", about)
+    made.epilog = (
+        "Timeloop's files (v0.3, v0.4, parsed-processed-input.yaml, mappings, constraints, ERT and ART) are given "
+        "together, as Timeloop takes them, and so are those of ZigZag and AccelForge. A template reads files of the "
+        "folders of these files only; --set gives its variables values."
     )
-    made.add_argument(
-        "--seconds", type=argument_types.seconds, default=10.0, metavar="S",
-        help="time for the searches: the best mappings, the front, and those within 5 %% of the best (default: 10)",
-    )  # fmt: skip
-    made.add_argument("--workers", type=argument_types.positive_int, metavar="N", help="threads (default: all cores)")
-    made.add_argument("--quiet", action="store_true", help="print no progress")
+    about = "one model (.onnx, .pt2 of torch.export.save), or files of one tool"
+    add(made, "files", about, nargs="+", metavar="FILE")
+    add(made, "--from", "the files' tool", dest="tool", choices=("timeloop", "zigzag", "accelforge"))
+    _add_overrides(made)
+    _add_sizes(made)
+    add(made, "-o PATH", "file for the workload of a model, or folder (default: print)")
+
+    made = command("export", "evaluating", "write a mapping, its machine and its layer as files of Timeloop")
+    add(made, "TOOL", "timeloop: v0.4, and the mapping as in v0.3", choices=("timeloop",))
+    about = "the folder that `map -o` or `eval -o` wrote, or ARCH WORKLOAD MAPPING"
+    add(made, "files", about, nargs="+", metavar="FILE")
+    add(made, "--layer NAME", "the layer that is meant, where there are several")
+    add(made, "-o DIR", "write there (default: the folder `timeloop` in the first)")
+    _add_overrides(made)
+
+    about = "hold Timeloop's statistics of a mapping against ours, and against our optimum"
+    made = command("replay", "evaluating", about)
+    add(made, "files", "Timeloop's inputs, as `import` takes them, and one *.stats.txt", nargs="+", metavar="FILE")
+    add(made, "--seconds S", "stop looking for the optimum after S seconds (default: 20)", seconds, default=20.0)
+    _add_overrides(made)
+    add_forms(made)
+
+    made = command("cache", "inspecting", "show where results are kept and how many there are, or remove them")
+    add(made, "--clear", "remove all of them")
+    add(made, "--json", "print JSON")
+
+    made = command("energy", "inspecting", "show the energy of each action of each component, with its source")
+    _add_machine(made)
+    add_forms(made)
+
+    made = command("list", "inspecting", "name the files that come with accelsim")
+    kinds = ("arch", "gpus", "workloads", "mappings", "constraints", "energy_tables", "sweeps")
+    add(made, "kind", nargs="?", choices=kinds)
+    add_forms(made)
 
 
-def _add_machine(parser: argparse.ArgumentParser, *more: str) -> None:
-    for name in ("ARCH", *more):
-        parser.add_argument(name.lower(), metavar=name)
-    _add_overrides(parser)
+_L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
+_GPU_OPTIONS = {
+    **{"mig": None, "calibration": None, "dtype": None},
+    **{"l2": ROTATING, "training_pass": "forward", "winograd": False},
+}
+"""Options of `map` on a GPU, and what they are where nobody gives them."""
 
 
-def _add_overrides(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--set", action="append", default=[], type=argument_types.override, metavar="NAME=VALUE", dest="overrides",
-        help="override a parameter of the input files; may be repeated",
-    )  # fmt: skip
+def _add_gpus(command: AddCommand) -> None:
+    """Add the commands about GPUs."""
+    made = command("gpus", "gpus", "list the GPUs that come with accelsim, or show one with the source of each figure")
+    add(made, "GPU", "show this one: a name, a device name, or a file", nargs="?")
+    add(made, *_MIG)
+    add_forms(made)
+
+    about = "fit the eight constants of a GPU's kernel model to measured matrix products"
+    made = command("calibrate", "gpus", about)
+    add(made, "MEASURED", "CSV with the columns M, N, K, dtype, time_us_median")
+    add(made, "--gpu GPU", "the GPU that was measured", required=True)
+    _add_dtype(made, "fit the rows of this number format, such as bf16", _L2_OF_TABLE)
+    add(made, "--source TEXT", "where the measurements come from, to be kept in the file")
+    add(made, "-o FILE", "write the calibration there")
+    add_forms(made)
+
+    about = "advise on the sizes of a matrix product, or compare a profile with predictions"
+    made = command("gpu", "gpus", about)
+    tasks = made.add_subparsers(metavar="TASK", required=True, parser_class=type(made))
+    about = "show what tiles and waves cost a matrix product, and what rounding its sizes up would bring"
+    made = _command(tasks, "advise", "gpu_advise", "gpus", about)
+    for name in ("M", "N", "K"):
+        add(made, name, None, positive_int)
+    add(made, "--gpu GPU", required=True)
+    _add_prediction(made)
+    add(made, "--sweep", "the dimension that the chart varies (default: n)", choices=("m", "n", "k"))
+    add(made, "-o FILE", "draw throughput over one dimension: FILE.png or FILE.svg")
+    add_forms(made)
+
+    about = "hold a profile of kernels against what is predicted for them"
+    made = _command(tasks, "compare", "gpu_compare", "gpus", about)
+    add(made, "PROFILE", "CSV of Nsight Systems or Compute, or with M, N, K, time")
+    add(made, "--gpu GPU", required=True)
+    add(made, "--workload WORKLOAD", "layers that NVTX ranges name")
+    _add_prediction(made, "number format (default: what a table with M, N, K and time says, else fp16)")
+    add_forms(made)
 
 
-def _add_html(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--html", metavar="FILE", help="write one page to open in a browser and explore (of one layer)")
+def _add_validate(made: argparse.ArgumentParser) -> None:
+    about = "timeloop, scalesim: records of these tools; gemmini: cycles of its RTL; gemm: times of GPU kernels"
+    add(made, "WHAT", about, choices=("timeloop", "scalesim", "gemmini", "gemm"))
+    add(made, "paths", "records, or folders of them, instead of the usual ones", nargs="*", metavar="PATH")
+    add(made, "--every", "print every figure, however many there are")
+    add(made, "-o DIR", "gemm: write the report, its JSON and a plot of each GPU")
+    add_forms(made)
+    group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")
+    add(group, "--gpu GPU", "the GPU that was measured (default: what the table says)")
+    about = "number format of the rows of which the table does not say it by a name that is known"
+    _add_prediction(group, about, _L2_OF_TABLE)
 
 
-def _add_sizes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--batch", type=argument_types.positive_int, metavar="N", help="set the workload's parameter `batch`"
+def _add_prediction(made: Made, dtype: str = "number format (default: fp16)", l2: str = "") -> None:
+    """Add what a prediction of kernels is of."""
+    add(made, *_MIG)
+    _add_calibration(made)
+    _add_dtype(made, dtype, l2)
+
+
+def _add_calibration(made: Made) -> None:
+    about = "constants that `accelsim calibrate` fitted, or `shipped` for those that come with accelsim "
+    add(made, "--calibration FILE", about + "(default: uncalibrated)")
+
+
+def _add_dtype(made: Made, dtype: str, l2: str = "") -> None:
+    usual = (
+        "what L2 holds when a kernel starts: what fits of the activations and of six layers' weights in turn "
+        "(default), nothing, or what fits of the kernel's own operands and results"
     )
-    parser.add_argument(
-        "--sequence", type=argument_types.positive_int, metavar="N",
-        help="set the workload's parameter `seq` or, where it decodes with a cache of tokens, `kv`",
-    )  # fmt: skip
+    add(made, "--dtype FORMAT", dtype, number_format)
+    add(made, "--l2", l2 or usual, choices=L2_STATES, default=ROTATING)
 
 
-def _add_no_cache(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--no-cache", action="store_true", help="search anew, and keep nothing (`accelsim cache` says where)"
-    )
+def refuse_gpu_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that mean nothing on a machine that is no GPU.
 
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", metavar="DIR", help="write mapping.yaml, result.json and figures there")
-    argument_types.add_forms(parser)
+    Raises
+    ------
+    AccelsimError
+        If there is one.
+    """
+    for name, usual in _GPU_OPTIONS.items():
+        if getattr(arguments, name) != usual:
+            option = "pass" if name == "training_pass" else name
+            raise AccelsimError(f"--{option}: {arguments.arch} is no GPU; `accelsim gpus` shows those that ship")
 
 
 def _check_map(parsed: argparse.Namespace) -> None:

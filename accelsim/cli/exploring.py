@@ -7,25 +7,23 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from accelsim.cli.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, figure_kind, make_console, write_figure
+from accelsim.cli import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, complain, figure_kind, make_console, write_figure
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import file_name
+from accelsim.results import NO_PLOTLY, refuse_directory, refuse_file, write_page
 
 if TYPE_CHECKING:
     from accelsim.explore.store import Explored
     from accelsim.show.table import Part
-
-Rows = list[dict[str, Any]]
 
 
 def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.explore.store import refuse_without_pyarrow
     from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
-    from accelsim.results.folder import NO_PLOTLY, refuse_file
     from accelsim.show.report.explore import designs_report, sweep_lines
 
     refuse_without_pyarrow()
@@ -42,7 +40,10 @@ def explore_command(arguments: argparse.Namespace) -> int:
     given = Path(arguments.sweep)
     explored = None
     if given.is_dir():
-        _refuse_options(arguments)
+        for name in ("output", "workers", "scheduler"):
+            if getattr(arguments, name) is not None:
+                what = f"{arguments.sweep} is a folder of results, and nothing is run"
+                arguments.parser.error(f"argument --{name}: {what}")
         folder = given
         sys.stderr.write(stale(folder))
     else:
@@ -54,15 +55,21 @@ def explore_command(arguments: argparse.Namespace) -> int:
         raise AccelsimError(f"{folder}: {ABOUT} and {DESIGNS} are of different sweeps; start the sweep again")
     shown = where(rows, arguments.where, about["parameters"]) if arguments.where else rows
     shown = [row for row in shown if row["front"]] if arguments.front else shown
-    _draw(arguments, shown, about)
 
     def report() -> Iterator[Part]:
         yield from sweep_lines(about, rows, explored)
         yield from designs_report(about, shown, chosen=bool(arguments.where or arguments.front))
 
     written = [str(folder)] if explored is not None else []
-    written += [arguments.html] if arguments.html else []
-    written += [str(_picture(arguments, about["name"]))] if arguments.plot else []
+    if arguments.html:
+        from accelsim.show.html.reports import sweep_report
+
+        written.append(str(write_page(arguments.html, sweep_report(shown, about))))
+    if arguments.plot:
+        from accelsim.show.plots.explore import PLOTTED
+
+        written.append(str(_picture(arguments, about["name"])))
+        write_figure(written[-1], PLOTTED[arguments.plot](shown, about))
     brief = sweep_lines(about, rows, explored) if arguments.quiet else None
     answer(arguments, {**about, "designs": shown}, report, *written, brief=brief)
     if explored is not None and explored.stop == "interrupted":
@@ -70,18 +77,10 @@ def explore_command(arguments: argparse.Namespace) -> int:
     return DONE if any(row["status"] == "mapped" for row in rows) else NO_VALID_MAPPING
 
 
-def _refuse_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that say how to run, where nothing is run."""
-    for name in ("output", "workers", "scheduler"):
-        if getattr(arguments, name) is not None:
-            arguments.parser.error(f"argument --{name}: {arguments.sweep} is a folder of results, and nothing is run")
-
-
 def _run(arguments: argparse.Namespace) -> Explored:
     from accelsim.explore import load_sweep
     from accelsim.explore.run import explore
     from accelsim.explore.tables import where
-    from accelsim.results.folder import refuse_directory
     from accelsim.show.report.explore import sweep_progress
 
     if library.find(arguments.sweep, "sweeps") is None:
@@ -91,8 +90,7 @@ def _run(arguments: argparse.Namespace) -> Explored:
         where([], arguments.where, {each.name: each.values for each in sweep.parameters})
     folder = Path(arguments.output or f"{file_name(sweep.name)}_results")
     refuse_directory(folder)
-    console = make_console(stderr=True)
-    console.quiet = arguments.quiet
+    console = make_console(stderr=True, quiet=arguments.quiet)
     with sweep_progress(console, sweep) as on_state:
         return explore(
             sweep,
@@ -101,25 +99,8 @@ def _run(arguments: argparse.Namespace) -> Explored:
             scheduler=arguments.scheduler,
             on_state=on_state,
             on_cluster=lambda link: console.print(f"Dask dashboard: {link}", soft_wrap=True),
-            on_trouble=_complain,
+            on_trouble=complain,
         )
-
-
-def _complain(line: str) -> None:
-    sys.stderr.write(line + "\n")
-
-
-def _draw(arguments: argparse.Namespace, shown: Rows, about: dict[str, Any]) -> None:
-    """Write the picture and the page that were asked for."""
-    if arguments.html:
-        from accelsim.results.folder import write_page
-        from accelsim.show.html.explore import sweep_report
-
-        write_page(arguments.html, sweep_report(shown, about))
-    if arguments.plot:
-        from accelsim.show.plots.explore import PLOTTED
-
-        write_figure(_picture(arguments, about["name"]), PLOTTED[arguments.plot](shown, about))
 
 
 def _picture(arguments: argparse.Namespace, name: str) -> Path:

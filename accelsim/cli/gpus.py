@@ -7,11 +7,12 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from accelsim.cli import DONE, answer
 from accelsim.cli.inputs import find_layer, read_workload
-from accelsim.cli.printing import DONE, answer, write_figure
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
@@ -25,46 +26,26 @@ from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import hash_file
 from accelsim.inputs.workload_reader import load_workload
-from accelsim.results.folder import refuse_directory, write_directory, write_page
+from accelsim.results import write_page
 from accelsim.results.output import to_json
-from accelsim.show.report.gpu import (
-    advice_json,
-    advice_report,
-    compared_report,
-    compared_row,
-    doubt_of,
-    gpu_report,
-    gpu_row,
-    gpus_report,
-    kernel_report,
-    kernel_row,
-    kernels_report,
-    point_row,
-    roofline_report,
-    totals,
-)
+from accelsim.show.report import gpu as reports
 from accelsim.show.report.validation import calibration_report, gemm_report
-from accelsim.show.table import Part
+from accelsim.show.table import page_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from accelsim.show.table import Part
 
 _SWEPT = 1200
 _ALIGNED = 8
 """A coarser sweep takes multiples of this, so that it is no sample of the odd sizes alone."""
 _MOST_LINES = 5
 """Layers that are named as left out."""
-_FOREIGN = [
-    "constraints",
-    "limit",
-    "objective",
-    "top",
-    "within",
-    "uneven",
-    "imperfect",
-    "pad",
-    "pareto",
-    "mappings",
-    "seed",
-    "html",
-]
+_FOREIGN = (
+    *("constraints", "limit", "objective", "top", "within", "uneven"),
+    *("imperfect", "pad", "pareto", "mappings", "seed", "html"),
+)
 """Options of `map` that a GPU has no use for."""
 
 
@@ -73,10 +54,11 @@ def gpus_command(arguments: argparse.Namespace) -> int:
     if arguments.gpu is None:
         if arguments.mig:
             raise AccelsimError("--mig needs a GPU, such as `accelsim gpus a100 --mig 1g.10gb`")
-        answer(arguments, {"gpus": [gpu_row(gpu) for gpu in catalogue()]}, lambda: gpus_report(catalogue()))
+        rows = [reports.gpu_row(gpu) for gpu in catalogue()]
+        answer(arguments, {"gpus": rows}, lambda: reports.gpus_report(rows))
         return DONE
     gpu = load_gpu(arguments.gpu, arguments.mig)
-    answer(arguments, gpu_row(gpu), lambda: gpu_report(gpu))
+    answer(arguments, reports.gpu_row(gpu), lambda: reports.gpu_report(gpu))
     return DONE
 
 
@@ -85,8 +67,6 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     for name in _FOREIGN:
         if getattr(arguments, name, None):
             raise AccelsimError(f"--{name}: not for a GPU, whose kernel tilings are few; all are compared, by time")
-    if arguments.output:
-        refuse_directory(arguments.output)
     gpu = load_gpu(arguments.arch, arguments.mig)
     workload = read_workload(arguments, arguments.workload)
     layer = find_layer(workload, arguments.layer, arguments.workload)
@@ -114,21 +94,19 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
         pairs = zip(layers, kernels, strict=True)
         kernels = [with_winograd(gpu, einsum, kernel, mode, **options) for einsum, kernel in pairs]
     repeats = [einsum.repeat for einsum in layers]
-    rows = [kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
+    rows = [reports.kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}
     if left_out:
         document["left_out"] = left_out
     if len(kernels) > 1:
-        document["total"] = dict(totals(kernels, repeats))
-    if arguments.output:
-        write_directory(arguments.output, {"kernels.json": to_json(document).encode()})
+        document["total"] = dict(reports.totals(kernels, repeats))
 
     def report() -> Iterator[Part]:
         if len(kernels) == 1:
-            return kernel_report(kernels[0], quiet=arguments.quiet)
-        return kernels_report(workload.name, kernels, repeats)
+            return reports.kernel_report(kernels[0], quiet=arguments.quiet)
+        return reports.kernels_report(workload.name, kernels, repeats)
 
-    answer(arguments, document, report, arguments.output)
+    answer(arguments, document, report, files=lambda: {"kernels.json": to_json(document).encode()})
     return DONE
 
 
@@ -151,12 +129,14 @@ def gpu_roofline(arguments: argparse.Namespace) -> int:
     gemms = gemms_of([product_of(einsum) for einsum in layers])
     kernels = best_kernels(gpu, [einsum.name for einsum in layers], gemms, dtype, mode, l2=arguments.l2)
     levels, found = ridges(gpu, dtype), points(gpu, kernels)
-    if arguments.output:
-        from accelsim.show.plots.throughput import plot_roofline
 
-        write_figure(arguments.output, plot_roofline(gpu, dtype, levels, found))
-    document = {"gpu": gpu.name, "mode": mode.text, "layers": [point_row(point) for point in found]}
-    answer(arguments, document, lambda: roofline_report(gpu, dtype, levels, found, mode.text), arguments.output)
+    def figure() -> Axes:
+        from accelsim.show.plots.diagram import plot_roofline
+
+        return plot_roofline(gpu, dtype, levels, found)
+
+    document = {"gpu": gpu.name, "mode": mode.text, "layers": [reports.point_row(point) for point in found]}
+    answer(arguments, document, lambda: reports.roofline_report(gpu, dtype, levels, found, mode.text), figure=figure)
     return DONE
 
 
@@ -167,8 +147,9 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
     gpu = load_gpu(arguments.gpu, arguments.mig)
     dtype, sizes = arguments.dtype or "fp16", (arguments.m, arguments.n, arguments.k)
     advice = advise(gpu, *sizes, dtype, arguments.calibration, arguments.l2)
-    if arguments.output:
-        from accelsim.show.plots.throughput import plot_sweep
+
+    def figure() -> Axes:
+        from accelsim.show.plots.diagram import plot_sweep
 
         name = arguments.sweep or "n"
         size = sizes["mnk".index(name)]
@@ -180,8 +161,9 @@ def gpu_advise_command(arguments: argparse.Namespace) -> int:
         tflops = sweep(gpu, name, values, *sizes, dtype, mode, l2=arguments.l2)
         others = ", ".join(f"{key.upper()} = {value}" for key, value in zip("mnk", sizes, strict=True) if key != name)
         head = f"{gpu.name}, {dtype}, {others}"
-        write_figure(arguments.output, plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head))
-    answer(arguments, advice_json(advice), lambda: advice_report(advice), arguments.output)
+        return plot_sweep(name.upper(), values, tflops, (size, advice.kernel.tflops), head)
+
+    answer(arguments, reports.advice_json(advice), lambda: reports.advice_report(advice), figure=figure)
     return DONE
 
 
@@ -196,11 +178,11 @@ def gpu_compare_command(arguments: argparse.Namespace) -> int:
     found, unmatched = compare_profile(gpu, profile, layers, arguments.calibration, l2=arguments.l2)
     modes = [case.predicted.mode for case in found] or [mode_of(gpu, arguments.dtype or "fp16").text]
     mode = "; ".join(dict.fromkeys(modes))
-    rows = [compared_row(case) for case in found]
+    rows = [reports.compared_row(case) for case in found]
     names, reasons = [kernel.name for kernel in unmatched], [str(problem) for problem in left_out]
-    document = {"gpu": gpu.name, "mode": mode, "doubt": doubt_of(found), "layers": rows}
+    document = {"gpu": gpu.name, "mode": mode, "doubt": reports.doubt_of(found), "layers": rows}
     document |= {"unmatched": names, "not_compared": reasons}
-    answer(arguments, document, lambda: compared_report(gpu.name, mode, found, unmatched, left_out))
+    answer(arguments, document, lambda: reports.compared_report(gpu.name, mode, found, unmatched, left_out))
     return DONE
 
 
@@ -225,10 +207,9 @@ def calibrate_command(arguments: argparse.Namespace) -> int:
         )
     source = {"file": Path(arguments.measured).name, "sha256": hash_file(arguments.measured), "device": own[0].device}
     found = calibrate(gpu, own[0], {**source, "about": arguments.source or ""})
-    if arguments.output:
-        write_page(arguments.output, found.to_json())
+    written = [str(write_page(arguments.output, found.to_json()))] if arguments.output else []
     notes = [f"\n{own[0].note}"] if own[0].note else []
-    answer(arguments, json.loads(found.to_json()), lambda: [*calibration_report(found), *notes], arguments.output)
+    answer(arguments, json.loads(found.to_json()), lambda: [*calibration_report(found), *notes], *written)
     return DONE
 
 
@@ -256,34 +237,28 @@ def validate_gemm_command(arguments: argparse.Namespace) -> int:
             "doubts": case.doubts,
             "launch_gap_us": case.launch_gap_us,
             "errors": {name: errors.as_row() for name, errors in case.errors.items()},
-            "inside_interval": _or_none(case.inside),
+            "inside_interval": None if math.isnan(case.inside) else case.inside,
         }
         for case in found
     ]
     document = {"gemm": rows, "not_compared": skipped}
-    if arguments.output:
-        write_directory(arguments.output, _files(found, skipped, document))
-    answer(arguments, document, lambda: gemm_report(found, skipped), arguments.output)
+    files = partial(_files, found, skipped, document)
+    answer(arguments, document, lambda: gemm_report(found, skipped), files=files)
     return DONE
 
 
 def _files(found: Sequence[GemmValidation], skipped: Sequence[str], document: Mapping[str, Any]) -> dict[str, bytes]:
     """Contents of the folder by name: the report as a page, its figures as JSON, and a plot of each GPU."""
-    from accelsim.results.output import to_json
-    from accelsim.show.plots.style import figure_bytes
-    from accelsim.show.plots.throughput import plot_measured
-    from accelsim.show.report.validation import gemm_report
-    from accelsim.show.table import page_text
+    from accelsim.show.plots import figure_files
+    from accelsim.show.plots.diagram import plot_measured
 
     files, plots = {"validation.json": to_json(document).encode()}, []
     for at, case in enumerate(found, 1):
         name = f"{at}_{case.gpu.name}_{case.measured.number_format}".replace(":", "_")
         about = f"{case.gpu.name}, {case.measured.number_format}, {case.mode}"
         plots.append(f"![{about}]({name}.svg)")
-        drawn = figure_bytes(
-            plot_measured(f"{about} (dotted: a quarter off)", case.measured.time_us, case.predicted_us)
-        )
-        files |= {f"{name}.{kind}": content for kind, content in drawn.items()}
+        title = f"{about} (dotted: a quarter off)"
+        files |= figure_files(name, plot_measured(title, case.measured.time_us, case.predicted_us))
     text = page_text(gemm_report(found, skipped))
     page = "\n".join(["# Predicted beside measured times of matrix products", "", *plots, "", text])
     return {"validation.md": page.encode(), **files}
@@ -294,7 +269,3 @@ def refuse(arguments: argparse.Namespace, what: str, **usual: str | bool | None)
     for name, value in usual.items():
         if getattr(arguments, name) != value:
             raise AccelsimError(f"--{name.replace('_', '-')}: not for {what}; leave it out")
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -182,7 +182,7 @@ def convert_foreign(names: tuple[str, ...]) -> dict[str, dict[str, Path]]:
         return {}
     from accelsim.importers.foreign import read_foreign, tool_of
     from accelsim.inputs.files import user_cache
-    from accelsim.results.folder import write_directory
+    from accelsim.results import write_directory
 
     tools = {name: tool for name in names if (tool := tool_of(name))}
     foreign = [*tools, *(models if "zigzag" in tools.values() else [])]

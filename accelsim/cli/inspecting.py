@@ -10,15 +10,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
+from accelsim.cli import BAD_INPUT, DONE, answer, print_json
 from accelsim.cli.inputs import convert_foreign, find_files, read_overrides
-from accelsim.cli.printing import BAD_INPUT, DONE, answer, print_json
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
 from accelsim.inputs.constraints import read_constraints
 from accelsim.inputs.energy.table import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
-from accelsim.inputs.fields import Document, open_document
+from accelsim.inputs.fields import open_document
 from accelsim.inputs.library import MODELS, Importer, importer
 from accelsim.inputs.mapping import read_mapping
 from accelsim.inputs.params import check_overrides, unknown_overrides
@@ -26,12 +26,12 @@ from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Workload
 from accelsim.inputs.workload_reader import load_workload, read_imported, read_workload
+from accelsim.results import refuse_directory, refuse_file, write_directory, write_page
+from accelsim.results.output import Provenance, input_file, provenance_json, to_json
 
 
 def schema_command(arguments: argparse.Namespace) -> int:
     """Print or write JSON Schemas."""
-    from accelsim.results.folder import write_directory
-    from accelsim.results.output import to_json
     from accelsim.show.schema import KINDS, json_schema
 
     kinds = [arguments.kind] if arguments.kind else KINDS
@@ -69,7 +69,6 @@ def energy_command(arguments: argparse.Namespace) -> int:
     """Show the energy of each action of a machine, its area, and its power with everything busy."""
     from accelsim.inputs.energy.sram import INTERPOLATION_ERROR, SOURCE
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
-    from accelsim.results.output import InputFile, Provenance, input_file, provenance_json
     from accelsim.show.report.tables import energies_report
 
     overrides = read_overrides(arguments)
@@ -79,8 +78,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
     interpolated = any(str(row["source"]).startswith(SOURCE) for row in (*rows, *areas))
     notes = [*architecture.energy_notes, *([INTERPOLATION_ERROR] if interpolated else [])]
-    files: tuple[InputFile, ...] = (input_file("architecture", arguments.arch, path),)
-    provenance = provenance_json(Provenance("energy", files, overrides))
+    provenance = provenance_json(Provenance("energy", (input_file("architecture", arguments.arch, path),), overrides))
     document = {**provenance, "architecture": architecture.name, "energy_table": rows, "area": areas}
     document |= {"area_um2": architecture.area_um2, "peak": peaks, "notes": notes}
     answer(arguments, document, lambda: [*energies_report(architecture.name, rows, areas, peaks), *notes])
@@ -149,26 +147,10 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
         elif document.kind == "energy_table":
             read_energy_table(document.body, problems)
         elif document.kind == "sweep":
-            _check_sweep(document, problems)
-    _check_upon(documents, architectures, workloads, problems)
-    return sorted(set(problems.found), key=lambda problem: (problem.mark, problem.what))
+            from accelsim.explore.checking import File
+            from accelsim.explore.sweep import read_sweep
 
-
-def _check_sweep(document: Document, problems: Problems) -> None:
-    """Check a sweep and the files that it names."""
-    from accelsim.explore.checking import File
-    from accelsim.explore.sweep import read_sweep
-
-    read_sweep(document.body, File(document.path, Path(document.path)), problems)
-
-
-def _check_upon(
-    documents: Sequence[Document],
-    architectures: Sequence[Architecture | None],
-    workloads: Sequence[Workload | None],
-    problems: Problems,
-) -> None:
-    """Check mappings and constraints, against architecture and workload if it is clear which ones are meant."""
+            read_sweep(document.body, File(document.path, Path(document.path)), problems)
     architecture = architectures[0] if len(architectures) == 1 else None
     workload = workloads[0] if len(workloads) == 1 else None
     einsum = workload.layers[0] if workload is not None and len(workload.layers) == 1 else None
@@ -177,26 +159,23 @@ def _check_upon(
             read_mapping(document.body, problems, architecture, einsum)
         elif document.kind == "constraints":
             read_constraints(document.body, problems, architecture, einsum)
+    return sorted(set(problems.found), key=lambda problem: (problem.mark, problem.what))
 
 
 def cache_command(arguments: argparse.Namespace) -> int:
     """Say where results are kept and how many, or remove them."""
     from accelsim.results.cache import ResultCache, default_folder
+    from accelsim.results.verifying import many
 
     cache = ResultCache(default_folder())
     sizes = [path.stat().st_size for path in cache.files()]
     if arguments.clear:
-        removed = cache.clear()
-        sys.stdout.write(f"{cache.folder}: {_many(removed)} removed\n")
+        sys.stdout.write(f"{cache.folder}: {many(cache.clear(), 'result')} removed\n")
     elif arguments.json:
         print_json({"folder": str(cache.folder), "entries": len(sizes), "bytes": sum(sizes)})
     else:
-        sys.stdout.write(f"{cache.folder}: {_many(len(sizes))}, {sum(sizes) / 1024:,.1f} KiB\n")
+        sys.stdout.write(f"{cache.folder}: {many(len(sizes), 'result')}, {sum(sizes) / 1024:,.1f} KiB\n")
     return DONE
-
-
-def _many(entries: int) -> str:
-    return f"{entries:,} result" + ("" if entries == 1 else "s")
 
 
 def import_command(arguments: argparse.Namespace) -> int:
@@ -208,7 +187,6 @@ def import_command(arguments: argparse.Namespace) -> int:
 
 def _import_files(arguments: argparse.Namespace) -> int:
     from accelsim.importers.foreign import read_foreign
-    from accelsim.results.folder import refuse_directory, write_directory
 
     if arguments.output:
         refuse_directory(arguments.output)
@@ -230,8 +208,6 @@ def _import_files(arguments: argparse.Namespace) -> int:
 
 
 def _import_model(arguments: argparse.Namespace) -> int:
-    from accelsim.results.folder import refuse_file, write_page
-
     path = Path(arguments.files[0])
     model = cast(Importer, importer(path))
     if arguments.output:

@@ -14,34 +14,10 @@ from contextlib import nullcontext
 from importlib import import_module
 
 from accelsim import __version__
+from accelsim.cli import BAD_INPUT, INTERRUPTED, NO_VALID_MAPPING, complain
 from accelsim.search import stopping
 
-NO_VALID_MAPPING, BAD_INPUT, INTERNAL, INTERRUPTED, CLOSED_PIPE = 1, 2, 70, 130, 141
-
-_HOME = {  # module of each command, imported when it runs
-    "cache_command": "inspecting",
-    "calibrate_command": "gpus",
-    "check_command": "inspecting",
-    "energy_command": "inspecting",
-    "eval_command": "evaluating",
-    "explain_command": "evaluating",
-    "export_command": "exporting",
-    "explore_command": "exploring",
-    "fuse_command": "fusing",
-    "gpu_advise_command": "gpus",
-    "gpu_compare_command": "gpus",
-    "gpus_command": "gpus",
-    "import_command": "inspecting",
-    "list_command": "inspecting",
-    "map_command": "mapping",
-    "plot_command": "plotting",
-    "replay_command": "replaying",
-    "roofline_command": "evaluating",
-    "schema_command": "inspecting",
-    "spread_command": "plotting",
-    "validate_command": "verifying",
-    "verify_command": "verifying",
-}
+INTERNAL, CLOSED_PIPE = 70, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,11 +49,11 @@ def _guarded(arguments: Sequence[str] | None) -> int:
         _give_up_stdout()
         return CLOSED_PIPE
     except KeyboardInterrupt:
-        _complain(stopping.said(stopping.asked()))
+        complain(stopping.said(stopping.asked()))
         return INTERRUPTED
     except OSError as error:
         _give_up_stdout()
-        _complain(
+        complain(
             f"accelsim: {error.filename + ': ' if isinstance(error.filename, str) else ''}{error.strerror or error}"
         )
         return BAD_INPUT
@@ -89,25 +65,27 @@ def _guarded(arguments: Sequence[str] | None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     from accelsim.cli.arguments import parse
     from accelsim.inputs.errors import AccelsimError, NoValidMapping
+    from accelsim.results import refuse_directory, refuse_file
 
     try:
         parsed = parse(arguments)
         if not sys.stderr.isatty() and not getattr(parsed, "quiet", False):
             _show_log()
         if getattr(parsed, "csv", None):
-            from accelsim.results.folder import refuse_file
-
             refuse_file(parsed.csv, "table.csv")
-        module = import_module(f"accelsim.cli.{_HOME[parsed.command]}")
-        command: Callable[[argparse.Namespace], int] = getattr(module, parsed.command)
+        if getattr(parsed, "writes_folder", False) and parsed.output:
+            refuse_directory(parsed.output)
+        command: Callable[[argparse.Namespace], int] = getattr(
+            import_module(f"accelsim.cli.{parsed.module}"), parsed.command
+        )
         return command(parsed)
     except SystemExit as stop:  # --help, --version and mistakes in the arguments
         return stop.code if isinstance(stop.code, int) else BAD_INPUT
     except NoValidMapping as error:
-        _complain(str(error))
+        complain(str(error))
         return NO_VALID_MAPPING
     except AccelsimError as error:
-        _complain(str(error))
+        complain(str(error))
         return BAD_INPUT
 
 
@@ -130,14 +108,6 @@ def _give_up_stdout() -> None:
         return
 
 
-def _complain(text: str) -> None:
-    try:
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-    except OSError:
-        return
-
-
 def _internal_error(error: Exception) -> int:
     import tempfile
     import traceback
@@ -151,5 +121,5 @@ def _internal_error(error: Exception) -> int:
     except OSError:
         where = "; a log could not be written"
     first = " ".join(str(error).split())[:200]
-    _complain(f"internal error: {type(error).__name__}: {first}; please report it{where}")
+    complain(f"internal error: {type(error).__name__}: {first}; please report it{where}")
     return INTERNAL

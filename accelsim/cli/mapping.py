@@ -1,18 +1,21 @@
-"""The command `map`: one layer, each layer of a network, or the Pareto front of a layer."""
+"""The commands `map`, of one layer, each layer of a network, or the Pareto front of a layer; and `fuse`."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from accelsim.cli.gpu_arguments import refuse_gpu_options
+from accelsim.cli import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, complain, make_console, show_status
+from accelsim.cli.arguments import refuse_gpu_options
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
+    find_files,
     is_gpu,
     make_provenance,
     one_layer,
@@ -20,33 +23,38 @@ from accelsim.cli.inputs import (
     print_notes,
     read_inputs,
     read_layer_constraints,
-)
-from accelsim.cli.printing import (
-    DONE,
-    INTERRUPTED,
-    NO_VALID_MAPPING,
-    answer,
-    make_console,
+    read_machine,
+    read_overrides,
+    split,
 )
 from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.files import file_name
+from accelsim.inputs.machine_tables import energy_rows, machine_json
 from accelsim.inputs.workload import Einsum
+from accelsim.results import refuse_page, write_directory
+from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
+from accelsim.results.output import LayerOutcome, front_json, map_json, network_json, to_json
 from accelsim.search.stopping import answering
+from accelsim.search.strategy import Budget
+from accelsim.show.report import search_progress
+from accelsim.show.report.mapping import headline, result_report
+from accelsim.show.report.search import (
+    front_files,
+    front_report,
+    layer_files,
+    population_line,
+    ranked_report,
+    search_report,
+)
 
 if TYPE_CHECKING:
     from accelsim.model.limits import Limits
-    from accelsim.results.cache import MapOptions, ResultCache
-    from accelsim.results.output import LayerOutcome
-    from accelsim.search.result import FrontResult, SearchResult
-    from accelsim.search.strategy import Budget
+    from accelsim.search.result import SearchResult
     from accelsim.show.table import Part
 
 
 def map_command(arguments: argparse.Namespace) -> int:
     """Map one layer, or each layer of a network."""
-    from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.output import map_json
-
     if is_gpu(arguments.arch):
         from accelsim.cli.gpus import map_on_gpu
 
@@ -55,38 +63,25 @@ def map_command(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(arguments)
     if not arguments.quiet:
         print_notes(inputs.workload.notes)
-    if arguments.output:
-        from accelsim.results.folder import refuse_directory
-
-        refuse_directory(arguments.output)
     if arguments.html:
-        from accelsim.results.folder import refuse_page
-
         refuse_page(arguments.html, inputs.layer)
     if arguments.pareto:
         return _map_front(inputs, arguments)
-    layer = inputs.layer
-    if layer is None:
-        return _map_network(inputs, arguments)
+    return _map_network(inputs, arguments) if inputs.layer is None else _map_layer(inputs, inputs.layer, arguments)
+
+
+def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> int:
     search = search_layer(inputs, layer, arguments, map_options(arguments), open_cache(arguments), layer.name)
     answering()
     provenance = make_provenance("map", inputs, arguments)
     document = map_json(search, provenance, machine_json(inputs.architecture))
-    if arguments.output:
-        from accelsim.results.folder import write_directory
-        from accelsim.show.folder import layer_files
 
-        write_directory(arguments.output, layer_files(search.best, search, provenance, document))
-    if arguments.html:
-        from accelsim.results.folder import write_page
-        from accelsim.show.html.reports import search_report
+    def page() -> str:
+        from accelsim.show.html import reports
 
-        write_page(arguments.html, search_report(search, inputs.architecture, layer))
-    from accelsim.show.report.mapping import headline, result_report
+        return reports.search_report(search, inputs.architecture, layer)
 
     def report() -> Iterator[Part]:
-        from accelsim.show.report.search import population_line, ranked_report, search_report
-
         yield from result_report(search.best, inputs.architecture, layer, search)
         yield from search_report(search)
         population = None if search.stop == "interrupted" else _population(inputs, layer, search)
@@ -94,7 +89,8 @@ def map_command(arguments: argparse.Namespace) -> int:
         yield from ranked_report(search, arguments.top)
 
     brief = headline(search.best, search) if arguments.quiet else None
-    answer(arguments, document, report, arguments.output, arguments.html, brief=brief)
+    files = partial(layer_files, search.best, search, provenance, document)
+    answer(arguments, document, report, files=files, page=page, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
 
 
@@ -109,29 +105,29 @@ def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[in
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Find the mappings of one layer that no other one beats."""
-    from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import write_directory
-    from accelsim.results.output import front_json
-    from accelsim.show.folder import front_files
-    from accelsim.show.report.search import front_report
+    from accelsim.search.exact.front import map_front
 
     layer = one_layer(inputs, arguments)
-    front = _search_front(inputs, layer, arguments)
+    constraints = read_layer_constraints(inputs, layer)
+    with search_progress(make_console(stderr=True, quiet=arguments.quiet), layer.name) as on_progress:
+        front = map_front(
+            inputs.architecture,
+            layer,
+            arguments.pareto,
+            constraints=constraints,
+            budget=_budget(arguments),
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
     answering()
     provenance = make_provenance("map", inputs, arguments)
     document = front_json(front, provenance, machine_json(inputs.architecture))
-    if arguments.output:
-        write_directory(arguments.output, front_files(front, provenance, document))
-    answer(arguments, document, lambda: front_report(front), arguments.output)
+    answer(arguments, document, lambda: front_report(front), files=lambda: front_files(front, provenance, document))
     return INTERRUPTED if front.stop == "interrupted" else DONE
 
 
 def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Map layer after layer; one that has no valid mapping does not stop the others."""
-    from accelsim.inputs.machine_tables import machine_json
-    from accelsim.results.folder import write_directory
-    from accelsim.results.output import map_json, network_json, to_json
-    from accelsim.show.folder import layer_files
     from accelsim.show.report.network import network_report
 
     layers, yields = inputs.workload.layers, inputs.workload.yields
@@ -151,18 +147,16 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     names = inputs.workload.name, inputs.architecture.name
     asked = arguments.output or arguments.json
     document = network_json(names, outcomes, yields, provenance, machine) if asked else {}
-    if arguments.output:
-        write_directory(arguments.output, {"result.json": to_json(document).encode()})
 
     def report() -> Iterator[Part]:
         yield from network_report(*names, outcomes, yields)
         if interrupted:
             yield f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
 
-    answer(arguments, document, report, arguments.output)
+    answer(arguments, document, report, files=lambda: {"result.json": to_json(document).encode()})
     for outcome in outcomes:
         if outcome.search is None:
-            sys.stderr.write(f"{outcome.einsum.name}: {outcome.why_not}\n")
+            complain(f"{outcome.einsum.name}: {outcome.why_not}")
     if interrupted:
         return INTERRUPTED
     return NO_VALID_MAPPING if any(outcome.search is None for outcome in outcomes) else DONE
@@ -171,8 +165,6 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
 def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> Iterator[LayerOutcome]:
     """Map each layer of a network, equal ones once; ends early where the user interrupts it."""
     from accelsim.model.limits import layer_limits
-    from accelsim.results.cache import carry_over, content_key
-    from accelsim.results.output import LayerOutcome
 
     machine, layers = inputs.architecture, inputs.workload.layers
     known: dict[str, tuple[Einsum, SearchResult, Limits]] = {}
@@ -207,12 +199,8 @@ def search_layer(
     what: str,
 ) -> SearchResult:
     """Search the map space of one layer or take the answer kept, with progress where a terminal shows it."""
-    from accelsim.results.cache import map_with_cache
-    from accelsim.show.report.certificate import search_progress
-
     constraints = read_layer_constraints(inputs, einsum)
-    console = make_console(stderr=True)
-    console.quiet = arguments.quiet
+    console = make_console(stderr=True, quiet=arguments.quiet)
     with search_progress(console, what, options.objective) as on_progress:
         return map_with_cache(
             inputs.architecture,
@@ -228,8 +216,6 @@ def search_layer(
 
 def map_options(arguments: argparse.Namespace) -> MapOptions:
     """Options of `map` that change its answer."""
-    from accelsim.results.cache import MapOptions
-
     return MapOptions(
         objective="energy" if arguments.objective is None else arguments.objective,
         method=arguments.search,
@@ -242,32 +228,9 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
     )
 
 
-def _search_front(inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace) -> FrontResult:
-    """Search the Pareto front of one layer, with progress where a terminal shows it."""
-    from accelsim.search.exact import front
-    from accelsim.show.report.certificate import search_progress
-
-    constraints = read_layer_constraints(inputs, einsum)
-    console = make_console(stderr=True)
-    console.quiet = arguments.quiet
-    with search_progress(console, einsum.name) as on_progress:
-        return front.map_front(
-            inputs.architecture,
-            einsum,
-            arguments.pareto,
-            constraints=constraints,
-            budget=_budget(arguments),
-            workers=arguments.workers,
-            on_progress=on_progress,
-        )
-
-
 def _budget(arguments: argparse.Namespace) -> Budget | None:
-    if not arguments.mappings and not arguments.seconds:
-        return None
-    from accelsim.search.strategy import Budget
-
-    return Budget(arguments.mappings, arguments.seconds)
+    asked = arguments.mappings or arguments.seconds
+    return Budget(arguments.mappings, arguments.seconds) if asked else None
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:
@@ -279,3 +242,41 @@ def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:
             folder += "_"
         found[layer.name] = folder
     return found
+
+
+def fuse_command(arguments: argparse.Namespace) -> int:
+    """Find the chains of layers to fuse, and print them with their gain."""
+    from accelsim.fusion import fuse
+    from accelsim.fusion.output import fusion_json
+    from accelsim.show.report.network import brief, fusion_report
+
+    given = {"architecture": arguments.arch, "workload": arguments.workload}
+    paths, overrides = find_files(given), read_overrides(arguments)
+    inputs = Inputs(given, paths, overrides, *read_machine(paths, overrides), None)
+    if not arguments.quiet:
+        print_notes(inputs.workload.notes)
+    with show_status("reading", quiet=arguments.quiet) as on_progress:
+        found = fuse(
+            inputs.architecture,
+            inputs.workload,
+            objective="energy" if arguments.objective is None else arguments.objective,
+            chain=split(arguments.chain) if arguments.chain else (),
+            longest=arguments.longest,
+            seconds=arguments.seconds,
+            cache=open_cache(arguments),
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+    answering()
+    provenance = replace(make_provenance("fuse", inputs, arguments), seconds=arguments.seconds)
+    document = fusion_json(found, provenance, energy_rows(inputs.architecture))
+
+    def files() -> Mapping[str, bytes]:
+        from accelsim.show.plots import figure_files
+        from accelsim.show.plots.network import plot_fusion
+
+        return {"fusion.json": to_json(document).encode(), **figure_files("fusion", plot_fusion(found))}
+
+    report = brief if arguments.quiet else fusion_report
+    answer(arguments, document, lambda: report(found), files=files)
+    return INTERRUPTED if found.stop == "interrupted" else DONE

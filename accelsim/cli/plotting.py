@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from accelsim.cli import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, complain, make_console, print_json, show_status
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
@@ -21,18 +22,25 @@ from accelsim.cli.inputs import (
     read_machines,
     read_overrides,
 )
-from accelsim.cli.printing import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, make_console, print_json, show_parts
+from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.files import file_name
+from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.params import check_overrides
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
+from accelsim.model.evaluate import evaluate
+from accelsim.results import refuse_directory, refuse_page, write_directory
+from accelsim.results.cache import MapOptions
+from accelsim.results.output import to_json
+from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import answering, asked
+from accelsim.search.strategy import Budget
+from accelsim.show.report import search_progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from accelsim.inputs.workload import Einsum
     from accelsim.model.result import Result
     from accelsim.population.result import Census
     from accelsim.search.result import SearchResult
@@ -41,11 +49,8 @@ if TYPE_CHECKING:
 def spread_command(arguments: argparse.Namespace) -> int:
     """Take the census of each layer on each machine."""
     from accelsim.population.result import census_json
-    from accelsim.results.folder import refuse_directory, refuse_page, write_directory, write_page
-    from accelsim.results.output import to_json
+    from accelsim.show.report.census import census_report, censuses_report
 
-    if arguments.output:
-        refuse_directory(arguments.output)
     machines = read_machines(arguments)
     for inputs in machines:
         check_constraints(inputs)
@@ -67,23 +72,21 @@ def spread_command(arguments: argparse.Namespace) -> int:
     if not found:
         raise NoValidMapping("\n".join(missing))
     document = documents[0] if len(documents) == 1 else {"censuses": documents}
-    if arguments.output:
-        write_directory(arguments.output, {"census.json": to_json(document).encode()})
-    if arguments.html:
+
+    def page() -> str:
         from accelsim.show.html import reports
 
-        write_page(arguments.html, reports.census_report(found[0], layers[0][0].architecture, layers[0][1]))
-    from accelsim.show.report.census import census_report, censuses_report
+        return reports.census_report(found[0], layers[0][0].architecture, layers[0][1])
 
     answer(
         arguments,
         document,
         lambda: census_report(found[0]) if len(found) == 1 else censuses_report(found),
-        arguments.output,
-        arguments.html,
+        files=lambda: {"census.json": to_json(document).encode()},
+        page=page,
     )
     for line in missing:
-        sys.stderr.write(line + "\n")
+        complain(line)
     if found[-1].stop == "interrupted":
         return INTERRUPTED
     return NO_VALID_MAPPING if missing else DONE
@@ -93,9 +96,8 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
     """Take the census of a layer as the arguments ask for it, and show on a terminal how far it is."""
     from accelsim.population.census import census
 
-    console = make_console(stderr=True)
-    console.quiet = arguments.quiet
-    with show_parts(console, f"{einsum.name} on {inputs.architecture.name}") as on_part:
+    what = f"{einsum.name} on {inputs.architecture.name}"
+    with show_status(what, f"{what}: ", quiet=arguments.quiet) as on_part:
         return census(
             inputs.architecture,
             einsum,
@@ -156,8 +158,6 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
 
 def _refuse_target(output: str | None) -> None:
     """Raise AccelsimError if the picture could not be written, before anything is computed."""
-    from accelsim.results.folder import refuse_directory
-
     path = Path(output or ".")
     if _is_file(path) and path.suffix.lower() not in _FORMATS:
         raise AccelsimError(f"{path}: a picture is a .png or a .svg file; or give a folder for both")
@@ -170,8 +170,7 @@ def _is_file(path: Path) -> bool:
 
 def _write(picture: Picture, width_in: float, output: str | None) -> list[Path]:
     """Write a picture as the file that is asked for, in both formats into a folder that is, else as a PNG here."""
-    from accelsim.results.folder import write_directory
-    from accelsim.show.plots.style import at_width, figure_bytes
+    from accelsim.show.plots import at_width, figure_bytes
 
     content = figure_bytes(at_width(picture.draw, width_in))
     if output is None:
@@ -195,7 +194,6 @@ def _read_layer(arguments: argparse.Namespace, *kind: str) -> tuple[Inputs, Eins
 
 
 def _plot_architecture(arguments: argparse.Namespace) -> Picture:
-    from accelsim.inputs.architecture import load_architecture
     from accelsim.show.plots.diagram import architecture_table, plot_architecture
 
     given = {"architecture": arguments.arch, "workload": arguments.workload}
@@ -221,9 +219,6 @@ def _plot_result(arguments: argparse.Namespace) -> Picture:
 
 
 def _given_result(inputs: Inputs, layer: Einsum) -> Result:
-    from accelsim.inputs.mapping import load_mapping
-    from accelsim.model.evaluate import evaluate
-
     mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
     result = evaluate(inputs.architecture, layer, mapping)
     if not result.valid:
@@ -234,17 +229,12 @@ def _given_result(inputs: Inputs, layer: Einsum) -> Result:
 def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:
     """The mapping of lowest energy, the same that `accelsim map` gives."""
     from accelsim.cli.mapping import search_layer
-    from accelsim.results.cache import MapOptions
 
     return search_layer(inputs, layer, arguments, MapOptions(), open_cache(arguments), layer.name)
 
 
 def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: int) -> SearchResult:
     """The random search of one layer for the lowest energy, with progress where a terminal shows it."""
-    from accelsim.search.mapper import map_einsum
-    from accelsim.search.strategy import Budget
-    from accelsim.show.report.certificate import search_progress
-
     with search_progress(make_console(stderr=True), layer.name, "energy") as on_progress:
         return map_einsum(
             inputs.architecture,
@@ -280,7 +270,6 @@ def _plot_curve(arguments: argparse.Namespace) -> Picture:
 def _plot_front(arguments: argparse.Namespace) -> Picture:
     from accelsim.search.exact.front import map_front
     from accelsim.show.plots.search import front_table, plot_front
-    from accelsim.show.report.certificate import search_progress
 
     inputs, layer, name = _read_layer(arguments)
     with search_progress(make_console(stderr=True), layer.name) as on_progress:
@@ -333,7 +322,6 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
 def _plot_network(arguments: argparse.Namespace) -> Picture:
     """Draw energy and cycles of each layer of a network, mapped for the lowest energy."""
     from accelsim.cli.mapping import map_layers
-    from accelsim.results.cache import MapOptions
     from accelsim.show.plots.network import network_table, plot_network
 
     inputs = read_inputs(arguments)

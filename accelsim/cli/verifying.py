@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from accelsim.cli import DIFFERS, DONE, answer, complain, make_console, print_report, show_status
 from accelsim.cli.inputs import Inputs, find_files, find_layer, read_layer_constraints, read_machine
-from accelsim.cli.printing import DIFFERS, DONE, answer, make_console, print_report
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
-
-if TYPE_CHECKING:
-    from accelsim.results.output import Provenance
-    from accelsim.results.verifying import Check
-
+from accelsim.inputs.objective import Objective
+from accelsim.results.output import InputFile, Provenance, input_file, provenance_json
+from accelsim.results.study import reference_paths, study_json
+from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
+from accelsim.search.strategy import Budget
+from accelsim.show.report import search_progress
+from accelsim.show.report import validation as reports
 
 _WRITTEN = ("result.json", "fusion.json")
 """What may be verified of a folder."""
@@ -24,16 +25,12 @@ _WRITTEN = ("result.json", "fusion.json")
 
 def verify_command(arguments: argparse.Namespace) -> int:
     """Check what a result.json says, layer by layer, or a fusion.json."""
-    from accelsim.show.report.validation import checks_report, verdict_line
-
-    path = find_result(arguments.result)
-    document = read_result(path)
-    inputs = read_result_inputs(path, document)
+    _, document, inputs = read_result(arguments.result)
     changed = _changed(inputs, document)
     for line in changed:
-        sys.stderr.write(line + "\n")
+        complain(line)
     if changed and not arguments.force:
-        sys.stderr.write("nothing was checked; --force goes on with the files as they are now\n")
+        complain("nothing was checked; --force goes on with the files as they are now")
         return DIFFERS
     try:
         found = (_verify_fusion if "fusion" in document else _verify_layers)(inputs, document, arguments)
@@ -42,36 +39,19 @@ def verify_command(arguments: argparse.Namespace) -> int:
     except AccelsimError as error:
         raise AccelsimError(f"{arguments.result}: {error}") from None
     checks = [check for _, several in found for check in several]
-    parts = [part for name, several in found for part in checks_report(name, several)]
-    print_report([*parts, verdict_line(checks)])
+    parts = [part for name, several in found for part in reports.checks_report(name, several)]
+    print_report([*parts, reports.verdict_line(checks)])
     return DIFFERS if any(check.agrees is False for check in checks) else DONE
-
-
-def find_result(name: str) -> Path:
-    """File of a result, or the one that a folder holds."""
-    path = Path(name)
-    if not path.exists():
-        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `fuse -o` wrote")
-    if not path.is_dir():
-        return path
-    found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
-    if not found_there:
-        raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
-    return found_there[0]
 
 
 def _verify_fusion(
     inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
 ) -> list[tuple[str, list[Check]]]:
-    from accelsim.cli.fusing import fusing_progress
     from accelsim.fusion.verifying import verify_fusion
-    from accelsim.inputs.objective import Objective
-    from accelsim.results.output import provenance_json
-    from accelsim.results.verifying import compare
 
     try:
         Objective.parse(document["fusion"]["objective"])
-        with fusing_progress() as on_progress:
+        with show_status("reading") as on_progress:
             found = verify_fusion(
                 document,
                 inputs.architecture,
@@ -91,10 +71,6 @@ def _verify_layers(
     inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
 ) -> list[tuple[str, list[Check]]]:
     """Check each layer of a result.json, and then what is around them."""
-    from accelsim.results.verifying import Task, same_version, verify_layer, verify_rest
-    from accelsim.search.strategy import Budget
-    from accelsim.show.report.certificate import search_progress
-
     machine, layers = inputs.architecture, inputs.workload.layers
     entries = document.get("layers", [document])
     if "layers" not in document:
@@ -121,8 +97,6 @@ def _verify_layers(
 
 def _provenance(command: str, inputs: Inputs, document: Mapping[str, Any]) -> Provenance:
     """Where a result comes from; `_changed` compares the hashes."""
-    from accelsim.results.output import InputFile, Provenance
-
     files = (InputFile(kind, inputs.given[kind], document["inputs"][kind]["sha256"]) for kind in inputs.paths)
     return Provenance(command, tuple(files), inputs.overrides, limits=inputs.limits)
 
@@ -132,10 +106,16 @@ def _said(error: Exception) -> str:
     return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
-def read_result(path: Path) -> dict[str, Any]:
-    """Read a result.json of the right form, or a fusion.json."""
-    from accelsim.results.verifying import refuse_other_forms
-
+def read_result(name: str) -> tuple[Path, dict[str, Any], Inputs]:
+    """Find a result.json or a fusion.json, which a folder may hold, and read it and the files that it names."""
+    path = Path(name)
+    if not path.exists():
+        raise AccelsimError(f"{path}: no such file or folder; name what `map -o` or `fuse -o` wrote")
+    if path.is_dir():
+        found_there = [path / name for name in _WRITTEN if (path / name).is_file()]
+        if not found_there:
+            raise AccelsimError(f"{path}: holds neither {' nor '.join(_WRITTEN)}")
+        path = found_there[0]
     document = read_json(path)
     if not isinstance(document, dict) or not {"result", "layers", "front", "fusion"} & set(document):
         raise AccelsimError(f"{path}: not a result.json of `accelsim map`, nor a fusion.json of `accelsim fuse`")
@@ -144,11 +124,6 @@ def read_result(path: Path) -> dict[str, Any]:
             refuse_other_forms(document)
         except AccelsimError as error:
             raise AccelsimError(f"{path}: {error}") from None
-    return document
-
-
-def read_result_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
-    """Read the files that a result names, with the parameters that were set."""
     try:
         given = {kind: str(entry["file"]) for kind, entry in document["inputs"].items()}
         overrides = {str(name): str(value) for name, value in document["overrides"].items()}
@@ -157,70 +132,41 @@ def read_result_inputs(path: Path, document: Mapping[str, Any]) -> Inputs:
         architecture, workload = read_machine(paths, overrides)
     except (KeyError, TypeError, AttributeError) as error:
         raise AccelsimError(f"{path}: not what `accelsim map` writes: {_said(error)}") from None
-    return Inputs(given, paths, overrides, architecture, workload, None, limits)
+    return path, document, Inputs(given, paths, overrides, architecture, workload, None, limits)
 
 
 def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
     """Say which input files are not those that the result was made from."""
-    from accelsim.results.output import input_file
-
-    said = []
-    for kind, path in inputs.paths.items():
-        recorded, now = document["inputs"][kind].get("sha256"), input_file(kind, "", path).sha256
-        if recorded != now:
-            said.append(
-                f"{path}: has changed since the result was written (sha256 {now[:12]}, was {str(recorded)[:12]})"
-            )
-    return said
+    hashes = {
+        path: (input_file(kind, "", path).sha256, str(document["inputs"][kind].get("sha256")))
+        for kind, path in inputs.paths.items()
+    }
+    what = "has changed since the result was written"
+    return [f"{path}: {what} (sha256 {now[:12]}, was {was[:12]})" for path, (now, was) in hashes.items() if now != was]
 
 
 def validate_command(arguments: argparse.Namespace) -> int:
-    """Compare records; 1 if a figure is further off than it may be for no known reason."""
+    """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.gpus import refuse, validate_gemm_command
-    from accelsim.results.folder import refuse_directory
-
-    if arguments.output:
-        refuse_directory(arguments.output)
-    if arguments.what == "gemm":
-        return validate_gemm_command(arguments)
-    refuse(arguments, arguments.what, output=None)
-    if arguments.what == "gemmini":
-        return _validate_gemmini(arguments)
-    if arguments.what == "timeloop" and not (arguments.json or arguments.csv):
-        return _validate_timeloop(arguments.paths)
-    return _validate_study(arguments)
-
-
-def _validate_study(arguments: argparse.Namespace) -> int:
-    """Run a study; 1 if a figure is too far off for no known reason, or there is none."""
-    from accelsim.importers.scalesim import scalesim_study
-    from accelsim.importers.timeloop_comparison import timeloop_study
-    from accelsim.results.study import study_json
-    from accelsim.show.report.validation import study_report
-
-    study = (timeloop_study if arguments.what == "timeloop" else scalesim_study)(arguments.paths)
-    answer(arguments, {"studies": [study_json(study)]}, lambda: study_report(study, every=arguments.every))
-    return DIFFERS if study.unexplained or not study.figures else DONE
-
-
-def _validate_gemmini(arguments: argparse.Namespace) -> int:
-    """Compare cycles with those of Gemmini's RTL."""
     from accelsim.importers.gemmini import gemmini_errors, validate_gemmini
-    from accelsim.show.report.validation import gemmini_json, gemmini_report
+    from accelsim.importers.scalesim import scalesim_study
+    from accelsim.importers.timeloop_comparison import USUAL, timeloop_study, validate_timeloop
 
-    found = validate_gemmini(arguments.paths)
-    errors = gemmini_errors(found)
-    answer(arguments, gemmini_json(found, errors), lambda: gemmini_report(found, errors, every=arguments.every))
-    return DONE
-
-
-def _validate_timeloop(paths: Sequence[str]) -> int:
-    """Compare record by record; 1 if anything differs, cannot be read, or nothing was compared."""
-    from accelsim.importers.timeloop_comparison import USUAL, validate_timeloop
-    from accelsim.results.study import reference_paths
-    from accelsim.show.report.validation import comparisons_report
-
-    cases = validate_timeloop(reference_paths(paths, USUAL))
-    print_report(comparisons_report(cases))
-    compared = any(case.compared for case in cases)
-    return DONE if compared and all(case.equal for case in cases) else DIFFERS
+    what, every = arguments.what, arguments.every
+    if what == "gemm":
+        return validate_gemm_command(arguments)
+    refuse(arguments, what, output=None)
+    if what == "gemmini":
+        found = validate_gemmini(arguments.paths)
+        errors = gemmini_errors(found)
+        document = reports.gemmini_json(found, errors)
+        answer(arguments, document, lambda: reports.gemmini_report(found, errors, every=every))
+        return DONE
+    if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
+        cases = validate_timeloop(reference_paths(arguments.paths, USUAL))
+        print_report(reports.comparisons_report(cases))
+        compared = any(case.compared for case in cases)
+        return DONE if compared and all(case.equal for case in cases) else DIFFERS
+    study = (timeloop_study if what == "timeloop" else scalesim_study)(arguments.paths)
+    answer(arguments, {"studies": [study_json(study)]}, lambda: reports.study_report(study, every=every))
+    return DIFFERS if study.unexplained or not study.figures else DONE

@@ -27,7 +27,7 @@ from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.files import MOST_MODEL_BYTES, read_file
-from accelsim.results.folder import write_directory
+from accelsim.results import write_directory
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
 PARTS = "parts"

@@ -19,7 +19,7 @@ from accelsim.gpu.catalogue import find_gpu
 from accelsim.gpu.machine import BYTES
 from accelsim.gpu.measured import Measured
 from accelsim.gpu.validation import GemmValidation, validate_gemm
-from accelsim.show.plots.throughput import plot_measured
+from accelsim.show.plots.diagram import plot_measured
 
 HEAD = "| GPU | rows | roofline | uncalibrated | calibrated: interpolation | extrapolation "
 HEAD += "| from 1e11 FLOP | in interval |"

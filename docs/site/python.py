@@ -35,7 +35,7 @@ PARTS: dict[str, Names] = {
             "plot_fusion",
         ),
         "accelsim.show.plots.network": ("plot_network",),
-        "accelsim.show.plots.style": ("new_axes", "at_width", "figure_bytes"),
+        "accelsim.show.plots": ("new_axes", "at_width", "figure_bytes"),
     },
     "Sweeps of designs": {
         "accelsim.explore": ("load_sweep",),

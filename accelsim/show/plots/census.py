@@ -13,7 +13,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.show.plots.style import (
+from accelsim.show.plots import (
     BEST_COLOUR,
     DARK,
     drawing,
@@ -24,8 +24,8 @@ from accelsim.show.plots.style import (
     set_limits,
     short_ticks,
 )
+from accelsim.show.report import OTHER_COLOUR, large, times
 from accelsim.show.report.census import sample_words
-from accelsim.show.report.text import OTHER_COLOUR, large, times
 
 if TYPE_CHECKING:
     from accelsim.model.encode import Floats

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import si_scale
-from accelsim.show.plots.style import (
+from accelsim.show.plots import (
     BEST_COLOUR,
     DARK,
     drawing,
@@ -22,8 +22,8 @@ from accelsim.show.plots.style import (
     tick,
     wide_range,
 )
+from accelsim.show.report import OTHER_COLOUR, energy_scale
 from accelsim.show.report.explore import NAMES
-from accelsim.show.report.text import OTHER_COLOUR, energy_scale
 
 Rows = Sequence[Mapping[str, Any]]
 _LEFT_OUT = "#56B4E9"

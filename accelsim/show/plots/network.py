@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from accelsim.model.result import Result
-from accelsim.show.plots.style import drawing, frame_only, letters_beside, put_title, short_ticks, tick, width_in
-from accelsim.show.report.text import energy, energy_scale, times
+from accelsim.show.plots import drawing, frame_only, letters_beside, put_title, short_ticks, tick, width_in
+from accelsim.show.report import energy, energy_scale, times
 
 if TYPE_CHECKING:
     from accelsim.fusion.result import FusionResult, Segment

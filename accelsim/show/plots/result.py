@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result, TensorAtLevel
-from accelsim.show.plots.style import (
+from accelsim.show.plots import (
     DARK,
     drawing,
     frame_only,
@@ -26,7 +26,7 @@ from accelsim.show.plots.style import (
     width_in,
     wrapped,
 )
-from accelsim.show.report.text import OTHER_COLOUR, percent, tensor_colours, times
+from accelsim.show.report import OTHER_COLOUR, percent, tensor_colours, times
 
 _LEGEND = (
     ("obtained", "in time", "in time"),

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.search.result import FrontResult, Sample, SearchResult
-from accelsim.show.plots.style import (
+from accelsim.show.plots import (
     BEST_COLOUR,
     DARK,
     PALE,
@@ -30,7 +30,7 @@ from accelsim.show.plots.style import (
     short_ticks,
     wide_range,
 )
-from accelsim.show.report.text import OTHER_COLOUR, times
+from accelsim.show.report import OTHER_COLOUR, times
 
 _MOST_BARS = 60
 _UNITS = {"energy": "pJ/MAC", "cycles": "cycles", "edp": "pJ x cycle"}

@@ -2,3 +2,342 @@
 
 Every function gives the parts of a report, which `accelsim.show.table` prints; colour only repeats what the text says.
 """
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from accelsim.inputs.units import format_si
+from accelsim.search.result import Certificate, SearchResult
+from accelsim.search.stopping import hold
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from accelsim.search.strategy import Progress as SearchProgress
+
+
+_ENERGY_UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
+OKABE_ITO = {"Weights": "#0072B2", "Inputs": "#E69F00", "Outputs": "#009E73"}
+SPARE_COLOURS = ("#56B4E9", "#CC79A7", "#D55E00", "#F0E442")
+OTHER_COLOUR = "#999999"
+
+
+def count(number: int) -> str:
+    """Count for people: exact below 100 000, else to four digits.
+
+    Examples
+    --------
+    >>> count(99999), count(11010048), count(0)
+    ('99,999', '11.01M', '0')
+    """
+    if abs(number) < 100_000:
+        return f"{number:,}"
+    text = f"{float(number):.3e}"
+    digits, exponent = float(text.partition("e")[0]), int(text.partition("e")[2])
+    if exponent >= 15:
+        return f"{Decimal(number):.1e}".replace("+", "")
+    suffix = " kMGT"[exponent // 3]
+    return f"{digits * 10 ** (exponent % 3):.{3 - exponent % 3}f}{suffix}"
+
+
+def large(number: int) -> str:
+    """Size of a map space: exact below a million, else like 1.2e15.
+
+    Examples
+    --------
+    >>> large(41472), large(196 * 10**400)
+    ('41,472', '2.0e402')
+    """
+    return f"{number:,}" if number < 1_000_000 else f"{Decimal(number):.1e}".replace("+", "")
+
+
+def percent(share: float) -> str:
+    """Share (0..1) in percent to three digits; only the whole says 100 %.
+
+    Examples
+    --------
+    >>> percent(0.9746), percent(0.99999), percent(1.0), percent(1e-7)
+    ('97.5 %', '>99.9 %', '100 %', '<0.001 %')
+    """
+    if 0.9995 <= share < 1:
+        return ">99.9 %"
+    if 0 < share < 1e-5:
+        return "<0.001 %"
+    return f"{100 * share:.3g} %"
+
+
+def share(part: float) -> str:
+    """Share (0..1) in percent to one decimal, for a column.
+
+    Examples
+    --------
+    >>> share(0.9746), share(1.0), share(0.9999), share(0.0001), share(0.0)
+    ('97.5 %', '100 %', '>99.9 %', '<0.1 %', '0 %')
+    """
+    if part in (0, 1):
+        return f"{part:.0%}".replace("%", " %")
+    if 0.9995 <= part < 1:
+        return ">99.9 %"
+    return "<0.1 %" if part < 0.0005 else f"{100 * part:.1f} %"
+
+
+def times(factor: float) -> str:
+    """Factor for people.
+
+    Examples
+    --------
+    >>> times(14.0), times(10.5)
+    ('14x', '10.5x')
+    """
+    return f"{factor:.3g}x" if factor < 1000 else f"{factor:,.0f}x"
+
+
+def energy(energy_pj: float, digits: int = 4) -> str:
+    """Energy [pJ] for people, to so many digits.
+
+    Examples
+    --------
+    >>> energy(12278333440.0), energy(0.0)
+    ('12.28 mJ', '0 J')
+    """
+    return format_si(energy_pj * 1e-12, "J", digits)
+
+
+def energy_scale(total_pj: float) -> tuple[float, str]:
+    """Choose the unit of a column of energies [pJ]: its size in pJ and its name; the total has one to three digits.
+
+    Examples
+    --------
+    >>> energy_scale(12278333440.0)
+    (1000000000.0, 'mJ')
+    """
+    return next((unit for unit in _ENERGY_UNITS if total_pj >= unit[0]), _ENERGY_UNITS[-1])
+
+
+def in_scale(energy_pj: float, scale: float) -> str:
+    """Energy [pJ] in a column's unit, to three decimals.
+
+    Examples
+    --------
+    >>> in_scale(471859200.0, 1e9), in_scale(100.0, 1e9), in_scale(0.0, 1e9)
+    ('0.472', '<0.001', '')
+    """
+    if energy_pj == 0:
+        return ""
+    return f"{energy_pj / scale:.3f}" if energy_pj / scale >= 0.0005 else "<0.001"
+
+
+def letters(names: Sequence[str]) -> dict[str, str]:
+    """One letter for each name: the first of its own that is free, else a digit.
+
+    Examples
+    --------
+    >>> letters(["Weights", "Inputs", "Outputs", "Other"])
+    {'Weights': 'W', 'Inputs': 'I', 'Outputs': 'O', 'Other': 'T'}
+    """
+    found: dict[str, str] = {}
+    for index, name in enumerate(names):
+        own = (letter for letter in name.upper() if letter.isalnum() and letter not in found.values())
+        found[name] = next(own, str(index % 10))
+    return found
+
+
+def split_bar(parts: Sequence[float], cells: int) -> list[int]:
+    """Cells of a bar for each part of it, by largest remainder, so that they sum to `cells`.
+
+    Examples
+    --------
+    >>> split_bar([1.0, 1.0, 1.0], 10)
+    [4, 3, 3]
+    """
+    total = sum(parts)
+    if total <= 0 or cells <= 0:
+        return [0] * len(parts)
+    exact = [part / total * cells for part in parts]
+    whole = [int(cell) for cell in exact]
+    order = sorted(range(len(parts)), key=lambda i: whole[i] - exact[i])
+    for i in order[: cells - sum(whole)]:
+        whole[i] += 1
+    return whole
+
+
+def tensor_colours(names: Sequence[str], output: str) -> dict[str, str]:
+    """Colour of each tensor: blue weights, orange inputs, green output, others as long as there are any.
+
+    Examples
+    --------
+    >>> tensor_colours(["Weights", "Inputs", "Outputs"], "Outputs") == OKABE_ITO
+    True
+    """
+    found: dict[str, str] = {}
+    spare = iter(SPARE_COLOURS)
+    roles = [name for name in names if name in OKABE_ITO]
+    for name in names:
+        if name == output:
+            found[name] = OKABE_ITO["Outputs"]
+        elif name in OKABE_ITO:
+            found[name] = OKABE_ITO[name]
+        elif "Inputs" not in roles:
+            found[name] = OKABE_ITO["Inputs"]
+            roles.append("Inputs")
+        elif "Weights" not in roles:
+            found[name] = OKABE_ITO["Weights"]
+            roles.append("Weights")
+        else:
+            found[name] = next(spare, OTHER_COLOUR)
+    return found
+
+
+STOPS = {
+    "exhausted": "every mapping of the map space was seen",
+    "budget": "budget of mappings used up",
+    "timeout": "time used up",
+    "memory": "its tables would not fit the memory",
+    "remainders": "of the mappings with remainders only those with the lowest bounds were evaluated",
+    "interrupted": "interrupted",
+}
+
+
+def objective_value(objective: str, value: float, digits: int = 4) -> str:
+    """Value of an objective with its unit.
+
+    Examples
+    --------
+    >>> objective_value("energy", 4.612e9), objective_value("cycles", 123456.0), objective_value("edp", 1.5e17)
+    ('4.612 mJ', '123,456 cycles', '1.5e+17 pJ x cycle')
+    """
+    if objective == "energy":
+        return energy(value, digits)
+    if objective == "cycles":
+        return f"{math.ceil(value):,} cycles"
+    return f"{value:.{digits}g}" + (" pJ x cycle" if objective == "edp" else "")
+
+
+def gap_text(gap: float | None) -> str:
+    """Gap in percent to three digits, rounded up so that it never promises too much.
+
+    Examples
+    --------
+    >>> gap_text(0.0312), gap_text(0.03121), gap_text(1e-7), gap_text(2.5), gap_text(float("inf"))
+    ('3.12 %', '3.13 %', '<0.001 %', '250 %', 'unknown')
+    """
+    if gap is None or not math.isfinite(gap):
+        return "unknown"
+    if gap < 1e-5:
+        return "<0.001 %"
+    unit = 10.0 ** (math.floor(math.log10(gap)) - 2)
+    return f"{100 * math.ceil(round(gap / unit, 6)) * unit:.3g} %"
+
+
+def verdict(search: SearchResult) -> str:
+    """Say what is known about the best mapping, in a few words."""
+    certificate = search.certificate
+    if certificate is None:
+        seen = f" of {search.sample.seen:,} seen" if search.sample else ""
+        return f"the best{seen}, not a proved optimum"
+    return short_verdict(certificate) + within_limits(search.limits)
+
+
+def short_verdict(certificate: Certificate) -> str:
+    """`optimal (proved)`, or how near the optimum is at worst."""
+    if certificate.proved:
+        return "optimal (proved)"
+    if not math.isfinite(certificate.gap):
+        return "not proved: no lower bound yet"
+    return f"within {gap_text(certificate.gap)} of optimal"
+
+
+def long_verdict(search: SearchResult, certificate: Certificate) -> str:
+    """What is proved, with the size of the map space or the two values that leave the gap."""
+    if certificate.proved:
+        which = [
+            "even or uneven" if search.uneven else "",
+            f"remainders in {', '.join(search.imperfect)}" if search.imperfect else "",
+            f"padding to {', '.join(search.padded)}" if search.padded else "",
+        ]
+        also = f" ({'; '.join(filter(None, which))})" if any(which) else ""
+        space = f"{large(search.space_size)} in the map space{also}{within_limits(search.limits)}"
+        return f"optimal (proved): no mapping of the {space} has {_lower(search)}"
+    digits = 6 if certificate.gap < 0.01 else 4
+    best = objective_value(search.objective, certificate.value, digits)
+    bound = objective_value(search.objective, certificate.bound, digits)
+    return f"{short_verdict(certificate)} (best {best}, lower bound {bound})"
+
+
+def within_limits(limits: Sequence[str]) -> str:
+    """Which mappings a proof is of, where costs are limited."""
+    return f" with {' and '.join(limits)}" if limits else ""
+
+
+def _lower(search: SearchResult) -> str:
+    if search.objective == "cycles":
+        return "fewer cycles"
+    return f"a lower {'EDP' if search.objective == 'edp' else search.objective}"
+
+
+@contextmanager
+def search_progress(console: Console, what: str, objective: str = "") -> Iterator[Callable[[SearchProgress], None]]:
+    """Show the progress of one search on a terminal while it runs, and remove it then.
+
+    `objective` gives values their unit; empty: there is no single objective. The best so far is what is said if the
+    process has to end at once.
+    """
+
+    def keep(state: SearchProgress) -> None:
+        if objective and state.best is not None:
+            hold(f"{what}: {_best(state, objective)}")
+
+    if not console.is_terminal:
+        yield keep
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(20), TimeRemainingColumn(), TextColumn("{task.fields[now]}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None, now="")
+
+        def tell(state: SearchProgress) -> None:
+            keep(state)
+            end = 1.0 if state.total or state.seconds_limit else None
+            bar.update(task, completed=done(state), total=end, now=_now(state, objective))
+
+        yield tell
+
+
+def done(state: SearchProgress) -> float:
+    """Share (0..1) of a search that is done: of its mappings or its time, whichever ends it first."""
+    shares = [0.0]
+    if state.total:
+        shares.append(state.seen / state.total)
+    if state.seconds_limit:
+        shares.append(state.seconds / state.seconds_limit)
+    return min(1.0, max(shares))
+
+
+def _now(state: SearchProgress, objective: str) -> str:
+    if not state.seen:
+        return "getting ready (the first run compiles the model, once: up to a minute)"
+    each = "mappings" if objective and state.bound is None else "nodes"
+    rate = f"{count(round(state.seen / state.seconds))} {each}/s, " if state.seconds > 0 else ""
+    if not objective:
+        return f"{rate}{count(state.valid)} mappings evaluated"
+    if state.bound is None:
+        best = "none yet" if state.best_energy_pj is None else energy(state.best_energy_pj)
+        return f"{rate}{count(state.valid)} valid, best {best}"
+    if state.best is None:
+        return f"{rate}none found yet, bound {objective_value(objective, state.bound)}"
+    return rate + _best(state, objective)
+
+
+def _best(state: SearchProgress, objective: str) -> str:
+    """The best mapping so far, and what is proved of it."""
+    best = f"best {objective_value(objective, state.best or math.inf)}"
+    if state.bound is None:
+        return best
+    gap = max(0.0, (state.best or math.inf) / state.bound - 1) if state.bound > 0 else math.inf
+    return f"{best}, bound {objective_value(objective, state.bound)}, gap {gap_text(gap)}"

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from accelsim.show.report.certificate import STOPS
-from accelsim.show.report.text import count, energy, large, percent, times
+from accelsim.show.report import STOPS, count, energy, large, percent, times
 from accelsim.show.table import Column, Part, Row, Table, bold, heading
 
 if TYPE_CHECKING:

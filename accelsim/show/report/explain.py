@@ -9,8 +9,8 @@ from dataclasses import asdict
 from rich.text import Text
 
 from accelsim.results.explain import ComputeWalk, Explanation, TileWalk
+from accelsim.show.report import count, energy
 from accelsim.show.report.mapping import loop_range, nest_parts
-from accelsim.show.report.text import count, energy
 from accelsim.show.table import Column, Part, Row, Table, bold, heading
 
 _WIDEST_BOX, _NARROWEST_REASON = 26, 16

@@ -16,7 +16,7 @@ from accelsim.gpu.kernel import Kernel
 from accelsim.gpu.machine import FORMATS, Gpu
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
-from accelsim.show.report.text import percent
+from accelsim.show.report import percent
 from accelsim.show.table import Column, Part, Row, Table, heading, legend
 
 _MOST = 8
@@ -97,9 +97,9 @@ _GPUS = (
 )
 
 
-def gpus_report(gpus: Sequence[Gpu]) -> Iterator[Part]:
-    """A table of GPUs; `?` marks a figure that no data sheet confirms."""
-    yield Table("gpus", _GPUS, [gpu_row(gpu) for gpu in gpus], "GPUs")
+def gpus_report(rows: Sequence[Row]) -> Iterator[Part]:
+    """A table of GPUs (`gpu_row`); `?` marks a figure that no data sheet confirms."""
+    yield Table("gpus", _GPUS, rows, "GPUs")
     yield ""
     yield legend(_GPUS).append("; ?: no data sheet confirms it")
 

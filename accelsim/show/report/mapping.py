@@ -14,8 +14,7 @@ from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.inputs.workload import Einsum
 from accelsim.model.result import LevelResult, Result, TensorAtLevel
 from accelsim.search.result import SearchResult
-from accelsim.show.report.certificate import verdict
-from accelsim.show.report.text import (
+from accelsim.show.report import (
     OTHER_COLOUR,
     count,
     energy,
@@ -27,6 +26,7 @@ from accelsim.show.report.text import (
     split_bar,
     tensor_colours,
     times,
+    verdict,
 )
 from accelsim.show.table import Column, Part, Row, Table, bold, dim, heading
 

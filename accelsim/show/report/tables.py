@@ -9,7 +9,7 @@ from typing import Any
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.units import format_si
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
-from accelsim.show.report.text import count, percent, share
+from accelsim.show.report import count, percent, share
 from accelsim.show.table import Column, Part, Row, Table, bold, heading
 
 Rows = Sequence[Mapping[str, Any]]
