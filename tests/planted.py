@@ -479,8 +479,8 @@ MUTANTS = (
     Mutant("what Timeloop counts otherwise is exported", "importers/timeloop_export.py",
         "if theirs.cycles != ours.cycles or not math.isclose(", "if False and not math.isclose(",
         "test_export.py::test_networks_without_reduction__are_refused_where_it_bites"),
-    Mutant("Timeloop's depth is in words", "importers/timeloop.py",
-        'return int(attributes["depth"]) * int(attributes.get("block_size", 1))', 'return int(attributes["depth"])',
+    Mutant("Timeloop's depth is in words", "importers/timeloop_machine.py",
+        "int(depth * self.block_size)", "int(depth)",
         "test_validation_timeloop.py::test_depth__is_in_blocks"),
     # GPUs
     Mutant("power and a tenth", "gpu/constants.py",

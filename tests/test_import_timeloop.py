@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from accelsim.importers.foreign import Foreign, read_foreign
-from accelsim.importers.formula import FormulaError, work_out
 from accelsim.importers.timeloop_replay import (
     FIRST_READS,
     HALO,
@@ -18,6 +17,7 @@ from accelsim.importers.timeloop_replay import (
     compare,
     read_statistics,
 )
+from accelsim.importers.values import FormulaError, work_out
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.constraints import load_constraints
 from accelsim.inputs.errors import AccelsimError, SpecError

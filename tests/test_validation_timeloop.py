@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accelsim.importers.timeloop import _entries
+from accelsim.importers.documents import Table
 from accelsim.importers.timeloop_comparison import TWO_ITERATIONS, CaseComparison, _default_words, validate_timeloop
-from accelsim.inputs.errors import AccelsimError
+from accelsim.importers.timeloop_machine import Part
+from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Tensor
 
@@ -432,4 +433,5 @@ def test_record__with_anything_broken_is_compared_or_says_why_not(tmp_path_facto
 def test_depth__is_in_blocks():
     """Timeloop's `depth` counts rows of `block_size` words; `entries` counts words."""
     sizes = ({"depth": 4, "block_size": 8}, {"depth": 4}, {"entries": 9, "depth": 4, "block_size": 8}, {})
-    assert [_entries(attributes) for attributes in sizes] == [32, 4, 9, None]
+    parts = [Part("BUF", Table(Mark("", 1, 1)), "SRAM", attributes, (1, 1)) for attributes in sizes]
+    assert [part.words for part in parts] == [32, 4, 9, None]

@@ -18,8 +18,7 @@ from typing import Any
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.formula import Value
-from accelsim.importers.values import as_number, file_stem, note_others, number, plain_name, tables, value, whole
+from accelsim.importers.values import Value, as_number, file_stem, note_others, number, plain_name, tables, value, whole
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.units import listed, quoted
 
@@ -149,7 +148,7 @@ def _architecture(
     if tags[:1] != ["!Memory"] or tags[-1] != "!Compute" or tags.count("!Compute") > 1:
         raise refuse(arch.where("nodes"), "expected a !Memory first, and one !Compute as the last node")
     clock_hz = _clock_hz(nodes[-1], names, notes)
-    widths = {int(names[f"{role}.bits_per_value"] or BITS) for role in ROLE_NAMES}
+    widths = {whole(names[f"{role}.bits_per_value"], arch.mark) for role in ROLE_NAMES}
     word = math.gcd(8, *widths)
     levels: list[dict[str, Any]] = []
     axes: list[_Axis] = []

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
 from accelsim.importers.values import (
+    FormulaError,
+    UnknownNameError,
     checked_workload,
     file_stem,
     note_others,
@@ -23,6 +23,7 @@ from accelsim.importers.values import (
     tables,
     value,
     whole,
+    work_out,
 )
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.units import listed, quoted
@@ -30,17 +31,13 @@ from accelsim.inputs.units import listed, quoted
 ROLE_NAMES = {"weight": "Weights", "input": "Inputs", "output": "Outputs"}
 BITS = 8
 """Bits of a value where no workload says."""
+_LONGEST = 1000
 _RANGE = re.compile(r"0\s*<=\s*(\w+)\s*<\s*(.+)")
 _ACCESS = re.compile(r"(\w+)\s*\[([^\]]*)\]")
 _EINSUM_KEYS = {"name", "einsum", "tensor_accesses", "renames", "is_copy_operation", "iteration_space_shape", "shape"}
 _EINSUM_KEYS |= {"n_instances"}
 _WORKLOAD_KEYS = {"rank_sizes", "iteration_space_shape", "shape", "bits_per_value", "einsums", "version"}
 _WORKLOAD_KEYS |= {"persistent_tensors", "n_instances"}
-_SETS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.Sub: operator.sub,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}  # fmt: skip
 Sets = Mapping[str, frozenset[str]]
 
 
@@ -58,31 +55,13 @@ class Layer:
 def members(text: object, sets: Sets, mark: Mark) -> frozenset[str]:
     """Members of a set that is written as an expression of others."""
     try:
-        found = _set(ast.parse(str(text).strip()[:1000], mode="eval").body, sets)
-    except KeyError as error:
-        raise refuse(mark, f"{quoted(str(text))}: {error.args[0]} is no set of tensors; sets: {listed(sets)}") from None
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        found = work_out(str(text)[:_LONGEST], sets)
+    except UnknownNameError as error:
+        what = f"{quoted(str(text))}: {error.name} is no set of tensors; sets: {listed(sets)}"
+        raise refuse(mark, what) from None
+    except FormulaError:
         raise refuse(mark, f"{quoted(str(text))} is no expression of sets of tensors") from None
     return found if isinstance(found, frozenset) else frozenset()
-
-
-def _set(node: ast.expr, sets: Sets) -> Any:
-    match node:
-        case ast.Name(name) | ast.Call(ast.Name(name), [], []) | ast.Attribute(ast.Name(name), "tensors"):
-            return sets[name]
-        case ast.Constant(int() as count):
-            return count
-        case ast.Call(ast.Name("len"), [inside], []):
-            return len(_set(inside, sets))
-        case ast.UnaryOp(ast.Invert(), inside):
-            return sets["All"] - _set(inside, sets)
-        case ast.BinOp(left, op, right) if type(op) in _SETS:
-            return _SETS[type(op)](_set(left, sets), _set(right, sets))
-        case ast.Compare(left, [op], [right]) if type(op) in _SETS:
-            return _SETS[type(op)](_set(left, sets), _set(right, sets))
-        case ast.IfExp(test, body, orelse):
-            return _set(body if _set(test, sets) else orelse, sets)
-    raise ValueError
 
 
 def read_workload(workload: Table, renames: Table | None, notes: list[Note]) -> tuple[dict[str, Any], list[Layer]]:
@@ -112,7 +91,8 @@ def read_workload(workload: Table, renames: Table | None, notes: list[Note]) -> 
         repeat = whole(table.get("n_instances", workload.get("n_instances", 1)), table.mark)
         layer |= {"repeat": repeat} if repeat > 1 else {}
         layer |= {"from": feeds} if feeds else {}
-        roles = {each: role for short, role in ROLE_NAMES.items() for each in sets.get(short, ()) if each != output}
+        of_role = {each: role for short, role in ROLE_NAMES.items() for each in sets.get(short, ())}
+        roles = {each: of_role[each] for each in tensors if each in of_role and each != output}
         einsum = {"dims": dims, "tensors": {each: ranks for each, (ranks, _) in tensors.items()}, "output": output}
         written.append({**layer, "einsum": einsum | ({"roles": roles} if roles else {}), "bits": widths})
         used = {each: frozenset(re.findall(r"[A-Za-z_]\w*", " ".join(ranks))) for each, (ranks, _) in tensors.items()}

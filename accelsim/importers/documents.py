@@ -118,6 +118,8 @@ class _Builder:
             for event in yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)):
                 self._take(event)
         except yaml.MarkedYAMLError as error:
+            if "maximum nesting depth" in str(error.problem):
+                raise refuse(root.mark, "nested too deeply") from None
             problem = syntax_problem(_said_by_pyyaml(text) or error, "")
             file, line = self.place(problem.mark.line)
             raise SpecError([replace(problem, mark=Mark(file, line, problem.mark.column))]) from None

@@ -1,26 +1,21 @@
-"""Read what Timeloop reads and writes: `input.yaml` beside `result.json`, or records of both in `cases.jsonl`.
-
-Timeloop writes permutations innermost first and puts the dimensions after `split` on the Y axis (mapping/parser.cpp); a
-mesh is given for each level in total, so a fanout is the quotient of neighbouring meshes.
-"""
+"""Read what Timeloop reads and writes: `input.yaml` beside `result.json`, or records of both in `cases.jsonl`."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from accelsim.importers.foreign import read_foreign
-from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.importers.documents import parse
+from accelsim.importers.foreign import Foreign, read_foreign
+from accelsim.importers.timeloop_inputs import convert
+from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import read_json, read_utf8
-from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, load_mapping
-from accelsim.inputs.workload import ROLES, Einsum, Tensor
+from accelsim.inputs.mapping import Mapping, load_mapping
+from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 
 Json = dict[str, Any]
@@ -96,7 +91,7 @@ def _read_lines(file: Path) -> Iterator[TimeloopCase | UnreadCase]:
         try:
             machine = _named(record, "arch", "architectures.json", file.parent, known)
             shape = _named(record, "shape", "shapes.json", file.parent, known)
-            yield _case(name, machine, shape, record["instance"], record["mapping"], record)
+            yield _case(name, machine, shape, record)
         except MALFORMED as error:
             yield UnreadCase(name, f"cannot be read: {reason_of(error)}")
 
@@ -121,15 +116,18 @@ def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
         return UnreadCase(name, f"{beside.name} is missing beside it")
     try:
         record, foreign = read_json(beside), read_foreign([file], "timeloop")
-        if foreign.mapping and "imperfect" in foreign.mapping:
-            return UnreadCase(name, _IMPERFECT, broken=False)
-        architecture = load_architecture({"architecture": foreign.architecture})
-        einsum = load_workload({"workload": foreign.workload}).layers[0]
-        return TimeloopCase(
-            name, architecture, einsum, load_mapping({"mapping": foreign.mapping}, architecture, einsum), record
-        )
+        return _loaded(name, foreign, record)
     except MALFORMED as error:
         return UnreadCase(name, f"cannot be read: {reason_of(error)}")
+
+
+def _loaded(name: str, foreign: Foreign, record: Json) -> TimeloopCase | UnreadCase:
+    if foreign.mapping and "imperfect" in foreign.mapping:
+        return UnreadCase(name, _IMPERFECT, broken=False)
+    architecture = load_architecture({"architecture": foreign.architecture})
+    einsum = load_workload({"workload": foreign.workload}).layers[0]
+    mapping = load_mapping({"mapping": foreign.mapping}, architecture, einsum)
+    return TimeloopCase(name, architecture, einsum, mapping, record)
 
 
 def reason_of(error: Exception) -> str:
@@ -137,99 +135,42 @@ def reason_of(error: Exception) -> str:
     return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _case(
-    name: str, machine: Json, shape: Json, instance: dict[str, int], directives: list[Json], record: Json
-) -> TimeloopCase | UnreadCase:
+def _case(name: str, machine: Json, shape: Json, record: Json) -> TimeloopCase | UnreadCase:
+    """A record, read as the v0.3 files that it stands for."""
+    directives = record["mapping"]
     if any(isinstance(bound, list) for directive in directives for bound in directive.get("factors", {}).values()):
         return UnreadCase(name, _IMPERFECT, broken=False)
-    einsum = _einsum(shape, instance)
-    return TimeloopCase(name, _architecture(machine), einsum, _mapping(machine, einsum, directives), record)
+    parts = [*machine["levels"], {"name": "MAC", "cls": "intmac", **machine["mac"]}]
+    tables = [{"name": part["name"], "actions": _actions(part["ert"])} for part in parts]
+    files = {
+        "architecture": {"subtree": [], "local": [_component(part) for part in parts]},
+        "problem": {"shape": shape, "instance": record["instance"]},
+        "mapping": [_directive(directive) for directive in directives],
+        "ERT": {"tables": tables},
+    }
+    return _loaded(name, convert([parse(json.dumps(files), "record")]), record)
 
 
-def _einsum(shape: Json, instance: dict[str, int]) -> Einsum:
-    factor = {entry["name"]: entry.get("default", 1) for entry in shape.get("coefficients", [])}
-    factor.update({key: value for key, value in instance.items() if key in factor})
-    tensors = []
-    for space in shape["data_spaces"]:
-        ranks = tuple(
-            tuple((term[0], factor[term[1]] if len(term) > 1 else 1) for term in rank) for rank in space["projection"]
-        )
-        output = bool(space.get("read_write", False))
-        role = "Outputs" if output else space["name"] if space["name"] in ROLES else "Inputs"
-        tensors.append(Tensor(space["name"], ranks, role, output=output))
-    dims = {str(dim): int(instance[dim]) for dim in shape["dimensions"]}
-    return Einsum(shape["name"], dims, tuple(tensors))
+def _component(part: Json) -> Json:
+    across, down = part["mesh"]
+    attributes = {"meshX": across, **part.get("attrs", {})}
+    return {"name": f"{part['name']}[0..{across * down - 1}]", "class": part["cls"], "attributes": attributes}
 
 
-def _architecture(machine: Json) -> Architecture:
-    energies: dict[tuple[str, str, str], EnergyEntry] = {}
-    levels = []
-    parts = [*machine["levels"], machine["mac"]]
-    for part, below in itertools.pairwise(parts):
-        attributes = part.get("attrs", {})
-        for action, energy in part["ert"].items():
-            energies[part["name"], "*", action] = EnergyEntry(float(energy), "the record's ERT")
-        fanout = [_quotient(below["mesh"][axis], part["mesh"][axis], part["name"]) for axis in (0, 1)]
-        levels.append(
-            Level(
-                name=part["name"],
-                component=part["cls"],
-                word_bits=16,  # counts are in words of one width for all tensors, so any width serves
-                block_size=attributes.get("block_size", 1),
-                size_words=_entries(attributes),
-                multiple_buffering=attributes.get("multiple_buffering", 1),
-                bandwidth=_rate(attributes, "shared_bandwidth"),
-                read_bandwidth=_rate(attributes, "read_bandwidth"),
-                write_bandwidth=_rate(attributes, "write_bandwidth"),
-                x=Axis(fanout[0]),
-                y=Axis(fanout[1]),
-            )
-        )
-    name = machine["mac"].get("name", "MAC")
-    energies[name, "*", "compute"] = EnergyEntry(float(machine["mac"]["ert"]["compute"]), "the record's ERT")
-    compute = Compute(name, machine["mac"].get("cls", "intmac"))
-    return Architecture(machine.get("name", "timeloop"), tuple(levels), compute, EnergyTable(energies))
+def _actions(energies: Json) -> list[Json]:
+    return [{"name": action, "energy": float(energy)} for action, energy in energies.items()]
 
 
-def _entries(attributes: Json) -> int | None:
-    if "entries" in attributes:
-        return int(attributes["entries"])
-    if "depth" in attributes:
-        return int(attributes["depth"]) * int(attributes.get("block_size", 1))
-    return None
-
-
-def _rate(attributes: Json, key: str) -> Fraction | None:
-    return Fraction(str(attributes[key])) if key in attributes else None
-
-
-def _quotient(below: int, here: int, name: str) -> int:
-    if below % here:
-        raise AccelsimError(f"mesh {below} below {name} is no multiple of its own mesh {here}")
-    return below // here
-
-
-def _mapping(machine: Json, einsum: Einsum, directives: list[Json]) -> Mapping:
-    names = [part["name"] for part in machine["levels"]]
-    time: dict[str, tuple[Loop, ...]] = {}
-    space: dict[str, dict[str, tuple[Loop, ...]]] = {}
-    keep = {name: frozenset(tensor.name for tensor in einsum.tensors) for name in names}
-    for directive in directives:
-        target, factors = directive["target"], directive.get("factors", {})
-        if target not in names:
-            raise AccelsimError(f"the mapping names a level {target}, the architecture has {', '.join(names)}")
-        if directive["type"] == "temporal":
-            order = [*directive["order"], *(dim for dim in factors if dim not in directive["order"])]
-            time[target] = tuple(Loop(dim, factors[dim]) for dim in order if factors.get(dim, 1) > 1)
-        elif directive["type"] == "spatial":
-            loops = [Loop(dim, bound) for dim, bound in factors.items() if bound > 1]
-            on_y = set(directive.get("y", []))
-            space[target] = {
-                "x": tuple(loop for loop in loops if loop.dim not in on_y),
-                "y": tuple(loop for loop in loops if loop.dim in on_y),
-            }
-        else:
-            keep[target] = keep[target] - frozenset(directive.get("bypass", []))
-    return Mapping(
-        tuple(LevelMapping(name, time.get(name, ()), **space.get(name, {}), keep=keep[name]) for name in names)
-    )
+def _directive(directive: Json) -> Json:
+    """A directive of a mapping: permutations innermost first, the dimensions on Y last."""
+    found: Json = {key: directive[key] for key in ("target", "type", "keep", "bypass") if key in directive}
+    factors = directive.get("factors", {})
+    found["factors"] = [f"{dim}={bound}" for dim, bound in factors.items()]
+    if directive["type"] == "spatial":
+        on_y = set(directive.get("y", []))
+        found["permutation"] = sorted(factors, key=lambda dim: dim in on_y)
+        found["split"] = len(factors.keys() - on_y)
+    elif directive["type"] == "temporal":
+        order = directive["order"]
+        found["permutation"] = [*order, *(dim for dim in factors if dim not in order)][::-1]
+    return found

@@ -15,10 +15,10 @@ from typing import Any
 
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.formula import FormulaError, work_out
 from accelsim.importers.timeloop_levels import Figures, architecture, read_figures, unknown
 from accelsim.importers.timeloop_machine import Machine, Part, plain, read_machine
 from accelsim.importers.timeloop_problem import Shape, read_shape, workload
+from accelsim.importers.values import FormulaError, work_out
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES

@@ -13,8 +13,7 @@ from typing import Any
 
 from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.formula import FormulaError, Value, work_out
-from accelsim.importers.values import tables, value
+from accelsim.importers.values import FormulaError, Value, tables, value, work_out
 from accelsim.inputs.units import quoted
 
 _RANGE = re.compile(r"(.*?)\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
