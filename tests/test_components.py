@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelsim.inputs.energy.estimate import NoEstimateError, all_published, area_factor, energy_factor, supply_v
-from accelsim.inputs.energy.primitives import (
+from accelsim.inputs.energy.estimate import (
+    NoEstimateError,
     adder,
+    all_published,
+    area_factor,
     dram,
     dram_kinds,
+    energy_factor,
     mac,
     network,
     register,
     register_file,
+    supply_v,
     wire_pj_per_bit,
 )
 from accelsim.inputs.energy.sram import INTERPOLATION_ERROR, QUANTITIES, axes, cacti_grid, interpolated, sram

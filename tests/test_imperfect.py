@@ -19,8 +19,7 @@ from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.objective import LEAST_EDP
-from accelsim.inputs.padding import padded_einsums, read_padding
-from accelsim.inputs.workload import pad, shared_rank
+from accelsim.inputs.workload import pad, padded_einsums, read_padding, shared_rank
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.results.explain import same_as_walked

@@ -8,27 +8,149 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.timeloop_levels import Figures, architecture, read_figures, unknown
-from accelsim.importers.timeloop_machine import Machine, Part, plain, read_machine
-from accelsim.importers.timeloop_problem import Shape, read_shape, workload
-from accelsim.importers.values import FormulaError, work_out
+from accelsim.importers.timeloop_machine import (
+    Figures,
+    Machine,
+    Part,
+    architecture,
+    plain,
+    read_figures,
+    read_machine,
+    tables_under,
+    unknown,
+)
+from accelsim.importers.values import FormulaError, plain_name, value, whole, work_out
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.units import listed, quoted
 from accelsim.inputs.workload import ROLES
+
+_CNN: tuple[tuple[str, tuple[tuple[tuple[str, ...], ...], ...]], ...] = (
+    ("Weights", ((("C",),), (("K",),), (("R",),), (("S",),))),
+    (
+        "Inputs",
+        ((("N",),), (("C",),), (("R", "Wdilation"), ("P", "Wstride")), (("S", "Hdilation"), ("Q", "Hstride"))),
+    ),
+    ("Outputs", ((("N",),), (("K",),), (("Q",),), (("P",),))),
+)
+"""Timeloop's own shape `cnn-layer`."""
+
+
+@dataclass
+class Shape:
+    """Dimensions with their bounds, and of each tensor its ranks, its role and whether it is the output."""
+
+    name: str = ""
+    dims: dict[str, int] = field(default_factory=dict)
+    tensors: dict[str, list[str]] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
+    output: str = ""
+
+
+def read_shape(problem: Table, notes: list[Note]) -> Shape:
+    """Read what stands under `problem`."""
+    written, instance = problem.get("shape"), value(problem, "instance", Table, problem)
+    if isinstance(written, Table):
+        names = [str(dim) for dim in value(written, "dimensions", Row)]
+        coefficients = {str(one.get("name")): one.get("default", 1) for one in tables_under(written, "coefficients")}
+        spelt = next((key for key in ("data-spaces", "dataSpaces") if key in written), "data_spaces")
+        spaces = tables_under(written, spelt)
+        given = [
+            (str(one.get("name")), one.get("projection"), one.get("read_write", one.get("read-write")))
+            for one in spaces
+        ]
+    elif str(written) in ("cnn-layer", "cnn_layer", "None"):
+        names, given = list("RSPQCKN"), [(name, ranks, name == "Outputs") for name, ranks in _CNN]
+        coefficients = dict.fromkeys(("Wstride", "Hstride", "Wdilation", "Hdilation"), 1)
+    else:
+        raise refuse(problem.where("shape"), f"problem.shape: {quoted(str(written))} is not known; write it out")
+    shape = Shape(str(written.get("name") or "") if isinstance(written, Table) else "cnn-layer")
+    shape.name = plain_name(shape.name or Path(problem.mark.file).stem.split(".")[0])
+    for dim in names:
+        shape.dims[dim] = _whole(instance, dim)
+    for key, held in instance.items():
+        if key in coefficients:
+            coefficients[key] = _whole(instance, key)
+        elif key == "densities" and held:
+            notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
+        elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
+            why = "padded points count as ordinary points" if "pad" in key else "follows from the other dimensions"
+            notes.append(Note(instance.where(key), f"problem.{key} = {held}", why))
+    for name, projection, output in given:
+        where = problem.where("shape")
+        shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank in _ranks(projection)]
+        if output:
+            shape.output = name
+    if not shape.output:
+        raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
+    shape.roles = _roles(shape)
+    return shape
+
+
+def _whole(instance: Table, key: str) -> int:
+    if key not in instance:
+        raise refuse(instance.mark, f"problem.instance: {key} is missing")
+    return whole(instance[key], instance.where(key))
+
+
+def _ranks(projection: Any) -> Iterable[Any]:
+    """Ranks of a projection; a text such as `[C, P + R]` is taken apart."""
+    if isinstance(projection, str):
+        return projection.strip("[] ").split(",")
+    return projection if isinstance(projection, list | tuple) else ()
+
+
+def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: Mark) -> str:
+    """A rank as a sum of dimensions with factors."""
+    found = []
+    for term in [rank] if isinstance(rank, str) else rank if isinstance(rank, list | tuple) else [None]:
+        name, *factors = term if isinstance(term, list | tuple) and term else [term]
+        for word in re.split(r"\s*\+\s*", str(name).strip()):
+            if word not in dims:
+                raise refuse(mark, f"problem.shape: {quoted(word)} is no dimension; there are {listed(dims)}")
+            scale = math.prod(whole(coefficients.get(str(factor), factor), mark) for factor in factors)
+            found.append(f"{scale}*{word}" if scale != 1 else word)
+    return " + ".join(found)
+
+
+def _roles(shape: Shape) -> dict[str, str]:
+    """Role of each tensor: by its name, the output, or of the others the first roles that are free."""
+    roles = {name: name for name in shape.tensors if name in ROLES and (name == "Outputs") == (name == shape.output)}
+    roles[shape.output] = "Outputs"
+    for name in shape.tensors:
+        free = [role for role in ("Inputs", "Weights") if role not in roles.values()]
+        roles.setdefault(name, free[0] if free else "Inputs")
+    return roles
+
+
+def workload(shape: Shape, machine: Machine | None, notes: list[Note]) -> dict[str, Any]:
+    """Document of a problem; an element has the bits of the machine's smallest word."""
+    stores = [part for part in machine.parts[:-1] if not part.network] if machine else []
+    widths = sorted({part.word_bits for part in stores}) or [16]
+    if machine and len(widths) > 1:
+        why = f"an element is one word at each level, of {listed(map(str, widths))} bits; its bits here are the fewest"
+        notes.append(Note(stores[0].table.mark, "datawidth", why))
+    einsum: dict[str, Any] = {"dims": shape.dims, "tensors": shape.tensors, "output": shape.output}
+    named = {name: role for name, role in shape.roles.items() if name != role and name != shape.output}
+    return {
+        "name": shape.name, "bits": dict.fromkeys((*ROLES, "psums"), widths[0]),
+        "einsum": einsum | ({"roles": named} if named else {}),
+    }  # fmt: skip
+
 
 _FACTOR = re.compile(r"([A-Za-z_][A-Za-z0-9_]*?)\s*(<=|>=|==|=|)\s*(\d+)(?:,(\d+))?(?![A-Za-z0-9_]|\s*[<>=])")
 _KEEPING = ("bypass", "datatype", "dataspace")
 _OF_THE_MACHINE = "architecture_constraints"
 _OF_THE_MAPPER = ("constraints", "mapspace_constraints", "mapspace", "extra_mapping_constraints")
 _KEYS = {"architecture", "problem", "mapping", "variables", "ERT", "ART", _OF_THE_MACHINE, *_OF_THE_MAPPER}
-_KEYS |= {"globals", "version", "dumped_by_timeloop_front_end"}
+_UNREAD = {"globals", "version", "dumped_by_timeloop_front_end"}
+_KEYS |= _UNREAD
 _LEFT_OUT = {
     "mapper": "how Timeloop's mapper searches; accelsim's search is exact, and --objective says what it makes small",
     "components": "compound components of Accelergy are not estimated; energies are those named above",
@@ -64,19 +186,20 @@ def convert(documents: Sequence[Document]) -> Foreign:
     """Turn Timeloop's files into ours; see `accelsim.importers.foreign.read_foreign`."""
     notes: list[Note] = []
     found = _by_key(documents, notes)
-    shape = read_shape(found["problem"][0][0], _table(found["problem"][0]), notes) if "problem" in found else None
-    if "architecture" not in found:
+    problem = _table(found, "problem")
+    shape = read_shape(problem, notes) if problem is not None else None
+    body = _table(found, "architecture")
+    if body is None:
         asks = next((key for key in ("mapping", _OF_THE_MACHINE, *_OF_THE_MAPPER) if key in found), None)
         if asks is not None:
-            raise AccelsimError(f"{found[asks][0][0]}: {asks} needs the architecture that it is of; name its file too")
+            path = found[asks][0].mark.file
+            raise AccelsimError(f"{path}: {asks} needs the architecture that it is of; name its file too")
         return Foreign(workload=workload(shape, None, notes) if shape else None, notes=tuple(notes))
     if "mapping" in found and shape is None:
-        raise AccelsimError(f"{found['mapping'][0][0]}: a mapping needs the problem that it maps; name its file too")
-    machine = read_machine(_table(found["architecture"][0]), _variables(found))
-    reference = (
-        (Path(path).name, key, _table((path, body))) for key in ("ERT", "ART") for path, body in found.get(key, ())
-    )
-    figures = read_figures(list(reference))
+        path = found["mapping"][0].mark.file
+        raise AccelsimError(f"{path}: a mapping needs the problem that it maps; name its file too")
+    machine = read_machine(body, _variables(found.get("variables", ())))
+    figures = read_figures([(key, table) for key in ("ERT", "ART") for table in found.get(key, ())])
     upon = _Upon(machine, shape or Shape(), notes)
     own = [
         upon.directive(table, part) for owner in machine.parts for part, table in owner.constraints if upon.known(table)
@@ -92,23 +215,25 @@ def convert(documents: Sequence[Document]) -> Foreign:
     return Foreign(document, layer, mapping, constraints, _energies(machine, figures), tuple(notes))
 
 
-def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[tuple[str, Any]]]:
-    """What the files hold under each key, with the file; keys without a counterpart become notes."""
-    found: dict[str, list[tuple[str, Any]]] = {}
+def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[Table | Row]]:
+    """What the files hold under each key; keys without a counterpart become notes."""
+    found: dict[str, list[Table | Row]] = {}
     for document in documents:
         body = document.body
         if not isinstance(body, Table):
             raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
-        for key, value in body.items():
+        for key, held in body.items():
             name = key.replace("-", "_")
-            if name in _LEFT_OUT and value:
+            if name in _LEFT_OUT and held:
                 notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
             elif name not in _KEYS:
                 notes.append(Note(body.where(key), key, "no key that says something of a machine, problem or mapping"))
-            elif value:
-                found.setdefault(name, []).append((document.path, value))
+            elif held:
+                if name not in _UNREAD and not isinstance(held, Table | Row):
+                    raise refuse(body.where(key), f"{key}: expected a map or a list")
+                found.setdefault(name, []).append(held)
                 if name in ("architecture", "problem", "mapping") and len(found[name]) > 1:
-                    raise refuse(body.where(key), f"a second {key}, after that in {found[name][0][0]}")
+                    raise refuse(body.where(key), f"a second {key}, after that in {found[name][0].mark.file}")
     return found
 
 
@@ -119,18 +244,20 @@ def _energies(machine: Machine, figures: Figures) -> str:
     return f"the ERT {figures.source}" + (f"; of {listed(missing)} accelsim's own models" if missing else "")
 
 
-def _table(given: tuple[str, Any]) -> Table:
-    path, body = given
-    if not isinstance(body, Table):
-        raise refuse(Mark(path, 1, 1), "expected a map of keys")
-    return body
+def _table(found: dict[str, list[Table | Row]], key: str) -> Table | None:
+    """The map under a key that the files have once, if they have it."""
+    for body in found.get(key, ()):
+        if isinstance(body, Table):
+            return body
+        raise refuse(body.mark, "expected a map of keys")
+    return None
 
 
-def _variables(found: dict[str, list[tuple[str, Any]]]) -> dict[str, Any]:
+def _variables(bodies: Iterable[Table | Row]) -> dict[str, Any]:
     """Names that formulas use: variables in their order, each perhaps a formula of those before."""
     values: dict[str, Any] = {}
-    for path, body in found.get("variables", []):
-        for key, written in _table((path, body)).items():
+    for body in bodies:
+        for key, written in body.items() if isinstance(body, Table) else ():
             try:
                 values[key] = work_out(written, values) if isinstance(written, str) else written
             except FormulaError:
@@ -145,23 +272,21 @@ class _Upon:
         self.machine, self.shape, self.notes = machine, shape, notes
         self.homes = machine.homes()
 
-    def directives(self, given: tuple[str, Any]) -> list[_Directive]:
+    def directives(self, given: Table | Row) -> list[_Directive]:
         """Directives of a mapping or of constraints."""
-        path, body = given
-        rows = body.get("targets", body.get("constraints")) if isinstance(body, Table) else body
+        rows = given.get("targets", given.get("constraints")) if isinstance(given, Table) else given
         found = []
         for table in rows if isinstance(rows, Row) else [rows] if rows else []:
             if not isinstance(table, Table):
-                raise refuse(Mark(path, 1, 1), "expected a list of directives, each a map with a target")
+                raise refuse(given.mark, "expected a list of directives, each a map with a target")
             name, kind = str(table.get("target", table.get("name", ""))), str(table.get("type", ""))
             if not self.known(table):
                 continue
             part = self.machine.part(name, spatial=kind == "spatial")
             if part is None or part is self.machine.parts[-1]:
                 names = listed(one.name for one in self.machine.parts[:-1])
-                raise refuse(
-                    table.where("target"), f"target: no storage is named {quoted(plain(name))}; there are {names}"
-                )
+                what = f"target: no storage is named {quoted(plain(name))}; there are {names}"
+                raise refuse(table.where("target"), what)
             found.append(self.directive(table, part))
         return found
 
@@ -174,9 +299,9 @@ class _Upon:
 
     def directive(self, table: Table, part: Part) -> _Directive:
         kind = str(table.get("type", ""))
-        for key, value in table.items():
+        for key in table:
             if key not in _ASKED:
-                self.notes.append(Note(table.where(key), f"{part.name}: {key} = {value}", "has no counterpart"))
+                self.notes.append(Note(table.where(key), f"{part.name}: {key} = {table[key]}", "has no counterpart"))
         factors, imperfect = self._factors(table)
         if "factors_only" in table:
             factors = dict.fromkeys(self.shape.dims, ("=", 1)) | self._factors(table, "factors_only")[0]

@@ -18,9 +18,8 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, TooManyChoices
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.padding import padded_einsums, read_padding
 from accelsim.inputs.units import listed, near_miss
-from accelsim.inputs.workload import Einsum, shared_rank
+from accelsim.inputs.workload import Einsum, padded_einsums, read_padding, shared_rank
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode

@@ -15,8 +15,7 @@ from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import with_nodes
-from accelsim.inputs.padding import padded_einsums, rounded_bounds
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import Einsum, padded_einsums, rounded_bounds
 from accelsim.mapspace.factors import least_factor
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode

@@ -6,8 +6,20 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from accelsim.inputs.energy.estimate import Estimate, NoEstimateError, Value
-from accelsim.inputs.energy.primitives import FLOATS, WIDTHS, adder, dram, mac, network, register, register_file, wire
+from accelsim.inputs.energy.estimate import (
+    FLOATS,
+    WIDTHS,
+    Estimate,
+    NoEstimateError,
+    Value,
+    adder,
+    dram,
+    mac,
+    network,
+    register,
+    register_file,
+    wire,
+)
 from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.energy.table import AreaEntry, Component, ComponentFigures, EnergyEntry
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_size_bits

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed, near_miss
 
 
 class NoEstimateError(AccelsimError):
@@ -186,3 +188,254 @@ def _check(node_nm: float) -> None:
     if not 7 <= node_nm <= 180:
         what = f"no rule for {node_nm:g} nm: the scaling equations go from 180 to 7 nm"
         raise NoEstimateError(what, "name a node in this range, or give energies and area with their source")
+
+
+FLOATS = ("fp16", "bf16", "tf32", "fp32")
+WIDTHS = (4, 32)
+"""Integers of these widths and all between."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    """Energy [pJ] or area [um2] of one operation at one node; `note` says what was derived."""
+
+    value: float
+    note: str
+    sources: tuple[str, ...]
+
+
+def mac(node_nm: float, operand: str, psum: str) -> Estimate:
+    """Estimate a unit that multiplies two operands and adds the product to a partial sum.
+
+    Parameters
+    ----------
+    operand, psum : str
+        Formats: `int4` to `int32`, `fp16`, `bf16`, `tf32`, `fp32`.
+
+    Raises
+    ------
+    NoEstimateError
+        For a format or a node without a source.
+
+    Examples
+    --------
+    >>> round(mac(45, "int8", "int32").pj["compute"].value, 3)
+    0.3
+    """
+    parts = ((operand, "multiply"), (psum, "add"))
+    return Estimate({"compute": _sum(parts, node_nm, "pJ")}, None, _area(parts, node_nm))
+
+
+def adder(node_nm: float, operand: str) -> Estimate:
+    """Estimate a unit that adds two operands."""
+    parts = ((operand, "add"),)
+    return Estimate({"compute": _sum(parts, node_nm, "pJ")}, None, _area(parts, node_nm))
+
+
+def _area(parts: tuple[tuple[str, str], ...], node_nm: float) -> Value | None:
+    """Area of a unit, or None where no area of one of its parts was published."""
+    try:
+        return _sum(parts, node_nm, "um2")
+    except NoEstimateError:
+        return None
+
+
+def _sum(parts: tuple[tuple[str, str], ...], node_nm: float, unit: str) -> Value:
+    found = [(what, _operation(*what, node_nm, unit)) for what in parts]
+    terms = [f"{' '.join(what)} {each.value:.4g} {unit}{each.note}" for what, each in found]
+    sources = dict.fromkeys(source for _, each in found for source in each.sources)
+    value = sum(each.value for _, each in found)
+    return Value(value, f"{' + '.join(terms)} at {node_nm:g} nm", "; ".join(sources))
+
+
+def _operation(form: str, operation: str, node_nm: float, unit: str) -> _Operation:
+    """One operation at a node: between published nodes interpolated, beyond them scaled."""
+    match = re.fullmatch(r"int([0-9]+)", form)
+    if match and WIDTHS[0] <= int(match[1]) <= WIDTHS[1]:
+        points, note, sources = _integers(int(match[1]), operation, unit)
+    elif form in FLOATS:
+        points, note, sources = _floats(form, operation, unit)
+    else:
+        what = f"no published energy for the number format '{form}'"
+        raise NoEstimateError(what, f"formats: int{WIDTHS[0]} to int{WIDTHS[1]}, {listed(FLOATS)}")
+    if not points:
+        raise NoEstimateError(f"no published value [{unit}] for {form} {operation}")
+    nodes = sorted(points)
+    if nodes[0] <= node_nm <= nodes[-1]:
+        return _Operation(through(points, node_nm), note, sources)
+    end = nodes[0] if node_nm < nodes[0] else nodes[-1]
+    factor = (area_factor if unit == "um2" else energy_factor)(end, node_nm)
+    return _Operation(points[end] * factor, f"{note} (scaled from {end:g} nm)", (*sources, SOURCE))
+
+
+def _integers(bits: int, operation: str, unit: str) -> tuple[dict[float, float], str, tuple[str, ...]]:
+    """Values by node of an integer operation; an unpublished width lies on the line through those published."""
+    entries = [entry for width in (8, 16, 32) for entry in published(f"int{width} {operation}", unit)]
+    at: dict[float, dict[float, Published]] = {}
+    for entry in entries:
+        assert entry.node_nm is not None
+        at.setdefault(entry.node_nm, {})[float(entry.what.split()[0].removeprefix("int"))] = entry
+    points = {node: through({width: e.value for width, e in known.items()}, bits) for node, known in at.items()}
+    derived = any(bits not in known for known in at.values())
+    note = " (from other widths, log-log)" if derived else ""
+    return points, note, tuple(dict.fromkeys(entry.cited for entry in entries))
+
+
+def _floats(form: str, operation: str, unit: str) -> tuple[dict[float, float], str, tuple[str, ...]]:
+    """Values by node of a floating-point operation.
+
+    tf32 multiplies significands of 11 bits like fp16 and adds like fp32. bf16 was published at one node; elsewhere it
+    goes with fp16.
+    """
+    stands = {"tf32": "fp16" if operation == "multiply" else "fp32"}.get(form, form)
+    entries = published(f"{stands} {operation}", unit)
+    points = {entry.node_nm: entry.value for entry in entries if entry.node_nm is not None}
+    note = f" (as {stands})" if stands != form else ""
+    sources = tuple(entry.cited for entry in entries)
+    if form == "bf16" and points:
+        half, _, more = _floats("fp16", operation, unit)
+        ((node, value),) = points.items()
+        points = {other: value * energy / half[node] for other, energy in half.items()}
+        note, sources = " (between nodes as fp16)", tuple(dict.fromkeys((*sources, *more)))
+    return points, note, sources
+
+
+NO_BACKGROUND = "accelergy-cacti-plug-in@291018b, CactiDRAM: background power is in the energy of a bit, or not at all"
+FILE_B = (16.0, 512.0)
+"""Sizes [B] of the register files that were published."""
+
+
+def dram_kinds() -> tuple[str, ...]:
+    """Kinds of DRAM with a source, in the order of the file."""
+    return tuple(entry.what for entry in all_published() if entry.node_nm is None)
+
+
+def dram(kind: str, bits: int) -> Estimate:
+    """Estimate a DRAM: interface and array, for an access of so many bits. It is off the chip: no area.
+
+    Raises
+    ------
+    NoEstimateError
+        For a kind without a source.
+
+    Examples
+    --------
+    >>> dram("LPDDR4", 16).pj["read"].value
+    128.0
+    """
+    entries = published(kind, "pJ/bit") if kind in dram_kinds() else ()
+    if not entries:
+        kinds = dram_kinds()
+        what = f"no published energy for the DRAM type '{kind}'" if kind else "'type' of the DRAM is missing"
+        hint = near_miss(kind, kinds) or f"types: {listed(kinds)}."
+        raise NoEstimateError(what, f"{hint} Or give `energy` with its source")
+    (entry,) = entries
+    value = Value(entry.value * bits, f"{entry.value:g} pJ/bit x {bits} bit", entry.cited)
+    none = Value(0.0, "0 mW beside the energy of a bit", NO_BACKGROUND)
+    off = Value(0.0, "off the chip", "the machine's area is that of its chip")
+    return Estimate({"read": value, "write": value}, none, off)
+
+
+def _scaled(
+    entry: Published, node_nm: float, factor_of: Callable[[float, float], float] = energy_factor
+) -> tuple[float, str, str]:
+    """Factor of a published value at a node, how it came about, and its source."""
+    assert entry.node_nm is not None
+    factor = factor_of(entry.node_nm, node_nm)
+    if factor == 1:
+        return factor, "", entry.cited
+    return factor, f" x {factor:.4g} from {entry.node_nm:g} to {node_nm:g} nm", f"{entry.cited}; {SOURCE}"
+
+
+def register(node_nm: float, size_bit: float, bits: int) -> Estimate:
+    """Estimate registers of `size_bit`, of which an access takes so many."""
+    (energy,) = published("register", "pJ/bit")
+    factor, scaled, source = _scaled(energy, node_nm)
+    value = Value(bits * energy.value * factor, f"{bits} bit x {energy.value:g} pJ/bit{scaled}", source)
+    return Estimate({"read": value, "write": value}, _no_leak(), _cells(node_nm, size_bit))
+
+
+def register_file(node_nm: float, size_bit: float, bits: int) -> Estimate:
+    """Estimate a register file of 16 to 512 B.
+
+    Energy goes with the size, but is never less than that of registers; the area is that of its registers, without the
+    decoder.
+
+    Raises
+    ------
+    NoEstimateError
+        If it is larger.
+    """
+    (entry,) = published("register file", "pJ/bit/B")
+    size_b = size_bit / 8
+    if size_b > FILE_B[1]:
+        what = f"a register file of {size_b:g} B is larger than {FILE_B[1]:g} B, the largest one published"
+        raise NoEstimateError(what, "use the class SRAM")
+    charged = max(size_b, FILE_B[0])
+    factor, scaled, source = _scaled(entry, node_nm)
+    least = f" (as {charged:g} B, the smallest one published)" if charged > size_b else ""
+    each = entry.value * charged
+    value = Value(bits * each * factor, f"{bits} bit x {each:.4g} pJ/bit for {size_b:g} B{least}{scaled}", source)
+    plain = register(node_nm, size_bit, bits)
+    if plain.pj["read"].value > value.value:
+        at_least = plain.pj["read"]
+        value = replace(
+            at_least, formula=f"{at_least.formula}: that of registers, more than {value.value:.3g} pJ by size"
+        )
+    return replace(plain, pj={"read": value, "write": value})
+
+
+def _no_leak() -> Value:
+    return Value(0.0, "0 mW", "accelergy-library-plug-in@ba4e9da, library/aladdin/aladdin_register.csv: leak 0")
+
+
+def _cells(node_nm: float, size_bit: float) -> Value:
+    """Area of registers for so many bits."""
+    (area,) = published("register", "um2/bit")
+    factor, scaled, source = _scaled(area, node_nm, area_factor)
+    return Value(size_bit * area.value * factor, f"{size_bit:g} bit x {area.value:g} um2{scaled}", source)
+
+
+WIRE_SOURCE = (
+    f"wire: {published('wire', 'pJ/bit/mm')[0].cited}; capacitance for a length alike at all nodes (ibid.), so that "
+    "energy goes with the square of the supply"
+)
+
+
+def wire_pj_per_bit(node_nm: float, length_mm: float) -> float:
+    """Energy [pJ] of one random bit over a repeated wire.
+
+    Examples
+    --------
+    >>> wire_pj_per_bit(40, 10)
+    1.21
+    """
+    (known,) = published("wire", "pJ/bit/mm")
+    assert known.node_nm is not None
+    return known.value * length_mm * (supply_v(node_nm) / supply_v(known.node_nm)) ** 2
+
+
+def wire(node_nm: float, length_mm: float, bits: int) -> Estimate:
+    """Estimate the transfer of a word of so many bits over a wire."""
+    each = wire_pj_per_bit(node_nm, length_mm)
+    formula = f"{bits} bit x {each:.4g} pJ/bit over {length_mm:g} mm at {node_nm:g} nm ({supply_v(node_nm):.3g} V)"
+    return Estimate({"transfer": Value(bits * each, formula, WIRE_SOURCE)})
+
+
+def network(node_nm: float, hops: float, length_mm: float, bits: int) -> Estimate:
+    """Estimate the transfer of a word over so many hops of a length.
+
+    A hop is a crossbar, a register that is written and read, and the wire. Arbitration, deeper queues and the clock
+    tree are not in it.
+    """
+    (crossbar,), (register,) = published("crossbar", "pJ/bit"), published("register", "pJ/bit")
+    assert crossbar.node_nm is not None
+    factor = energy_factor(crossbar.node_nm, node_nm)
+    router = (crossbar.value + 2 * register.value) * factor
+    along = wire_pj_per_bit(node_nm, length_mm)
+    formula = (
+        f"{bits} bit x {hops:g} hops x ({router:.4g} pJ/bit of crossbar and register + {along:.4g} pJ/bit of "
+        f"{length_mm:g} mm wire) at {node_nm:g} nm"
+    )
+    source = f"crossbar: {crossbar.cited}; register: {register.cited}; both {SOURCE}; {WIRE_SOURCE}"
+    return Estimate({"transfer": Value(bits * hops * (router + along), formula, source)})

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from accelsim.inputs.energy.estimate import Estimate, NoEstimateError, Value, data_rows
-from accelsim.inputs.energy.primitives import WIRE_SOURCE, wire_pj_per_bit
+from accelsim.inputs.energy.estimate import WIRE_SOURCE, Estimate, NoEstimateError, Value, data_rows, wire_pj_per_bit
 
 SOURCE = "CACTI 7 (as in hwcomponents-cacti 1.0.40; RAM, one bank, one read-write port, itrs-lstp), interpolated"
 QUANTITIES = ("read_pJ", "write_pJ", "leak_mW", "area_mm2", "access_ns", "cycle_ns")
