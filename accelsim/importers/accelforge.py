@@ -106,7 +106,6 @@ def _widths(layers: Sequence[Layer]) -> dict[str, Value]:
 
 
 def _nodes(arch: Table) -> list[Table]:
-    """Nodes, outermost first."""
     found: list[Table] = []
     for node in tables(value(arch, "nodes", Row)):
         kind = node.tag.lstrip("!")
@@ -180,7 +179,6 @@ def _architecture(
 
 
 def _compute(node: Table, clock_hz: float, names: Mapping[str, Value], notes: list[Note]) -> dict[str, Any]:
-    """Compute units; without energies where a component model gives them."""
     attributes = value(node, "extra_attributes_for_component_model", Table, Table(node.mark))
     bits = min(max(whole(attributes.get("multiplier_width", 8), node.mark), 4), 32)
     kind: dict[str, Any] = {"class": "intmac", "attributes": {"bits": bits}}
@@ -235,7 +233,6 @@ def _rates(
 
 
 def _bits(action: Table, names: Mapping[str, Value]) -> int:
-    """Bits that an action moves."""
     return whole(number(action, "bits_per_action", 1, names), action.mark)
 
 

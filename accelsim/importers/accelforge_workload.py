@@ -200,7 +200,6 @@ def _sets(
 
 
 def _bits(workload: Table, sets: Sets) -> dict[str, int]:
-    """Bits of a value of each tensor of an Einsum."""
     widths = value(workload, "bits_per_value", Table, Table(workload.mark))
     found = dict.fromkeys(sets["All"], BITS)
     for key, width in widths.items():

@@ -202,7 +202,6 @@ def read_foreign(
 
 
 def _check(made: Foreign, names: Sequence[str]) -> None:
-    """Refuse files that come to a machine or a workload that is not valid here."""
     read: dict[str, Callable[[Any], object]] = {"architecture": load_architecture, "workload": load_workload}
     for kind, document in made.documents().items():
         try:

@@ -25,33 +25,19 @@ __all__ = ["import_model", "parameters"]
 
 _VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Cast", "Dropout", "Transpose")
 _FOLDED = (
-    *(
-        "Relu",
-        "LeakyRelu",
-        "PRelu",
-        "Clip",
-        "Sigmoid",
-        "HardSigmoid",
-        "HardSwish",
-        "Swish",
-        "Mish",
-        "Elu",
-        "Selu",
-        "Celu",
-    ),
-    *("Softplus", "Softsign", "Tanh", "Erf", "Gelu", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Sin", "Cos"),
-    *("Floor", "Ceil", "Round", "Sign", "QuantizeLinear", "DequantizeLinear", "ThresholdedRelu", "Not", "IsNaN"),
+    *("Relu", "LeakyRelu", "PRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish", "Mish", "Elu", "Selu"),
+    *("Celu", "Softplus", "Softsign", "Tanh", "Erf", "Gelu", "Exp", "Log", "Sqrt", "Reciprocal", "Neg", "Abs", "Sin"),
+    *("Cos", "Floor", "Ceil", "Round", "Sign", "QuantizeLinear", "DequantizeLinear", "ThresholdedRelu", "Not", "IsNaN"),
 )
 _ELEMENTWISE = (
-    *("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean", "Where", "Mod", "And", "Or", "Xor"),
-    *("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "BitShift"),
+    *("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean", "Where", "Mod", "And", "Or", "Xor", "Equal"),
+    *("Less", "Greater", "LessOrEqual", "GreaterOrEqual", "BitShift"),
 )
 _LAYER_NORMS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 _ONE_PASS = (
     *_LAYER_NORMS,
-    "GroupNormalization",
-    *("InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN", "BatchNormalization"),
-    *("Softmax", "LogSoftmax", "RotaryEmbedding", "CumSum"),
+    *("GroupNormalization", "InstanceNormalization", "MeanVarianceNormalization", "LpNormalization", "LRN"),
+    *("BatchNormalization", "Softmax", "LogSoftmax", "RotaryEmbedding", "CumSum"),
 )
 _POOLS = ("MaxPool", "AveragePool", "LpPool")
 _WINDOWS = ("Conv", "ConvTranspose", *_POOLS)
@@ -427,7 +413,6 @@ def _write(path: Path, work: _Import) -> str:
 
 
 def _flow(value: Any) -> str:
-    """Write a value as YAML on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_flow(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list):

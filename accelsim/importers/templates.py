@@ -217,7 +217,6 @@ def _names(context: Any) -> dict[str, Any]:
 
 
 def _sandbox(base: type[SandboxedEnvironment]) -> type[SandboxedEnvironment]:
-    """Sandbox whose arithmetic stays small."""
     import jinja2
 
     class Bounded(base):  # type: ignore[misc, valid-type]
@@ -266,7 +265,6 @@ def _is_items(call: nodes.Call) -> bool:
 
 
 def _is_known(call: nodes.Call) -> bool:
-    """Whether a call is one of the functions that the sandbox has."""
     from jinja2 import nodes
 
     return isinstance(call.node, nodes.Name) and call.node.name in _FUNCTIONS

@@ -343,7 +343,6 @@ def _row(architecture: Architecture, name: str, actions: dict[str, float]) -> di
 
 
 def _areas(architecture: Architecture, stores: Sequence[_Store]) -> list[dict[str, Any]]:
-    """Tables of the ART [um2]."""
     areas = {
         store.name: architecture.areas[store.level.name].area_um2 if store.last else 0.0
         for store in stores

@@ -362,7 +362,6 @@ class _Upon:
         return found
 
     def _tensors(self, one: _Directive, key: str) -> list[str]:
-        """Tensors that a directive names under a key."""
         written = one.table.get(key) or []
         names = list(map(str, written)) if isinstance(written, list) else [str(written)]
         for name in names:
@@ -440,7 +439,6 @@ class _Upon:
         return {"levels": found} if found else None
 
     def _free(self, one: _Directive, dim: str) -> bool:
-        """Whether a dimension may have a loop in a block."""
         return one.factors.get(dim) != ("=", 1) and self.shape.dims.get(dim, 2) > 1
 
     def _block(self, one: _Directive, dims: list[str]) -> dict[str, list[str]]:

@@ -44,24 +44,13 @@ _ONNX_DIMS = {"B": "N", "OY": "P", "OX": "Q", "FY": "R", "FX": "S"}
 _ONNX_BITS = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 16}
 _ACTIONS = {"read": "tl", "write": "fh", "update": "fl"}
 """To the lower level, from the higher and from the lower one; `th`, to the higher one, is a drain."""
-_ARRAY_KEYS = {
-    "multiplier_energy",
-    "multiplier_area",
-    "unit_energy",
-    "unit_area",
-    "dimensions",
-    "sizes",
-    "is_imc",
-    "imc_type",
-    "input_precision",
-}
+_ARRAY_KEYS = {"multiplier_energy", "multiplier_area", "unit_energy", "unit_area", "dimensions", "sizes"}
+_ARRAY_KEYS |= {"is_imc", "imc_type", "input_precision"}
 _MEMORY_KEYS = {"size", "r_cost", "w_cost", "area", "latency", "operands", "ports", "served_dimensions", "mem_type"}
 _MEMORY_KEYS |= {"auto_cost_extraction", "force_double_buffering"}
 _KINDS = {"r": "read", "w": "write", "rw": "read_write"}
-_MEMORY_KEYS |= {
-    "min_r_granularity",
-    "min_w_granularity",
-    *(f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")),
+_MEMORY_KEYS |= {"min_r_granularity", "min_w_granularity"} | {
+    f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")
 }
 _LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
 _LAYER_KEYS |= {"operand_precision", "operand_source"}
@@ -302,7 +291,6 @@ def _model(path: str, notes: list[Note]) -> tuple[dict[str, Any], list[_Layer]]:
 def _workload(
     items: Sequence[Table], entries: Sequence[Table], notes: list[Note]
 ) -> tuple[dict[str, Any] | None, list[_Layer]]:
-    """Workload of the layers among the items of the files."""
     layers = [item for item in items if "equation" in item]
     if not layers:
         return None, []
@@ -337,7 +325,6 @@ def _entry(entries: Sequence[Table], names: Sequence[str]) -> Table:
 
 
 def _einsum(layer: Table, links: Mapping[str, str], notes: list[Note]) -> tuple[dict[str, Any], dict[str, int]]:
-    """Einsum of a layer, and the width of each of its tensors."""
     row = value(layer, "loop_sizes", Row)
     dims = {str(dim): whole(size, row.mark) for dim, size in zip(value(layer, "loop_dims", Row), row, strict=False)}
     sums = {}

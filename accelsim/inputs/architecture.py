@@ -346,7 +346,6 @@ def read_architecture(
 
 
 def _levels(top: Fields, machine: _Machine) -> list[Level]:
-    """Read the levels, outermost first, and add their energies and areas to the machine's."""
     problems = top.problems
     node = top.get("levels")
     if node is None and top.readable:
@@ -519,7 +518,6 @@ def _axis(level: Fields, key: str, array: Systolic | None) -> Axis:
 
 
 def _compute(node: Node, machine: _Machine, level_names: set[str], problems: Problems) -> Compute:
-    """Read the compute units and add their energies and areas to the machine's."""
     before = len(problems)
     compute = Fields(node, problems, _COMPUTE)
     name = compute.value("name", "MAC")

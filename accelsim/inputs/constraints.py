@@ -261,7 +261,6 @@ def _without_rest(read: list[LevelConstraint], architecture: Architecture) -> li
 
 @formed(forms.fraction(0, 1))
 def _share(node: Node, problems: Problems) -> Fraction | None:
-    """Read a fraction between 0 and 1, exactly."""
     value = parse_decimal(node.text) if isinstance(node, ScalarNode) else None
     if value is None or not 0 <= value <= 1:
         problems.add(node, f"expected a fraction from 0 to 1, got {describe(node)}")
@@ -271,7 +270,6 @@ def _share(node: Node, problems: Problems) -> Fraction | None:
 
 @formed(forms.pattern(LIMIT))
 def _limit(node: Node, problems: Problems) -> Limit | None:
-    """Read a limit such as `cycles <= 1.2e6`."""
     try:
         return Limit.parse(node.text if isinstance(node, ScalarNode) else describe(node))
     except AccelsimError as error:

@@ -38,7 +38,6 @@ class Shape(NamedTuple):
 
 
 def _plain(name: str, dims: Iterable[str], role: str) -> RawTensor:
-    """Operand with one dimension for each rank."""
     return RawTensor(name, tuple(((dim, 1),) for dim in dims), role)
 
 
@@ -194,7 +193,6 @@ def read_einsum(node: Node, problems: Problems, roles: Sequence[str]) -> Shape |
 
 
 def _einsum_keys(roles: Sequence[str]) -> Keys:
-    """Keys of an Einsum that is written out."""
     ranks = forms.sequence(forms.scalar({"type": "string", "pattern": forms.whole(_SUM)}))
     return {
         "dims": Key(_named(fields.mapping_of(fields.positive_int)), "bounds of the dimensions"),
@@ -225,7 +223,6 @@ def _named(read: Formed[dict[str, fields.T]]) -> Formed[dict[str, fields.T]]:
 
 
 def _key(node: Node, key: str) -> BadNode:
-    """Place of a key of a mapping."""
     mark = node.key_marks[key] if isinstance(node, MapNode) else node.mark
     return BadNode(mark, f"{node.path}.{key}")
 

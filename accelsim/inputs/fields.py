@@ -160,7 +160,6 @@ def open_source(source: Source, kind: str, overrides: Mapping[str, str] | None, 
 
 
 def _as_text(values: Mapping[str, Any], kind: str) -> str:
-    """YAML text of values of Python."""
     try:
         return yaml.safe_dump(dict(values), sort_keys=False)
     except (yaml.YAMLError, RecursionError) as error:
@@ -211,14 +210,9 @@ class Fields:
     def value(self, key: str, default: T) -> T:
         """Value of a key as it is declared; the default stands in where it is left out, or wrong."""
         declared = self.keys[key]
-        read: Reader[T] = declared.read
-        return self.required(key, read, default) if declared.required else self.optional(key, read, default)
-
-    def required(self, key: str, read: Reader[T], fallback: T) -> T:
-        """Value of a key that must be there; the fallback stands in after a report."""
-        if key not in self.entries and self.readable:
+        if declared.required and key not in self.entries and self.readable:
             self.problems.add(self.node, f"'{key}' is missing")
-        return self.optional(key, read, fallback)
+        return self.optional(key, declared.read, default)
 
     def optional(self, key: str, read: Reader[T], default: T) -> T:
         """Value of a key, or the default where it is left out."""

@@ -58,14 +58,7 @@ COMPRESSION = Key(
 
 def read_compression(level: Fields, bypass: Iterable[str]) -> dict[str, Fraction]:
     """Read the compression of a level; roles that are stored as they are, with a share of 1, are left out."""
-    node = level.get("compression")
-    if node is None or level.problems.unreadable(node):
-        return {}
-    shares = Fields(node, level.problems, _KEYS)
-    for role in sorted(set(bypass) & set(shares.entries)):
-        level.problems.add(shares.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
-    given: dict[str, Fraction] = {role: shares.value(role, Fraction(1)) for role in ROLES}
-    return {role: share for role, share in given.items() if share != 1}
+    return {role: share for role, share in _by_role(level, "compression", _KEYS, bypass).items() if share != 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +133,6 @@ class Dma:
 
 @formed(forms.text(forms.whole(r"[0-9]{1,6}(\.[0-9]{1,2})?")))
 def _cycles(node: Node, problems: Problems) -> Fraction | None:
-    """Read cycles, of at most two digits after the point."""
     text = node.text if isinstance(node, ScalarNode) else ""
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,2})?", text):
         hint = "at most six digits, and two after the point, such as 1.75"
@@ -191,13 +183,13 @@ def read_dma(level: Fields, bypass: Iterable[str], *, first: bool) -> Dma | None
     return Dma(issue, row, times["row_cycles"], line, times["line_cycles"], along, overlap)
 
 
-def _by_role(engine: Fields, key: str, keys: Keys, bypass: Iterable[str]) -> dict[str, Any]:
+def _by_role(owner: Fields, key: str, keys: Keys, bypass: Iterable[str]) -> dict[str, Any]:
     """Values of a key by role; what the level never holds is a mistake."""
-    node = engine.get(key)
-    if node is None or engine.problems.unreadable(node):
+    node = owner.get(key)
+    if node is None or owner.problems.unreadable(node):
         return {}
-    read = Fields(node, engine.problems, keys)
+    read = Fields(node, owner.problems, keys)
     for role in sorted(set(bypass) & set(read.entries)):
-        engine.problems.add(read.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
+        owner.problems.add(read.entries[role], f"{role} is never stored here", "take it out, or out of `bypass`")
     values = {role: read.value(role, None) for role in ROLES if role in read}
     return {role: value for role, value in values.items() if value is not None}

@@ -95,7 +95,6 @@ def find(name_or_path: str | PathLike[str], kind: str) -> Path | None:
 
 
 def _name(path: Path, kind: str) -> str:
-    """Name of a shipped file: its path below the folder of its kind, without the ending."""
     return path.relative_to(root(kind)).with_suffix("").as_posix()
 
 

@@ -66,7 +66,6 @@ _LOOP = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*=\s*([0-9]{1,18})\s*")
 
 @formed(forms.pattern(_LOOP))
 def _loop(node: Node, problems: Problems) -> Loop | None:
-    """Read a loop such as `K=4`."""
     match = _LOOP.fullmatch(node.text) if isinstance(node, ScalarNode) else None
     if match is None:
         problems.add(node, f"expected a loop like K=4, got {describe(node)}")
@@ -184,7 +183,6 @@ def _pad(einsum: Einsum, padded: Sequence[Loop], top: Fields, problems: Problems
 
 
 def _level(level: Fields) -> LevelMapping:
-    """Read the loops and the kept tensors of one level."""
     spatial_node = level.get("spatial")
     spatial = Fields(spatial_node, level.problems, _SPATIAL) if spatial_node else None
     return LevelMapping(

@@ -93,7 +93,6 @@ class _Parameters:
             return BadNode(use.mark, use.path)
 
     def _placed(self, value: Node, use: ScalarNode, text: str) -> Node:
-        """Value of a parameter at the place of its use."""
         origin = " from --set" if text[1:] in self.overridden else ""
         if isinstance(value, ScalarNode):
             return ScalarNode(use.mark, use.path, value.text, f"{text}{origin}")
@@ -152,7 +151,6 @@ def substitute(root: MapNode, overrides: Mapping[str, str], problems: Problems) 
 
 
 def _definitions(root: MapNode, problems: Problems) -> tuple[dict[str, Node], dict[str, Node]]:
-    """Parameters and groups of parameters of a file, by dotted name."""
     definitions: dict[str, Node] = {}
     groups: dict[str, Node] = {}
     node = root.entries.get("params")

@@ -208,7 +208,6 @@ def _compose_quickly(text: str, file: str) -> yaml.Node | None:
 
 
 def _place(file: str, text: str, position: int) -> Mark:
-    """Mark of a position in a text."""
     before = text[:position]
     return Mark(file, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 

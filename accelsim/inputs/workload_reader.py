@@ -44,7 +44,6 @@ read_from = Formed(read_sources, FROM_FORM)
 
 
 def _names(node: Node, problems: Problems) -> list[ScalarNode]:
-    """Names of one layer, or of several, with their places."""
     items = node.items if isinstance(node, ListNode) else (node,)
     if not items:
         problems.add(node, "expected the name of a layer, got an empty list")
@@ -255,7 +254,6 @@ def _check_yields(top: Fields, yields: Mapping[str, int]) -> None:
 
 
 def _layers(top: Fields, bits: Mapping[str, int]) -> tuple[list[Einsum | None], list[Feed]]:
-    """Read the layers of a workload, and what feeds those that say so."""
     problems = top.problems
     for key in (*_FORMS, "repeat", "whole"):
         if key in top:

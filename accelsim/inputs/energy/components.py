@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from accelsim.inputs.energy.estimate import (
     FLOATS,
@@ -24,6 +25,7 @@ from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.energy.table import AreaEntry, Component, ComponentFigures, EnergyEntry
 from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_size_bits
 
+T = TypeVar("T")
 CLASSES: Mapping[str, tuple[str, ...]] = {
     "DRAM": ("type",),
     "SRAM": ("size", "width", "banks"),
@@ -133,7 +135,6 @@ def _area(estimates: list[Estimate]) -> AreaEntry | None:
 
 
 def _estimate(part: Component) -> Estimate:
-    """Ask the model of the part's class."""
     models: Mapping[str, Callable[[Component], Estimate]] = {
         "DRAM": lambda part: dram(part.attributes.get("type", ""), _access(part)),
         "SRAM": _sram,
@@ -197,20 +198,20 @@ def _size(part: Component) -> int:
 
 
 def _bits(part: Component, name: str) -> int:
-    text = part.attributes.get(name, "")
-    try:
-        return parse_size_bits(text)
-    except QuantityError as error:
-        raise NoEstimateError(f"{name}: {error.what}" if text else f"'{name}' is missing", error.hint) from None
+    return _quantity(part, name, parse_size_bits, f"'{name}' is missing", "")
 
 
 def _length(part: Component) -> float:
-    text = part.attributes.get("length", "")
+    missing = "'length' is missing: energy goes with it"
+    return _quantity(part, "length", parse_length_mm, missing, "write `attributes: {length: 0.5 mm}`")
+
+
+def _quantity(part: Component, name: str, parse: Callable[[str], T], missing: str, hint: str) -> T:
+    text = part.attributes.get(name, "")
     try:
-        return parse_length_mm(text)
+        return parse(text)
     except QuantityError as error:
-        what = f"length: {error.what}" if text else "'length' is missing: energy goes with it"
-        raise NoEstimateError(what, error.hint or "write `attributes: {length: 0.5 mm}`") from None
+        raise NoEstimateError(f"{name}: {error.what}" if text else missing, error.hint or hint) from None
 
 
 def _number(part: Component, name: str) -> float:

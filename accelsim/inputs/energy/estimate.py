@@ -390,7 +390,6 @@ def _no_leak() -> Value:
 
 
 def _cells(node_nm: float, size_bit: float) -> Value:
-    """Area of registers for so many bits."""
     (area,) = published("register", "um2/bit")
     factor, scaled, source = _scaled(area, node_nm, area_factor)
     return Value(size_bit * area.value * factor, f"{size_bit:g} bit x {area.value:g} um2{scaled}", source)

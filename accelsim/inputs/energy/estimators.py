@@ -91,7 +91,6 @@ def _energy_table(name: str, node: Node, beside: Path, problems: Problems) -> Co
 
 
 def _read_tables(written: Fields, beside: Path) -> Estimator | None:
-    """Read an ERT and, where one is named, an ART."""
     ert, art = written.value("ert", ""), written.value("art", "")
     rename: dict[str, str] = written.value("rename", {})
     if not ert:
@@ -275,14 +274,12 @@ def _table(node: Node, kind: str, problems: Problems) -> _ReferenceTable | None:
 
 
 def _arguments(node: Node | None) -> str:
-    """Arguments of an action, for people."""
     if not isinstance(node, MapNode) or not node.entries:
         return ""
     return f" ({listed(f'{k}={v.text}' for k, v in node.entries.items() if isinstance(v, ScalarNode))})"
 
 
 def _number(node: Node | None, around: Node, key: str, problems: Problems) -> float | None:
-    """Read a number from 0 on."""
     try:
         value = float(node.text) if isinstance(node, ScalarNode) else math.nan
     except ValueError:

@@ -212,7 +212,6 @@ def sram(node_nm: float, size_kib: float, width_bit: float, banks: int | None = 
 
 
 def _shrunk(ratio: float) -> tuple[float, float, float]:
-    """Factors of energy, leakage and area below the smallest node of the grid."""
     return (1.0, 1.0, 1.0) if ratio == 1 else (math.sqrt(ratio), math.sqrt(ratio) * 0.79, ratio)
 
 

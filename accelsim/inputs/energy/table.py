@@ -356,7 +356,6 @@ def read_component(part: Fields, estimator: Estimator | None, as_part: Component
 
 
 def _own_area(part: Fields) -> AreaEntry | None:
-    """Area that stands at a component itself."""
     node = part.get("area")
     area_um2 = part.value("area", -1.0) if node is not None else -1.0
     if node is None or area_um2 < 0:
