@@ -72,7 +72,7 @@ def _serve(pipe: object, plan: Plan, milliseconds: float) -> None:
 def run(designs: int, network: str, workers: int, prune: bool, hired: type[pool.Pool] | None = None) -> None:
     """Run a sweep and print its speed."""
     if hired is not None:
-        running._start_workers = lambda plan, many, *_: hired(plan, many or 1)
+        vars(running).update(Pool=hired, Alone=lambda plan: hired(plan, 1))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "benchmark.yaml"
         file.write_text(SWEEP.format(designs=designs, network=network, prune=str(prune).lower()))

@@ -15,7 +15,7 @@ pytest.importorskip("pyarrow")
 from browser import Page, find_browser
 
 from accelsim import load_architecture, load_workload, map_einsum
-from accelsim.explore import judging, load_sweep, machines
+from accelsim.explore import load_sweep, machines
 from accelsim.explore.machines import (
     Design,
     Machines,
@@ -26,7 +26,7 @@ from accelsim.explore.machines import (
     work_key,
 )
 from accelsim.explore.run import explore
-from accelsim.explore.store import read_parquet
+from accelsim.explore.store import beaten, front, read_parquet
 from accelsim.explore.sweep import Mapper
 from accelsim.explore.tables import RESULTS, about, read_designs, where
 from accelsim.explore.work import BOUND, EVALUATE, MAP_FREE, Item, Plan, _bounded, work
@@ -208,8 +208,8 @@ def test_judging__keeps_what_no_point_is_better_than_everywhere_it_differs(point
         return one[0] <= other[0] and one[1] <= other[1] and (one[0] < other[0] or one[1] < other[1])
 
     kept = {number for number, point in enumerate(points) if not any(better(other, point) for other in points)}
-    assert judging.front(dict(enumerate(points))) == kept
-    assert judging.beaten(bound, points) == any(better(point, bound) for point in points)
+    assert front(dict(enumerate(points))) == kept
+    assert beaten(bound, points) == any(better(point, bound) for point in points)
 
 
 def test_prune__leaves_out_only_what_the_full_grid_beats(folder):

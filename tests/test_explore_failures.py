@@ -362,7 +362,7 @@ def test_cluster__loses_nothing_and_does_nothing_twice_when_workers_die_or_hang(
                 super().__init__(*arguments)
                 made.append(self)
 
-        monkeypatch.setattr("accelsim.explore.pool.Cluster", Seen)
+        monkeypatch.setattr("accelsim.explore.run.Cluster", Seen)
         monkeypatch.setattr("accelsim.explore.pool.PATIENCE", 1.0)
 
         explored = explore(sweep, "cluster", scheduler=address, on_state=kill_some, on_cluster=links.append)

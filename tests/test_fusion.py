@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.fusion.chain import Chain, Shortcut, find_lines, find_shortcut, make_chain, named_line
 from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
-from accelsim.fusion.price import CYCLES, ENERGY, Optimum, Price, least_product
+from accelsim.fusion.result import CYCLES, ENERGY, Optimum, Price, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels, runs, tilings
 from accelsim.inputs.architecture import Architecture

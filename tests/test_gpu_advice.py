@@ -16,10 +16,10 @@ from accelsim.cli import main as cli
 from accelsim.gpu.advice import advise, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.compare import read_profile
 from accelsim.gpu.constants import COMMON
 from accelsim.gpu.kernel import tile_efficiency, wave_efficiency
 from accelsim.gpu.operators import OPERATORS, all_reduce_us, time_operators
+from accelsim.gpu.validation import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.show.report.gpu import advice_report
 from accelsim.show.table import print_parts

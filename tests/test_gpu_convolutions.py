@@ -10,7 +10,7 @@ import pytest
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.layers import PASSES, SIZES, gemms_of, product_of
+from accelsim.gpu.kernel import PASSES, SIZES, gemms_of, product_of
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.workload_reader import load_workload
 from validation.convolutions import convolution_gemms, main, validate_convolutions

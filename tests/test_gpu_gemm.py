@@ -7,11 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from accelsim.gpu.catalogue import load_gpu
-from accelsim.gpu.constants import CHOICES, COMMON
+from accelsim.gpu.catalogue import BYTES, load_gpu
+from accelsim.gpu.constants import CHOICES, COMMON, SPLITS, compute_class, sparse_gain, sparse_share, tile_set
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.machine import BYTES
-from accelsim.gpu.tiling import SPLITS, compute_class, sparse_gain, sparse_share, tile_set
 from accelsim.inputs.errors import AccelsimError
 
 GPUS = ("a100", "h100", "b200", "v100_pcie")

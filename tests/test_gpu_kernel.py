@@ -6,7 +6,6 @@ import io
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -15,8 +14,7 @@ from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import board_power_w, clock_under_power_limit
 from accelsim.gpu.gemm import Gemms
-from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.layers import PASSES, product_of
+from accelsim.gpu.kernel import PASSES, best_kernels, product_of
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
@@ -61,7 +59,7 @@ def test_board_power__by_hand():
     constants = replace(mode_of(gpu, "fp16").constants, pj_per_flop=0.5)
 
     def watts(time_us: float, number_format: str = "fp16") -> float:
-        return float(board_power_w(gpu, number_format, constants, np.array(1e9), np.array(1e6), np.array(time_us)))
+        return board_power_w(gpu, number_format, constants, 1e9, 1e6, time_us)
 
     assert watts(10.0) == pytest.approx(60 + 54.6)
     assert watts(1.0) == 400

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.constants import SPLITS, work_of
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.tiling import SPLITS, work_of
 
 
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(1, 12), st.sampled_from(SPLITS))

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from accelsim.cli import main as cli
-from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.compare import read_profile
-from accelsim.gpu.machine import FORMATS, format_of
+from accelsim.gpu.catalogue import FORMATS, find_gpu, format_of
 from accelsim.gpu.measured import find_table, plain_name, read_measured, time_column
-from accelsim.gpu.validation import validate_gemm
+from accelsim.gpu.validation import read_profile, validate_gemm
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.source import Problems
 

@@ -11,21 +11,19 @@ from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.layers import (
+from accelsim.gpu.kernel import (
     OUTPUTS,
     PASSES,
     SIZES,
-    applies,
+    best_kernels,
     gemms_of,
     layer_sizes,
     product_of,
     winograd_gemms,
-    winograd_us,
     with_winograd,
 )
 from accelsim.inputs.workload_reader import load_workload
-from validation.convolutions import convolution_gemms
+from validation.convolutions import applies, convolution_gemms, winograd_us
 
 INTO = np.array(
     [

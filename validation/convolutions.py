@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from accelsim.cli import BAD_INPUT, DONE, answer
 from accelsim.cli.arguments import add_forms
 from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
-from accelsim.gpu.catalogue import find_gpu, load_gpu
-from accelsim.gpu.constants import Floats
+from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, load_gpu, no_format
+from accelsim.gpu.constants import Floats, KernelConstants, compute_class
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.layers import PASSES, SIZES, applies, winograd_us
-from accelsim.gpu.machine import BYTES, Gpu, format_of, no_format
+from accelsim.gpu.kernel import PASSES, SIZES, WINDOW, transforms, winograd_gemms
 from accelsim.gpu.measured import find_table
 from accelsim.gpu.operators import time_operators
-from accelsim.gpu.tiling import compute_class
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -92,6 +90,32 @@ def convolution_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
     if training_pass == "input_gradient":
         return Gemms.of(points, c, np.ceil(outputs * k * window / points), 1, 1 / window)
     return Gemms.of(outputs, k, c * window, 1, np.minimum(1, points * c / (outputs * c * window)))
+
+
+def applies(sizes: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Whether Winograd can compute these convolutions: windows of 3 x 3 that move by 1.
+
+    A window that moves by more has fewer places than the input holds, even without padding.
+    """
+    dense = (sizes["P"] > sizes["H"] - WINDOW) & (sizes["Q"] > sizes["W"] - WINDOW)
+    found: NDArray[np.bool_] = (sizes["R"] == WINDOW) & (sizes["S"] == WINDOW) & dense
+    return found
+
+
+def winograd_us(
+    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: KernelConstants
+) -> Floats:
+    """Time [us] of convolutions whose windows move by 1.
+
+    `sizes` (mapping of str to float[P]): by the names of `SIZES`. `training_pass`: one of `PASSES`.
+
+    Notes
+    -----
+    Each transform is a kernel that reads one form and writes the other at DRAM bandwidth, and the products read and
+    write transformed tensors.
+    """
+    products = time_gemms(gpu, winograd_gemms(sizes, training_pass), number_format, constants)
+    return products.time_us + transforms(gpu, sizes, training_pass, number_format, constants)[1]
 
 
 def validate_convolutions(

@@ -83,10 +83,10 @@ def limit(text: str) -> str:
 
 def number_format(text: str) -> str:
     """A number format by any of its names, such as bf16 or torch.bfloat16."""
-    from accelsim.gpu import machine
+    from accelsim.gpu import catalogue
 
     try:
-        return machine.number_format(text)
+        return catalogue.number_format(text)
     except AccelsimError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

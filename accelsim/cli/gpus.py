@@ -16,12 +16,10 @@ from accelsim.cli.inputs import find_layer, read_workload
 from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
-from accelsim.gpu.compare import compare_profile, kernels_of, read_profile
 from accelsim.gpu.gemm import LARGEST
-from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.layers import gemms_of, product_of, with_winograd
+from accelsim.gpu.kernel import best_kernels, gemms_of, product_of, with_winograd
 from accelsim.gpu.measured import read_measured
-from accelsim.gpu.validation import GemmValidation, validate_gemm
+from accelsim.gpu.validation import GemmValidation, compare_profile, kernels_of, read_profile, validate_gemm
 from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import hash_file

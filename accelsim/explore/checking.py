@@ -159,10 +159,7 @@ def check_values(
 ) -> list[Architecture]:
     """Report each value that a file cannot read in its place, with all others as there.
 
-    Returns
-    -------
-    list of Architecture
-        Those that could be read.
+    Returns the machines that could be read.
     """
     read: list[Architecture] = []
 
@@ -250,27 +247,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A workload with its weight: how often it counts in the totals of a design.
-
-    Attributes
-    ----------
-    layers : tuple of Einsum
-        Those that count, with the parameters that are swept as in the file.
-    overrides : mapping of str to str
-        Parameters that have one other value in all designs.
-    yields : mapping of str to int
-        What a run gives, such as `{"frames": 8}`.
-    wanted : tuple of str
-        Names of the layers that count; none: all.
-    parameters : frozenset of str
-        Names of all parameters of the file.
-    """
+    """A workload with its weight: how often it counts in the totals of a design."""
 
     file: File
     name: str
-    layers: tuple[Einsum, ...]
+    layers: tuple[Einsum, ...]  # those that count, with the parameters that are swept as in the file
     weight: float = 1.0
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    yields: Mapping[str, int] = field(default_factory=dict)
-    wanted: tuple[str, ...] = ()
-    parameters: frozenset[str] = frozenset()
+    overrides: Mapping[str, str] = field(default_factory=dict)  # parameters that have one other value in all designs
+    yields: Mapping[str, int] = field(default_factory=dict)  # what a run gives, such as `{"frames": 8}`
+    wanted: tuple[str, ...] = ()  # names of the layers that count; none: all
+    parameters: frozenset[str] = frozenset()  # names of all parameters of the file

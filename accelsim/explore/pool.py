@@ -88,14 +88,7 @@ class Pool:
     One that hangs, as it does when it is stopped, holds nothing up: where another process is idle, a job that takes
     much longer than any other is given to that one too, and whoever is slower is ended.
 
-    Parameters
-    ----------
-    plan : Plan
-        Sent to each process once.
-    many : int
-        Processes.
-    report : callable, optional
-        Takes one line about a process that may hang.
+    `plan`: sent to each process once. `many`: processes. `report`: takes one line about a process that may hang.
     """
 
     def __init__(self, plan: Plan, many: int, report: Callable[[str], None] = lambda _: None) -> None:
@@ -275,15 +268,8 @@ class Cluster:
     copy handed out to a worker that has none of it; the first result counts, and the other copies are taken back. A job
     whose result cannot be fetched, because the worker that holds it hangs, has one too.
 
-    Parameters
-    ----------
-    scheduler : str
-        Address, such as `tcp://host:8786`.
-
-    Raises
-    ------
-    AccelsimError
-        If dask.distributed is not installed, or no scheduler answers.
+    `scheduler`: address, such as `tcp://host:8786`. Raises AccelsimError if dask.distributed is not installed, or no
+    scheduler answers.
     """
 
     def __init__(self, plan: Plan, scheduler: str) -> None:
@@ -411,6 +397,9 @@ class Cluster:
     def close(self) -> None:
         """Leave the cluster; jobs that are waiting there are taken back."""
         self.client.close(timeout=2)
+
+
+Workers = Alone | Pool | Cluster
 
 
 def _carrier(mark: str, pickled: bytes) -> Any:

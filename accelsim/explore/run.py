@@ -10,38 +10,47 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING
 
-from accelsim.explore import judging
-from accelsim.explore.judging import DesignTotals, Point
 from accelsim.explore.machines import (
     Bound,
     Design,
+    Listed,
     Load,
     Loads,
     Machine,
     Machines,
+    Optuna,
+    Values,
+    grid_designs,
     least_words,
     mapper_hash,
     quick_bound,
+    random_designs,
     work_key,
 )
-from accelsim.explore.pool import Alone, Pool
-from accelsim.explore.store import Explored, Record, State, Store
-from accelsim.explore.strategy import Listed, Optuna, Values, grid_designs, random_designs
+from accelsim.explore.pool import Alone, Cluster, Pool, Workers
+from accelsim.explore.store import (
+    DesignTotals,
+    Explored,
+    Point,
+    Record,
+    State,
+    Store,
+    beaten,
+    dominates,
+    front,
+    point,
+    total,
+)
 from accelsim.explore.sweep import Sweep
+from accelsim.explore.tables import write_tables
 from accelsim.explore.work import BOUND, EVALUATE, MAP, MAP_FREE, Item, Plan, Row, differs
 from accelsim.inputs.errors import AccelsimError, Problem, SpecError
 from accelsim.search.stopping import answering
 
-if TYPE_CHECKING:
-    from accelsim.explore.pool import Cluster
-
 FLUSH_SECONDS = 2.0
 """How long finished work waits at most before it is written; a crash loses no more than that."""
 _POLL_SECONDS = 0.2
-
-
 OnState = Callable[[State], None]
 
 
@@ -52,7 +61,7 @@ def explore(
     workers: int | None = None,
     scheduler: str | None = None,
     on_state: OnState | None = None,
-    on_cluster: Callable[[str], None] | None = None,
+    on_cluster: Callable[[str], None] = lambda _: None,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> Explored:
     """Look at the designs of a sweep and keep the results in a folder; what is there already is not done again.
@@ -83,15 +92,19 @@ def explore(
         If something needed is not installed, no scheduler answers, a worker keeps dying, the folder cannot be written,
         or there is no machine for any design.
     """
-    from accelsim.explore.tables import write_tables
-
     store = Store(folder)
     for trouble in store.troubles:
         on_trouble(trouble)
     run = _SweepRun(sweep, store, on_state, on_trouble)
     stop = "finished"
     try:
-        pool = _start_workers(run.plan, workers, scheduler, on_cluster, on_trouble)
+        many = workers or os.cpu_count() or 1
+        pool: Workers = Alone(run.plan)
+        if scheduler is not None:
+            pool = Cluster(run.plan, scheduler)
+            on_cluster(pool.dashboard)
+        elif many > 1:
+            pool = Pool(run.plan, many, on_trouble)
         try:
             run.go(pool)
         finally:
@@ -107,24 +120,6 @@ def explore(
     explored = run.result(stop)
     write_tables(explored)
     return explored
-
-
-def _start_workers(
-    plan: Plan,
-    workers: int | None,
-    scheduler: str | None,
-    on_cluster: Callable[[str], None] | None,
-    on_trouble: Callable[[str], None],
-) -> Alone | Pool | Cluster:
-    if scheduler is not None:
-        from accelsim.explore.pool import Cluster
-
-        cluster = Cluster(plan, scheduler)
-        if on_cluster is not None:
-            on_cluster(cluster.dashboard)
-        return cluster
-    many = workers or os.cpu_count() or 1
-    return Alone(plan) if many == 1 else Pool(plan, many, on_trouble)
 
 
 class _SweepRun:
@@ -169,12 +164,12 @@ class _SweepRun:
             with suppress(AccelsimError):
                 load = self.loads.of(design)
                 machine = self.made[design.number] = self.machines.make(design)
-                least = judging.total(load.weights, machine, _spread(load, self._quick(machine, load)))
-                value = math.prod(judging.point(self.sweep, least))
+                least = total(load.weights, machine, _spread(load, self._quick(machine, load)))
+                value = math.prod(point(self.sweep, least))
             order.append((value, design.number, design))
         return [design for *_, design in sorted(order, key=lambda entry: entry[:2])]
 
-    def go(self, pool: Alone | Pool | Cluster) -> None:
+    def go(self, pool: Workers) -> None:
         """Look at all designs."""
         began = time.process_time()
         strategy, more = self.strategy(), True
@@ -209,7 +204,7 @@ class _SweepRun:
                 f"there is no machine for any design; {self.machines.said(first.design)}:\n{first.reason}"
             )
 
-    def _may_ask(self, strategy: Listed | Optuna, pool: Alone | Pool | Cluster) -> bool:
+    def _may_ask(self, strategy: Listed | Optuna, pool: Workers) -> bool:
         if strategy.lag is not None:
             return self.closed >= len(self.waves) + 1 - strategy.lag
         return len(self.queue) < pool.room * pool.size
@@ -229,7 +224,7 @@ class _SweepRun:
             record.load = load = self.loads.of(record.design)
             machine = self.made.pop(record.design.number, None) or self.machines.make(record.design)
             record.machine, record.area_um2 = machine, machine.area_um2
-            self._refuse_unknown(judging.total(load.weights, machine, [Bound(1.0, 1.0)] * len(load.weights)))
+            self._refuse_unknown(total(load.weights, machine, [Bound(1.0, 1.0)] * len(load.weights)))
         except AccelsimError as error:
             self._end(record, "invalid", str(error))
             return
@@ -264,11 +259,11 @@ class _SweepRun:
         """Prune a design if a finished one of an earlier wave dominates what its bounds allow."""
         machine, load = record.needs
         record.bounds = _spread(load, bounds)
-        least = judging.point(self.sweep, judging.total(load.weights, machine, record.bounds))
+        least = point(self.sweep, total(load.weights, machine, record.bounds))
         before = self.fronts[max(0, record.wave - 1)]
-        if not judging.beaten(least, before):
+        if not beaten(least, before):
             return False
-        by = next(point for point in before if judging.dominates(point, least))
+        by = next(point for point in before if dominates(point, least))
         said = ", ".join(f"{name} {value:.6g}" for name, value in zip(self.sweep.objectives, by, strict=True))
         self._end(record, "pruned", f"a finished design has {said}")
         return True
@@ -329,7 +324,7 @@ class _SweepRun:
             if row["status"] != "mapped":
                 self._end(record, row["status"], f"{self.plan.einsums[layer].name}: {row['reason']}")
                 return
-        record.totals = judging.total(load.weights, machine, _spread(load, [_cost(row) for row in rows]))
+        record.totals = total(load.weights, machine, _spread(load, [_cost(row) for row in rows]))
         over = (record.totals.power_w or 0.0) > self.sweep.most_power_w
         self._end(record, "over_power" if over else "mapped", f"{record.totals.power_w:.6g} W" if over else "")
 
@@ -354,11 +349,11 @@ class _SweepRun:
         while self.closed < len(self.waves) and all(r.status != "running" for r in self.waves[self.closed]):
             wave = self.waves[self.closed]
             values: list[Values] = [
-                judging.point(self.sweep, r.totals) if r.status == "mapped" and r.totals else None for r in wave
+                point(self.sweep, r.totals) if r.status == "mapped" and r.totals else None for r in wave
             ]
             strategy.tell([record.design for record in wave], values)
             points = dict(enumerate([*self.fronts[-1], *(value for value in values if value is not None)]))
-            self.fronts.append([points[number] for number in sorted(judging.front(points))])
+            self.fronts.append([points[number] for number in sorted(front(points))])
             self.closed += 1
 
     def _tell(self, total: int) -> None:

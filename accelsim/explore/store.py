@@ -4,6 +4,8 @@ A part is a Parquet file whose name is the hash of its bytes, so that a damaged 
 under the name of its content; what is in a part is never done again.
 
 How far each design of a sweep is, how far the sweep is, and what a run of it leaves.
+
+What designs are judged by: totals over the networks, objectives, domination and the Pareto front.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -20,14 +23,95 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.explore import judging
-from accelsim.explore.judging import DesignTotals, Point
 from accelsim.explore.machines import Bound, Design, Load, Machine
 from accelsim.explore.sweep import Sweep
 from accelsim.explore.work import Row
 from accelsim.inputs.errors import AccelsimError, Unreadable
 from accelsim.inputs.files import MOST_MODEL_BYTES, read_file
 from accelsim.results import write_directory
+
+Point = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DesignTotals:
+    """Sums over all networks, layers times their repeats and networks times their weights.
+
+    `time_s` and `power_w` are None without a clock, `area_um2` where the architecture does not tell it.
+    """
+
+    energy_pj: float
+    cycles: float
+    time_s: float | None
+    power_w: float | None
+    area_um2: float | None
+
+    def objective(self, name: str) -> float:
+        """Value of an objective.
+
+        Raises AccelsimError if the machine does not tell it.
+        """
+        if name == "edp":
+            return self.energy_pj * self.cycles
+        value = {
+            "energy": self.energy_pj, "cycles": self.cycles, "time": self.time_s, "power": self.power_w,
+            "area": self.area_um2,
+        }[name]  # fmt: skip
+        if value is None:
+            missing = (
+                "area; write `area: …`, a formula of the parameters"
+                if name == "area"
+                else f"clock, and {name} needs one"
+            )
+            raise AccelsimError(f"the architecture tells no {missing}")
+        return value
+
+
+def total(weights: Sequence[float], machine: Machine, costs: Sequence[Bound]) -> DesignTotals:
+    """Add up the costs of all layers, each as often as it counts."""
+    energy = math.fsum(weight * cost.energy_pj for weight, cost in zip(weights, costs, strict=True))
+    cycles = math.fsum(weight * cost.cycles for weight, cost in zip(weights, costs, strict=True))
+    clock = machine.architecture.clock_hz
+    time = None if clock is None else cycles / clock
+    power = energy * 1e-12 / time if time else None
+    return DesignTotals(energy, cycles, time, power, machine.area_um2)
+
+
+def point(sweep: Sweep, totals: DesignTotals) -> Point:
+    """Objectives of a design in their order."""
+    return tuple(totals.objective(name) for name in sweep.objectives)
+
+
+def dominates(one: Point, other: Point) -> bool:
+    """Whether a point is nowhere worse than another one and somewhere better.
+
+    Examples
+    --------
+    >>> dominates((1.0, 2.0), (1.0, 3.0)), dominates((1.0, 2.0), (1.0, 2.0)), dominates((1.0, 2.0), (0.5, 3.0))
+    (True, False, False)
+    """
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
+def front(points: Mapping[int, Point]) -> frozenset[int]:
+    """Names of the points that none dominates; of equal points all.
+
+    Examples
+    --------
+    >>> sorted(front({1: (1.0, 2.0), 2: (2.0, 1.0), 3: (2.0, 2.0), 4: (1.0, 2.0)}))
+    [1, 2, 4]
+    """
+    kept: list[tuple[Point, int]] = []
+    for name, found in sorted(points.items(), key=lambda item: (item[1], item[0])):
+        if not any(dominates(other, found) for other, _ in kept):
+            kept.append((found, name))  # in this order no later point dominates an earlier one
+    return frozenset(name for _, name in kept)
+
+
+def beaten(bound: Point, finished: Iterable[Point]) -> bool:
+    """Whether a finished design dominates all that a bound allows."""
+    return any(dominates(point, bound) for point in finished)
+
 
 NO_PYARROW = "pyarrow is not installed, and results of sweeps are Parquet files; `pip install 'accelsim[explore]'`"
 PARTS = "parts"
@@ -51,12 +135,7 @@ def refuse_without_pyarrow() -> None:
 def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> bytes:
     """Rows as a Parquet file; equal rows give equal bytes.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        What a row has not got is null.
-    columns : mapping of str to str
-        Type of each column: `text`, `float`, `int`, `bool`.
+    `rows`: what a row has not got is null. `columns`: type of each column: `text`, `float`, `int`, `bool`.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -71,10 +150,7 @@ def parquet_bytes(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str])
 def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
     """Rows of a Parquet file.
 
-    Raises
-    ------
-    AccelsimError
-        If the file cannot be read, or is none.
+    Raises AccelsimError if the file cannot be read, or is none.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -95,16 +171,7 @@ def read_parquet(path: Path, data: bytes | None = None) -> list[Row]:
 class Store:
     """Finished work of a sweep, in memory and in its folder.
 
-    Parameters
-    ----------
-    folder : str or path
-
-    Attributes
-    ----------
-    rows : dict of str to dict
-        Finished work by its key.
-    troubles : list of str
-        Parts that could not be read; what was in them is done again.
+    `rows`: finished work by its key. `troubles`: parts that could not be read; what was in them is done again.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -183,10 +250,7 @@ class Store:
     def flush(self) -> None:
         """Write what is finished and not yet written as one more part.
 
-        Raises
-        ------
-        AccelsimError
-            If the part cannot be written, such as on a full disk; earlier parts are as they were.
+        Raises AccelsimError if the part cannot be written, such as on a full disk; earlier parts are as they were.
         """
         if not self._new:
             return
@@ -209,32 +273,22 @@ class Store:
 
 @dataclass(slots=True)
 class Record:
-    """A design and how far it is.
-
-    Attributes
-    ----------
-    status : str
-        `running`, `mapped`, `pruned` (proved to be beaten), `over_area`, `over_power`, `no_valid_mapping`, `refused`
-        (counts beyond 64 bits, or the like) or `invalid` (there is no such machine).
-    machine, load : Machine, Load
-        What is built, and what it has to run; None where there is none.
-    keys : list of str
-        Work of each different layer whose row holds its cost.
-    searches : list of str
-        Work of each different layer whose row holds its mapping and certificate; often the same.
-    bounds : list of Bound
-        What no mapping of each layer falls below, as far as it was looked at.
-    """
+    """A design and how far it is."""
 
     design: Design
     wave: int
+    # `running`, `mapped`, `pruned` (proved to be beaten), `over_area`, `over_power`, `no_valid_mapping`, `refused`
+    # (counts beyond 64 bits, or the like) or `invalid` (there is no such machine)
     status: str = "running"
     reason: str = ""
+    # what is built, and what it has to run; None where there is none
     machine: Machine | None = None
     load: Load | None = None
     area_um2: float | None = None
-    keys: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)  # work of each different layer whose row holds its cost
+    # work of each different layer whose row holds its mapping and certificate; often the same
     searches: list[str] = field(default_factory=list)
+    # what no mapping of each layer falls below, as far as it was looked at
     bounds: list[Bound] = field(default_factory=list)
     totals: DesignTotals | None = None
     pending: set[str] = field(default_factory=set)
@@ -278,4 +332,4 @@ class Explored:
     def points(self) -> dict[int, Point]:
         """Objectives of the designs that are mapped and within the budgets, by number."""
         found = (r for r in self.records if r.status == "mapped" and r.totals is not None)
-        return {r.design.number: judging.point(self.sweep, r.totals) for r in found if r.totals is not None}
+        return {r.design.number: point(self.sweep, r.totals) for r in found if r.totals is not None}

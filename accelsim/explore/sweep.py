@@ -12,13 +12,15 @@ from fractions import Fraction
 from os import PathLike
 from pathlib import Path
 
-from accelsim.explore.checking import File, Network, Parameter
+from accelsim.explore import checking
+from accelsim.explore.checking import File, Network, Parameter, find_file, parameters_of
 from accelsim.inputs import expression, fields, forms, library
 from accelsim.inputs.constraints import Constraints
-from accelsim.inputs.errors import Mark
+from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.expression import POWER_UNITS, Expression, ExpressionError, Value
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form, node_of
 from accelsim.inputs.forms import Form
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.source import ListNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import AREA_UNITS, AREAS, listed, near_miss, quoted
 
@@ -261,47 +263,31 @@ class Mapper:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What to explore.
-
-    Attributes
-    ----------
-    fixed : mapping of str to str
-        Parameters of the architecture that the sweep gives one value.
-    constants : mapping of str to str
-        These, and the parameters that the architecture file itself, or all workloads, give their value.
-    area : Expression or None
-        Area [um2] of a design as a formula of its parameters, where the architecture does not tell it.
-    most_area_um2, most_power_w : float
-        Budgets; infinite: none.
-    per : str
-        What totals are divided by, such as `frames`: as many as a run of each network yields; empty: a run.
-    designs : int or None
-        How many designs random or multi-objective search look at.
-    wave : int
-        Designs that are decided together. Results do not depend on the number of workers, but they may on this.
-    places : mapping of str to Mark
-        Where conditions, budgets and objectives stand, as `conditions`, `conditions[0]`, `budgets.area`.
-    """
+    """What to explore."""
 
     name: str
     file: File
     architecture: File
-    fixed: Mapping[str, str]
+    fixed: Mapping[str, str]  # parameters of the architecture that the sweep gives one value
+    # these, and the parameters that the architecture file itself, or all workloads, give their value
     constants: Mapping[str, str]
     networks: tuple[Network, ...]
     parameters: tuple[Parameter, ...]
     conditions: tuple[Expression, ...]
+    # area [um2] of a design as a formula of its parameters, where the architecture does not tell it
     area: Expression | None
+    # budgets; infinite: none
     most_area_um2: float
     most_power_w: float
     objectives: tuple[str, ...]
-    per: str
+    per: str  # what totals are divided by, such as `frames`: as many as a run of each network yields; empty: a run
     strategy: str
-    designs: int | None
+    designs: int | None  # how many designs random or multi-objective search look at
     seed: int
     prune: bool
-    wave: int
+    wave: int  # designs that are decided together. Results do not depend on the number of workers, but they may on this
     mapper: Mapper
+    # where conditions, budgets and objectives stand, as `conditions`, `conditions[0]`, `budgets.area`
     places: Mapping[str, Mark]
 
     @property
@@ -379,28 +365,18 @@ def load_sweep(path: str | PathLike[str]) -> Sweep:
 
 def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
     """Read what stands under `sweep`, or return None with every mistake reported."""
-    from accelsim.explore.checking import (
-        check_values,
-        constant_values,
-        find_architecture,
-        parameters_of,
-        read_networks,
-        refuse_no_yield,
-        refuse_untold,
-    )  # fmt: skip
-
     before = len(problems)
     top = Fields(body, problems, _TOP)
     named = top.value("name", file.path.stem)
     given = top.value("architecture", "")
-    architecture = find_architecture(given, top.get("architecture"), file.path, problems) if given else None
-    networks = read_networks(top.get("workloads"), file.path, problems, _NETWORK) if "workloads" in top else []
+    architecture = checking.find_architecture(given, top.get("architecture"), file.path, problems) if given else None
+    networks = checking.read_networks(top.get("workloads"), file.path, problems, _NETWORK) if "workloads" in top else []
     if top.readable and "workloads" not in top:
         problems.add(body, "'workloads' is missing")
     parameters = _parameters(top)
     fixed: dict[str, str] = top.value("set", {})
     _refuse_unknown(top, architecture, networks, parameters, fixed)
-    constants = {} if architecture is None else constant_values(architecture, fixed, networks)
+    constants = {} if architecture is None else checking.constant_values(architecture, fixed, networks)
     kinds = {name: expression.quantity(text)[1] for name, text in constants.items()}
     kinds |= {parameter.name: parameter.kind for parameter in parameters}
     sure = len(problems) == before  # a mistake in a name is reported once
@@ -417,7 +393,7 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         problems.add(node, "a sweep needs an objective", f"write some of {listed(OBJECTIVES)}")
     per = top.value("per", "")
     if per:
-        refuse_no_yield(per, networks, top.entries["per"], problems)
+        checking.refuse_no_yield(per, networks, top.entries["per"], problems)
     strategy = top.value("strategy", "grid")
     designs: int | None = top.value("designs", 0) or None
     if strategy == "grid" and designs is not None:
@@ -433,10 +409,10 @@ def read_sweep(body: Node, file: File, problems: Problems) -> Sweep | None:
         )
     mapper = _mapper(top, objectives, file.path)
     if sure and architecture is not None:
-        read = check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
+        read = checking.check_values(architecture, networks, top.entries["parameters"], parameters, fixed, problems)
     if len(problems) == before and architecture is not None:
         asked = {**{name: top.get("objectives") or body for name in objectives}, **entries_of(top.get("budgets"))}
-        refuse_untold(read, asked, area is not None, problems)
+        checking.refuse_untold(read, asked, area is not None, problems)
         if area is not None:
             first = {name: expression.quantity(text)[0] for name, text in constants.items()}
             first |= {parameter.name: parameter.numbers[0] for parameter in parameters}
@@ -489,8 +465,6 @@ def _refuse_unknown(
     fixed: Mapping[str, str],
 ) -> None:
     """Report parameters that no file defines, or that are both swept and set."""
-    from accelsim.explore.checking import parameters_of
-
     if architecture is None:
         return
     own = parameters_of(architecture)
@@ -517,10 +491,6 @@ def _refuse_unknown(
 
 def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     """Read what the mapper is asked; by default it makes small what the designs are judged by."""
-    from accelsim.explore.checking import find_file, read_sweep_constraints
-    from accelsim.inputs.errors import AccelsimError
-    from accelsim.inputs.objective import Objective
-
     fast = bool(objectives & {"cycles", "time"})
     default = "edp" if "edp" in objectives or (fast and "energy" in objectives) else "cycles" if fast else "energy"
     node = top.get("map")
@@ -535,7 +505,7 @@ def _mapper(top: Fields, objectives: frozenset[str], beside: Path) -> Mapper:
     seconds: float = asked.value("seconds", 0.0)
     given = asked.value("constraints", "")
     file = find_file(given, "constraints", asked.get("constraints"), beside, top.problems) if given else None
-    constraints = read_sweep_constraints(file, top.problems) if file else None
+    constraints = checking.read_sweep_constraints(file, top.problems) if file else None
     remainders, padded = (asked.value(key, ()) for key in ("imperfect", "pad"))
     uneven = asked.value("uneven", False)
     return Mapper(objective, uneven, remainders, padded, seconds or None, constraints, file)

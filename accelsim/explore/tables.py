@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from accelsim import __version__
-from accelsim.explore import judging
-from accelsim.explore.checking import File, Parameter
-from accelsim.explore.store import PARTS, Explored, Record, parquet_bytes, read_parquet
+from accelsim.explore.checking import Parameter
+from accelsim.explore.store import PARTS, Explored, Record, front, parquet_bytes, read_parquet
 from accelsim.explore.sweep import COLUMNS, Sweep
 from accelsim.inputs import expression
 from accelsim.inputs.errors import AccelsimError, Unreadable
@@ -57,7 +56,7 @@ def parameter_cells(sweep: Sweep, record: Record) -> dict[str, Any]:
 
 def design_rows(explored: Explored) -> list[dict[str, Any]]:
     """One row for each design: parameters, status, totals over all networks, and whether it is on the front."""
-    sweep, best = explored.sweep, judging.front(explored.points)
+    sweep, best = explored.sweep, front(explored.points)
     rows = []
     for record in explored.records:
         totals = record.totals
@@ -82,8 +81,8 @@ def design_columns(sweep: Sweep) -> dict[str, str]:
 def result_rows(explored: Explored) -> list[dict[str, Any]]:
     """One row for each layer of each design that was mapped or pruned."""
     sweep, rows = explored.sweep, explored.store.rows
-    hashes = {"sweep_sha256": _hash(sweep.file), "architecture_sha256": _hash(sweep.architecture)}
-    of_networks = {network.name: _hash(network.file) for network in sweep.networks}
+    hashes = {"sweep_sha256": hash_file(sweep.file.path), "architecture_sha256": hash_file(sweep.architecture.path)}
+    of_networks = {network.name: hash_file(network.file.path) for network in sweep.networks}
     found = []
     for record in explored.records:
         head = {"design": record.design.number, **parameter_cells(sweep, record)}
@@ -108,10 +107,6 @@ def _costs(cost: Mapping[str, Any], search: Mapping[str, Any]) -> dict[str, Any]
     own = ("status", "energy_pj", "cycles", "utilization", "bottleneck", "outer_words", "energy_by_component", "key")
     proof = ("mapping", "value", "bound", "proved", "nodes", "evaluated", "stop")
     return {**{name: cost[name] for name in own}, **{name: search[name] for name in proof}}
-
-
-def _hash(file: File) -> str:
-    return hash_file(file.path)
 
 
 def write_tables(explored: Explored) -> None:
@@ -139,7 +134,7 @@ def about(sweep: Sweep) -> dict[str, Any]:
     return {
         "accelsim": __version__,
         "command": "explore",
-        "inputs": {kind: {"file": file.given, "sha256": _hash(file)} for kind, file in files.items()},
+        "inputs": {kind: {"file": file.given, "sha256": hash_file(file.path)} for kind, file in files.items()},
         "overrides": dict(sweep.fixed),
         "name": sweep.name,
         "objectives": list(sweep.objectives),
@@ -179,10 +174,7 @@ def read_designs(folder: str | PathLike[str]) -> list[dict[str, Any]]:
 def read_about(folder: str | PathLike[str]) -> dict[str, Any]:
     """What the tables in a folder come from, as `about` says it.
 
-    Raises
-    ------
-    AccelsimError
-        If it cannot be read, or is something else.
+    Raises AccelsimError if it cannot be read, or is something else.
     """
     path = Path(folder) / ABOUT
     try:
@@ -231,20 +223,9 @@ def where(
 ) -> list[dict[str, Any]]:
     """Rows that meet a condition on their columns.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Of the table of designs.
-    text : str
-        Such as `pe.x >= 8 and energy_pj < 1e9 and status == 'mapped'`; a row with an empty column that the condition
-        names does not meet it.
-    parameters : mapping of str to sequence of str
-        The values that each parameter takes.
-
-    Raises
-    ------
-    AccelsimError
-        If the condition cannot be read.
+    `rows`: of the table of designs. `text`: such as `pe.x >= 8 and energy_pj < 1e9 and status == 'mapped'`; a row with
+    an empty column that the condition names does not meet it. `parameters`: the values that each parameter takes.
+    Raises AccelsimError if the condition cannot be read.
     """
     kinds: dict[str, str] = {"design": expression.NUMBER}
     for name, values in parameters.items():

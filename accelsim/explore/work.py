@@ -47,10 +47,7 @@ class Item:
 def work(plan: Plan, items: Sequence[Item]) -> list[Row]:
     """Do pieces of work one after the other, each in one thread.
 
-    Raises
-    ------
-    KeyboardInterrupt
-        Also where the mapper itself would have kept what it had found.
+    Raises KeyboardInterrupt on Ctrl-C, also where the mapper itself would have kept what it had found.
     """
     if plan.version != __version__:
         raise AccelsimError(f"a worker has accelsim {__version__}, not {plan.version}; install the same version there")

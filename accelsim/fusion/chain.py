@@ -19,27 +19,14 @@ from accelsim.inputs.workload import Edge, Einsum, Workload
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One rank of an intermediate: a dimension of its producer, and a sum of dimensions of its consumer.
+    """One rank of an intermediate: a dimension of its producer, and a sum of dimensions of its consumer."""
 
-    Attributes
-    ----------
-    producer : str
-        Dimension that the producer writes along.
-    extent : int
-        Its bound: words that are written.
-    terms : tuple of (str, int)
-        Dimensions of the consumer with coefficients, those of bound 1 left out.
-    box : int
-        Words of the consumer's box along the rank, padding included, as far as the end of the chain asks for them.
-    before : int
-        Words of padding before the first word that is written: the larger half, as symmetric padding gives.
-    """
-
-    producer: str
-    extent: int
-    terms: tuple[tuple[str, int], ...]
+    producer: str  # dimension that the producer writes along
+    extent: int  # its bound: words that are written
+    terms: tuple[tuple[str, int], ...]  # dimensions of the consumer with coefficients, those of bound 1 left out
+    # words of the consumer's box along the rank, padding included, as far as the end of the chain asks for them
     box: int
-    before: int
+    before: int  # words of padding before the first word that is written: the larger half, as symmetric padding gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,44 +39,25 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class FusedDim:
-    """A dimension of the last layer's output that fused loops may run over.
-
-    Attributes
-    ----------
-    dims : tuple of str
-        The dimension of each layer that it moves; that of the last layer is `name`.
-    ranks : tuple of Rank
-        The rank of each intermediate that it moves.
-    steps, windows : tuple of int
-        For each intermediate the words that the consumer's box moves on when its dimension does, and the words by which
-        it is longer than that: the halo of a box is `window - step + 1` words.
-    """
+    """A dimension of the last layer's output that fused loops may run over."""
 
     name: str
     bound: int
-    dims: tuple[str, ...]
-    ranks: tuple[Rank, ...]
+    dims: tuple[str, ...]  # the dimension of each layer that it moves; that of the last layer is `name`
+    ranks: tuple[Rank, ...]  # the rank of each intermediate that it moves
+    # for each intermediate the words that the consumer's box moves on when its dimension does, and the words by which
+    # it is longer than that: the halo of a box is `window - step + 1` words
     steps: tuple[int, ...]
     windows: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """What the first layer of a chain reads and a later one reads again: the other operand of a residual sum.
+    """What the first layer of a chain reads and a later one reads again: the other operand of a residual sum."""
 
-    Attributes
-    ----------
-    tensor : str
-        Input of the first layer.
-    layer : int
-        Place of the later layer in the chain.
-    again : str
-        Its input that is the same tensor.
-    """
-
-    tensor: str
-    layer: int
-    again: str
+    tensor: str  # input of the first layer
+    layer: int  # place of the later layer in the chain
+    again: str  # its input that is the same tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,24 +216,13 @@ def _trace(layers: Sequence[Einsum], links: Sequence[Link], last: tuple[str, int
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a loop over a fused dimension asks for along it, step by step.
+    """What a loop over a fused dimension asks for along it, step by step."""
 
-    Attributes
-    ----------
-    runs : tuple of tuple of int
-        For each step the length of what each layer runs; 0 where it has nothing to do.
-    tiles : tuple of int
-        Of each intermediate the words of its longest tile along the dimension, padding included.
-    halos : tuple of int
-        Of each intermediate the words that two tiles share at most.
-    asked : tuple of tuple of (int, int)
-        For each step what is demanded of each layer, from one point to before another, whether it is there or not;
-        what it runs are the last of these.
-    """
-
-    runs: tuple[tuple[int, ...], ...]
-    tiles: tuple[int, ...]
-    halos: tuple[int, ...]
+    runs: tuple[tuple[int, ...], ...]  # for each step the length of what each layer runs; 0 where it has nothing to do
+    tiles: tuple[int, ...]  # of each intermediate the words of its longest tile along the dimension, padding included
+    halos: tuple[int, ...]  # of each intermediate the words that two tiles share at most
+    # for each step what is demanded of each layer, from one point to before another, whether it is there or not; what
+    # it runs are the last of these
     asked: tuple[tuple[tuple[int, int], ...], ...]
 
 
@@ -276,12 +233,8 @@ def demand(dim: FusedDim, tile: int, retained: tuple[bool, ...]) -> Demand:
     A tile of `n` points asks for `step * (n - 1) + window + 1` words of the intermediate before it, of which those in
     the padding are not computed. A retained halo is not computed again.
 
-    Parameters
-    ----------
-    tile : int
-        Points of the last layer's output in a step; divides the bound.
-    retained : tuple of bool
-        For each intermediate, whether the words that two tiles share stay; else they are computed again.
+    `tile`: points of the last layer's output in a step; divides the bound. `retained`: for each intermediate, whether
+    the words that two tiles share stay; else they are computed again.
 
     Examples
     --------
@@ -323,26 +276,14 @@ _Follows = dict[str, tuple[Edge, int]]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Layers that follow each other, each reading what the one before writes and nothing else reads.
-
-    Attributes
-    ----------
-    layers : tuple of Einsum
-    tensors : tuple of str
-        Of each layer but the first, the input that the one before writes.
-    repeat : int
-        How many such lines the network has, those in `alike` included.
-    alike : tuple
-        Names of the layers of equal lines, and how many of these there are.
-    shortcut : Shortcut or None
-        What the first layer reads and a later one reads again.
-    """
+    """Layers that follow each other, each reading what the one before writes and nothing else reads."""
 
     layers: tuple[Einsum, ...]
-    tensors: tuple[str, ...]
-    repeat: int
+    tensors: tuple[str, ...]  # of each layer but the first, the input that the one before writes
+    repeat: int  # how many such lines the network has, those in `alike` included
+    # names of the layers of equal lines, and how many of these there are
     alike: tuple[tuple[tuple[str, ...], int], ...] = ()
-    shortcut: Shortcut | None = None
+    shortcut: Shortcut | None = None  # what the first layer reads and a later one reads again
 
     def chain(self, first: int = 0, end: int | None = None) -> Chain:
         """Layers from one to before another as a chain."""
@@ -518,10 +459,7 @@ def _join(workload: Workload, follows: _Follows) -> tuple[Line, ...]:
 def named_line(workload: Workload, names: Sequence[str]) -> Line:
     """Line of layers that the user names, each run once.
 
-    Raises
-    ------
-    AccelsimError
-        If a name is unknown, or a layer cannot read what the one before it writes.
+    Raises AccelsimError if a name is unknown, or a layer cannot read what the one before it writes.
     """
     layers = {layer.name: layer for layer in workload.layers}
     for name in names:

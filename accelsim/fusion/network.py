@@ -8,14 +8,25 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Line, find_lines, named_line, put_together
 from accelsim.fusion.output import Answer, answer_key, read_answer, write_answer
 from accelsim.fusion.part import LEAST_SECONDS
-from accelsim.fusion.price import CYCLES, ENERGY, NOTHING, SAME, Optimum, Price, Value, least_product
-from accelsim.fusion.result import FusionResult, Segment, sum_totals
+from accelsim.fusion.result import (
+    CYCLES,
+    ENERGY,
+    NOTHING,
+    SAME,
+    FusionResult,
+    Optimum,
+    Price,
+    Segment,
+    Value,
+    least_product,
+    sum_totals,
+)
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
 from accelsim.fusion.tiling import fusing_levels
 from accelsim.inputs.architecture import Architecture
@@ -70,34 +81,18 @@ class _RowCost:
 
 @dataclass(slots=True)
 class NetworkSearch:
-    """What is known while the lines of a network are gone through.
-
-    Attributes
-    ----------
-    solutions : Solutions
-        Parts that are solved, and the price that counts.
-    longest : int or None
-        Layers that a fused chain has at most.
-    deadline : float or None
-        When to look for nothing better any more, by `time.monotonic`.
-    mapped : dict of str to _UnfusedLayer
-        Layers by themselves, by name.
-    equal : dict of str to Einsum
-        The first layer of each content.
-    looked : set of str
-        Chains that were looked at.
-    """
+    """What is known while the lines of a network are gone through."""
 
     architecture: Architecture
-    solutions: Solutions
-    longest: int | None
-    deadline: float | None
+    solutions: Solutions  # parts that are solved, and the price that counts
+    longest: int | None  # layers that a fused chain has at most
+    deadline: float | None  # when to look for nothing better any more, by `time.monotonic`
     cache: ResultCache | None
     workers: int | None
     on_progress: OnProgress | None
-    mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)
-    equal: dict[str, Einsum] = field(default_factory=dict)
-    looked: set[str] = field(default_factory=set)
+    mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)  # layers by themselves, by name
+    equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
+    looked: set[str] = field(default_factory=set)  # chains that were looked at
     late: bool = False
 
     def is_late(self) -> bool:
@@ -126,10 +121,10 @@ class NetworkSearch:
             sure = {row: cost.value for row, cost in costs.items() if cost.segment is not None}
             row = max(unsolved, key=lambda row: row[1] - row[0])
             rest = _shortest(many, {r: c.value for r, c in costs.items() if r != row}, row)
-            room = _sum(sure[r][0] for r in _shortest(many, sure)) - _sum(costs[r].value[0] for r in rest)
+            room = math.fsum(sure[r][0] for r in _shortest(many, sure)) - math.fsum(costs[r].value[0] for r in rest)
             costs[row] = self._fused_row(line, row, room, costs[row].bound)
         bounds = {row: (cost.bound, 0.0) for row, cost in costs.items()}
-        bound = _sum(bounds[row][0] for row in _shortest(many, bounds))
+        bound = math.fsum(bounds[row][0] for row in _shortest(many, bounds))
         return tuple(cost.segment for row in path if (cost := costs[row]).segment is not None), bound
 
     def _fused_row(self, line: Line, row: _Row, below: float, least: float) -> _RowCost:
@@ -198,10 +193,6 @@ class NetworkSearch:
         """Time that is left for one layer, if it is limited."""
         end = self.solutions.prove_until
         return None if end is None else Budget(seconds=max(LEAST_SECONDS, end - time.monotonic()))
-
-
-def _sum(values: Iterable[float]) -> float:
-    return math.fsum(values)
 
 
 def _shortest(many: int, rows: Mapping[_Row, Value], over: _Row | None = None) -> list[_Row]:
@@ -315,28 +306,30 @@ def _answer(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> An
         for layer in line.layers:
             search.alone(layer)
     with heeding():
-        return _joined(search, goal, lines)
-
-
-def _joined(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Answer:
-    """As `_answer`, with all layers mapped."""
-    if not search.solutions.fronts:
-        best = _cheapest(search, lines, search.solutions.price)
-        bound = best.bound ** sum(goal.powers)
-        segments = best.what
-    else:
-        alone, _ = least_product(goal, lambda price: _cheapest(search, lines, price, fused=False), lambda: False)
-        best, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
-        best = min(best, alone, key=lambda each: goal.value(each.energy_pj, each.cycles))
-        results = {segment.layers[0].name: segment.alone for segment in alone.what}
-        segments = tuple(
-            replace(each, alone=tuple(result for layer in each.layers for result in results[layer.name]))
-            for each in best.what
-        )
+        if search.solutions.fronts:
+            best, bound = _least_product(search, goal, lines)
+        else:
+            best = _cheapest(search, lines, search.solutions.price)
+            bound = best.bound ** sum(goal.powers)
     value = goal.value(best.energy_pj, best.cycles)
     looked = len(search.looked)
     proof = Certificate(value, value if bound >= value * (1 - SAME) else bound, search.solutions.nodes, looked, 0)
-    return Answer(segments, proof, looked, search.solutions.solved)
+    return Answer(best.what, proof, looked, search.solutions.solved)
+
+
+def _least_product(
+    search: NetworkSearch, goal: Objective, lines: Sequence[Line]
+) -> tuple[Optimum[tuple[Segment, ...]], float]:
+    """Segments of the least product, and what none falls below; each layer alone as it is best with none fused."""
+    alone, _ = least_product(goal, lambda price: _cheapest(search, lines, price, fused=False), lambda: False)
+    best, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
+    best = min(best, alone, key=lambda each: goal.value(each.energy_pj, each.cycles))
+    results = {segment.layers[0].name: segment.alone for segment in alone.what}
+    segments = tuple(
+        replace(each, alone=tuple(result for layer in each.layers for result in results[layer.name]))
+        for each in best.what
+    )
+    return replace(best, what=segments), bound
 
 
 def _cheapest(

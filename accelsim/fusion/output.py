@@ -15,8 +15,7 @@ from typing import Any
 
 from accelsim.fusion.chain import Chain, Line
 from accelsim.fusion.part import evaluate_part, held_by, without_held
-from accelsim.fusion.price import Price
-from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Segment, Totals, sum_totals
+from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Price, Segment, Totals, sum_totals
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, fusing_levels, keeps_shortcut, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
@@ -145,10 +144,7 @@ SAME = 1e-12
 def read_tiling(chain: Chain, recorded: Mapping[str, Any]) -> FusedTiling:
     """Fused tiling that `chain_json` wrote.
 
-    Raises
-    ------
-    ValueError
-        If it is none of the chain.
+    Raises ValueError if it is none of the chain.
     """
     dims = {dim.name: dim for dim in chain.dims}
     loops = tuple(FusedLoop(str(each["dim"]), int(each["steps"]), int(each["tile"])) for each in recorded["loops"])
@@ -171,10 +167,8 @@ def read_tiling(chain: Chain, recorded: Mapping[str, Any]) -> FusedTiling:
 def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, Any]) -> ChainResult:
     """Fused chain that `chain_json` wrote: parts from the tiling, costs from the mappings, sums from the parts.
 
-    Raises
-    ------
-    ValueError, LookupError, AccelsimError
-        If the tiling or a mapping is none of the chain, or the parts are not those of the tiling.
+    Raises ValueError, LookupError, AccelsimError if the tiling or a mapping is none of the chain, or the parts are not
+    those of the tiling.
     """
     tiling = read_tiling(chain, recorded)
     levels = fusing_levels(architecture, chain)
@@ -216,15 +210,6 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
 def _run_key(chain: Chain, run: Run) -> tuple[str, tuple[int, ...], tuple[str, ...], tuple[str, ...]]:
     part = run.part
     return chain.layers[part.layer].name, part.bounds, tuple(sorted(part.arriving)), tuple(sorted(part.present))
-
-
-def differs(found: ChainResult, recorded: Mapping[str, Any]) -> str:
-    """What a fused chain costs otherwise than recorded; empty if nothing."""
-    totals = found.totals
-    if totals.cycles != recorded["cycles"] or not math.isclose(totals.energy_pj, recorded["energy_pj"], rel_tol=SAME):
-        was = f"{recorded['energy_pj']:.6g} pJ and {recorded['cycles']} cycles"
-        return f"{found.chain.name} costs {totals.energy_pj:.6g} pJ and {totals.cycles} cycles, not {was}"
-    return ""
 
 
 _CODE = ("fusion",)
@@ -361,15 +346,21 @@ def _read_segment(architecture: Architecture, lines: Sequence[Line], body: Mappi
         mapping = _read(architecture, layers[0], body["mapping"])
         return Segment(layers, int(body["repeat"]), alone, mapping, None, alike)
     fused = read_chain(architecture, line.chain(first, end), body["fused"])
-    wrong = differs(fused, body["fused"])
-    if wrong:
-        raise ValueError(wrong)
+    if not _same(fused.totals, body["fused"]):
+        now = f"{fused.totals.energy_pj:.6g} pJ and {fused.totals.cycles} cycles"
+        was = f"{body['fused']['energy_pj']:.6g} pJ and {body['fused']['cycles']} cycles"
+        raise ValueError(f"{fused.chain.name} costs {now}, not {was}")
     return Segment(layers, int(body["repeat"]), alone, None, fused, alike)
 
 
 def _read(architecture: Architecture, einsum: Einsum, body: Mapping[str, Any]) -> Result:
     result = evaluate(architecture, einsum, read_mapping_json(body))
-    same = result.cycles == body["cycles"] and math.isclose(result.energy_pj, body["energy_pj"], rel_tol=SAME)
-    if not result.valid or not same:
+    if not result.valid or not _same(result, body):
         raise ValueError(f"a mapping of {einsum.name} costs something else, or is not valid")
     return result
+
+
+def _same(found: Totals | Result, recorded: Mapping[str, Any]) -> bool:
+    """Whether energy and cycles are those recorded."""
+    close = math.isclose(found.energy_pj, recorded["energy_pj"], rel_tol=SAME)
+    return found.cycles == recorded["cycles"] and close

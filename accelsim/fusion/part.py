@@ -14,7 +14,7 @@ from time import monotonic
 import numpy as np
 
 from accelsim.fusion.chain import Chain
-from accelsim.fusion.price import Price
+from accelsim.fusion.result import Price
 from accelsim.fusion.tiling import Part
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
@@ -38,24 +38,12 @@ LEAST_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Tensors that lie in the fusing level as a whole.
+    """Tensors that lie in the fusing level as a whole."""
 
-    Attributes
-    ----------
-    level : int
-        The fusing level.
-    arriving : frozenset of str
-        Fetched by this part.
-    present : frozenset of str
-        There already.
-    written : frozenset of str
-        The output, if it stays there.
-    """
-
-    level: int
-    arriving: frozenset[str]
-    present: frozenset[str]
-    written: frozenset[str]
+    level: int  # the fusing level
+    arriving: frozenset[str]  # fetched by this part
+    present: frozenset[str]  # there already
+    written: frozenset[str]  # the output, if it stays there
 
     @property
     def names(self) -> frozenset[str]:
@@ -70,27 +58,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """The best mapping of a part, or its front of energy and cycles.
+    """The best mapping of a part, or its front of energy and cycles."""
 
-    Attributes
-    ----------
-    results : tuple of Result
-        None where a search was stopped before it found one.
-    nodes : int
-        Partial mappings that were bounded.
-    capacity, used : int, tuple of int
-        Storage words of the fusing level that the part was given, and that each mapping needs.
-    stop : str
-        `exhausted`: proved; else why it is not, `timeout`, `memory` or `interrupted`.
-    least : tuple of float
-        Energy [pJ] and cycles that no mapping falls below, where the results are not proved.
-    """
-
-    results: tuple[Result, ...]
-    nodes: int
+    results: tuple[Result, ...]  # none where a search was stopped before it found one
+    nodes: int  # partial mappings that were bounded
+    # storage words of the fusing level that the part was given, and that each mapping needs
     capacity: int
     used: tuple[int, ...]
-    stop: str = "exhausted"
+    stop: str = "exhausted"  # `exhausted`: proved; else why it is not, `timeout`, `memory` or `interrupted`
+    # energy [pJ] and cycles that no mapping falls below, where the results are not proved
     least: tuple[float, float] = (0.0, 0.0)
 
     @property
@@ -120,10 +96,7 @@ def held_by(chain: Chain, part: Part, level: int) -> Held:
 def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int) -> Encoded:
     """Machine and part as the arrays of the kernel, without what held tensors do not move.
 
-    Parameters
-    ----------
-    capacity : int
-        Storage words of the fusing level that the part may use.
+    `capacity`: storage words of the fusing level that the part may use.
     """
     at = held.level
     level = architecture.levels[at]
@@ -182,12 +155,8 @@ def map_part(
 ) -> PartResult | None:
     """Find the mapping of a part that costs least, and prove that it does; None if it is proved that none is valid.
 
-    Parameters
-    ----------
-    price : Price or None
-        Of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
-    deadline : float, optional
-        When to end with what is found, by `time.monotonic`; `LEAST_SECONDS` are taken in any case.
+    `price`: of energy or of cycles alone; None asks for the front of both, which holds the best for any price.
+    `deadline`: when to end with what is found, by `time.monotonic`; `LEAST_SECONDS` are taken in any case.
     """
     budget = None if deadline is None else Budget(seconds=max(LEAST_SECONDS, deadline - monotonic()))
     try:
@@ -223,10 +192,7 @@ def _front(space: MapSpace, budget: Budget | None) -> PartResult:
 def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capacity: int, mapping: Mapping) -> Result:
     """Evaluate a mapping of a part, with held tensors where they have to be; the reverse of `without_held` for it.
 
-    Raises
-    ------
-    ValueError
-        If the mapping is none of the part, or no valid one.
+    Raises ValueError if the mapping is none of the part, or no valid one.
     """
     levels = tuple(
         replace(nest, keep=nest.keep | (held.free if at == 0 else held.free - _intermediates(held, level.keep, einsum)))

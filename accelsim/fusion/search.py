@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Chain, Link, Shortcut
 from accelsim.fusion.part import Held, PartLimits, PartResult, held_by, map_part, without_held
-from accelsim.fusion.price import NOTHING, Price, Value
-from accelsim.fusion.result import ChainResult, FusedPart, sum_totals
+from accelsim.fusion.result import NOTHING, ChainResult, FusedPart, Price, Value, sum_totals
 from accelsim.fusion.tiling import FusedTiling, Part, Run, fusing_levels, least_room, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.workload import Einsum, Tensor
@@ -39,25 +38,15 @@ class PartProblem:
 
 @dataclass(slots=True)
 class Solutions:
-    """What is known of parts on one machine: best mappings by the words of the fusing level that they may use.
-
-    Attributes
-    ----------
-    price : Price
-        What a mapping costs. It may change where `fronts` are kept, which hold the best mappings for any price.
-    fronts : bool
-        Solve parts for their fronts of energy and cycles, and not for the price as it is.
-    prove_until : float or None
-        When to prove nothing more, by `time.monotonic`: mappings of further parts are found by walks.
-    stop : str
-        `exhausted`, or why the last search ended that did not prove its answer.
-    """
+    """What is known of parts on one machine: best mappings by the words of the fusing level that they may use."""
 
     architecture: Architecture
+    # what a mapping costs. It may change where `fronts` are kept, which hold the best mappings for any price
     price: Price
-    fronts: bool = False
+    fronts: bool = False  # solve parts for their fronts of energy and cycles, and not for the price as it is
+    # when to prove nothing more, by `time.monotonic`: mappings of further parts are found by walks
     prove_until: float | None = None
-    stop: str = "exhausted"
+    stop: str = "exhausted"  # `exhausted`, or why the last search ended that did not prove its answer
     found: dict[PartProblem, list[PartResult]] = field(default_factory=dict)
     impossible: dict[PartProblem, int] = field(default_factory=dict)
     limits: dict[tuple[tuple[str, ...], tuple[Tensor, ...], Held], PartLimits] = field(default_factory=dict)

@@ -61,21 +61,12 @@ class FusedTiling:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one layer runs in some steps of a fused tiling.
+    """What one layer runs in some steps of a fused tiling."""
 
-    Attributes
-    ----------
-    layer : int
-        Its place in the chain.
-    bounds : tuple of int
-        Bounds of the dimensions of the layer.
-    arriving, present : frozenset of str
-        Resident tensors that are fetched in this step, and those that are there from an earlier one; the input that a
-        shortcut keeps arrives in the first layer and is present where it is read again.
-    """
-
-    layer: int
-    bounds: tuple[int, ...]
+    layer: int  # its place in the chain
+    bounds: tuple[int, ...]  # bounds of the dimensions of the layer
+    # resident tensors that are fetched in this step, and those that are there from an earlier one; the input that a
+    # shortcut keeps arrives in the first layer and is present where it is read again
     arriving: frozenset[str] = frozenset()
     present: frozenset[str] = frozenset()
 
@@ -101,19 +92,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Words of an intermediate, or of what a shortcut keeps, in the fusing level.
+    """Words of an intermediate, or of what a shortcut keeps, in the fusing level."""
 
-    Attributes
-    ----------
-    live : int
-        While its producer or consumer runs, or from the first reader of a shortcut to the last: the tile, and all halos
-        that stay.
-    between : int
-        At other times: the halos that stay.
-    """
-
+    # while its producer or consumer runs, or from the first reader of a shortcut to the last: the tile, and all halos
+    # that stay
     live: int
-    between: int
+    between: int  # at other times: the halos that stay
 
 
 def fusing_levels(architecture: Architecture, chain: Chain) -> list[str] | str:

@@ -51,21 +51,9 @@ def verify_fusion(
 ) -> list[Named]:
     """Check what a fusion.json says.
 
-    Parameters
-    ----------
-    document : mapping
-        As `accelsim fuse` writes it.
-    architecture, workload
-        What it is of.
-    seconds : float, optional
-        Stop the search that derives the optimum after so long; it is then not derived, which is no agreement.
-    workers, on_progress
-        As for `fuse`.
-
-    Returns
-    -------
-    list of (str, list of Check)
-        For each segment, and for the network; all holds if none disagrees.
+    `document`: as `accelsim fuse` writes it. `architecture`, `workload`: what it is of. `seconds`: stop the search that
+    derives the optimum after so long; it is then not derived, which is no agreement. `workers`, `on_progress`: as for
+    `fuse`. Returns checks of each segment, and of the network; all holds if none disagrees.
     """
     recorded = document["fusion"]
     found: list[Named] = []

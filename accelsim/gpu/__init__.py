@@ -1,17 +1,9 @@
 """GPUs: their catalogue, the time of a kernel by its tiling, and what measurements say about it.
 
-A machine
-    `catalogue` reads `arch/gpu/*.yaml` into a `machine.Gpu` and finds those that ship.
-A matrix product
-    `layers` makes products of layers, and has Winograd for convolutions. `tiling` has the tiles of a GPU and how SMs
-    share their work, `gemm` times all of them and takes the fastest, with the `constants` of a mode; `kernel` describes
-    what was taken.
-Beside products
-    `operators` (memory-bound operators, all-reduce).
-Commands
-    `advice` (rooflines too) and `compare` (with profiles).
-Measurements
-    `measured` reads products, `calibration` fits the constants of a GPU, `validation` predicts what was measured.
+`catalogue` reads `arch/gpu/*.yaml` into a `Gpu` and finds those that ship. `constants` has what data sheets do not say
+and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` makes products of layers, has Winograd
+for convolutions, and describes what was taken. `operators` has those bound by memory, and all-reduce; `advice` has
+rooflines too. `measured` reads products, `calibration` fits a GPU's constants, `validation` predicts what was measured.
 """
 
 ROTATING = "rotating"

@@ -12,20 +12,14 @@ import numpy as np
 
 from accelsim.gpu import ROTATING
 from accelsim.gpu.calibration import Mode, mode_of
-from accelsim.gpu.constants import Floats
+from accelsim.gpu.catalogue import BYTES, Gpu
+from accelsim.gpu.constants import Floats, compute_class
 from accelsim.gpu.gemm import Gemms, time_gemms
 from accelsim.gpu.kernel import Kernel, best_kernels
-from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.tiling import compute_class
 
 HIGH = 0.7
 """Utilization from which a resource counts as well used (NVIDIA's guide to profiling kernels)."""
-QUADRANTS = {
-    (True, True): "both",
-    (True, False): "math",
-    (False, True): "memory",
-    (False, False): "neither",
-}
+QUADRANTS = {(True, True): "both", (True, False): "math", (False, True): "memory", (False, False): "neither"}
 """What is busy, by whether math and DRAM are well used; neither: latency, launch or too few blocks."""
 
 
@@ -40,21 +34,12 @@ class Ridge:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A layer under the roofline.
-
-    Attributes
-    ----------
-    intensity : float
-        Operations for each byte, were each tensor moved once [FLOP/B].
-    limited_by : str
-        `math` above the ridge of DRAM, else `memory`.
-    math_share, memory_share : float
-        Of the peak of the data sheet, and of the DRAM bandwidth, as predicted.
-    """
+    """A layer under the roofline."""
 
     kernel: Kernel
-    intensity: float
-    limited_by: str
+    intensity: float  # operations for each byte, were each tensor moved once [FLOP/B]
+    limited_by: str  # `math` above the ridge of DRAM, else `memory`
+    # of the peak of the data sheet, and of the DRAM bandwidth, as predicted
     math_share: float
     memory_share: float
     quadrant: str
@@ -70,11 +55,7 @@ def ridges(gpu: Gpu, number_format: str) -> list[Ridge]:
     [('DRAM', 153), ('L2', 58), ('shared memory', 16)]
     """
     peak = gpu.flops(number_format)
-    rates = {
-        "DRAM": gpu.dram_bytes_per_s,
-        "L2": gpu.l2_bytes_per_s,
-        "shared memory": gpu.sms * gpu.boost_hz * 128.0,
-    }
+    rates = {"DRAM": gpu.dram_bytes_per_s, "L2": gpu.l2_bytes_per_s, "shared memory": gpu.sms * gpu.boost_hz * 128.0}
     return [Ridge(level, rate, peak / rate) for level, rate in rates.items()]
 
 
@@ -121,13 +102,7 @@ class Advice:
 
 
 def advise(
-    gpu: Gpu,
-    m: int,
-    n: int,
-    k: int,
-    number_format: str,
-    calibration: str | None = None,
-    l2: str = ROTATING,
+    gpu: Gpu, m: int, n: int, k: int, number_format: str, calibration: str | None = None, l2: str = ROTATING
 ) -> Advice:
     """Find what a product loses and what would help.
 
@@ -154,8 +129,7 @@ def advise(
     for shape, what in sizes.items():
         time_us = float(_times(gpu, Gemms.of(*shape), number_format, mode, l2)[0])
         if time_us < kernel.time_us * _FASTER:
-            tflops = _tflops(m, n, k, time_us)
-            better.append(Change(what, *shape, number_format, time_us, tflops, kernel.time_us / time_us))
+            better.append(_change(kernel, what, shape, number_format, time_us))
     better.sort(key=lambda change: change.time_us)
     formats = _formats(gpu, kernel, calibration, l2)
     return Advice(kernel, tuple(better), tuple(formats), tuple(_notes(gpu, kernel)))
@@ -183,9 +157,10 @@ def _times(gpu: Gpu, gemms: Gemms, number_format: str, mode: Mode, l2: str, *, s
     return time_gemms(gpu, gemms, number_format, mode.constants, l2=l2, sparse=sparse).time_us
 
 
-def _tflops(m: int, n: int, k: int, time_us: float) -> float:
-    """Wanted operations over the time [TFLOPS]."""
-    return 2.0 * m * n * k / time_us * 1e-6
+def _change(kernel: Kernel, what: str, size: tuple[int, int, int], number_format: str, time_us: float) -> Change:
+    """What another size or format brings; TFLOPS are of the operations that are wanted."""
+    tflops = 2.0 * kernel.m * kernel.n * kernel.k / time_us * 1e-6
+    return Change(what, *size, number_format, time_us, tflops, kernel.time_us / time_us)
 
 
 def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list[Change]:
@@ -203,10 +178,9 @@ def _formats(gpu: Gpu, kernel: Kernel, calibration: str | None, l2: str) -> list
         for sparse in (False, True):
             if (name == kernel.number_format and not sparse) or (sparse and name not in gpu.peak_tflops_sparse):
                 continue
-            times = _times(gpu, Gemms.of(*size), name, mode, l2, sparse=sparse)
-            time_us = float(times[0])
+            time_us = float(_times(gpu, Gemms.of(*size), name, mode, l2, sparse=sparse)[0])
             what = f"{name}, 2:4 sparse weights" if sparse else name
-            found.append(Change(what, *size, name, time_us, _tflops(*size, time_us), kernel.time_us / time_us))
+            found.append(_change(kernel, what, size, name, time_us))
     return sorted(found, key=lambda change: change.time_us)
 
 

@@ -17,11 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from accelsim.gpu.constants import BOUNDS, CALIBRATED, CHOICES, COMMON, ONE_ROUND, Floats, KernelConstants
+from accelsim.gpu.catalogue import Gpu
+from accelsim.gpu.constants import (
+    BOUNDS,
+    CALIBRATED,
+    CHOICES,
+    COMMON,
+    ONE_ROUND,
+    Floats,
+    KernelConstants,
+    compute_class,
+)
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, Split, split_rows
-from accelsim.gpu.tiling import compute_class
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import near_miss
@@ -56,10 +64,7 @@ class Errors:
     def from_row(cls, row: Mapping[str, float | None]) -> Errors:
         """Read what `as_row` made.
 
-        Raises
-        ------
-        TypeError
-            If the names are others.
+        Raises TypeError if the names are others.
         """
         return cls(**{name: math.nan if value is None else value for name, value in row.items()})  # type: ignore[arg-type]
 
@@ -133,22 +138,9 @@ def fit_positive(
 ) -> dict[str, float]:
     """Fit constants so that residuals are small.
 
-    Parameters
-    ----------
-    residuals : callable
-        Residuals of some constants, such as `log(predicted / measured)`.
-    start : mapping of str to float
-        Where to begin.
-    bounds : mapping of str to (float, float)
-        Range of each, above 0.
-    iterations : int
-        Evaluations of each method at most, beside those for differences; it ends earlier where a step gains less than
-        1e-5 of the cost.
-
-    Raises
-    ------
-    AccelsimError
-        If SciPy is not installed.
+    `residuals`: residuals of some constants, such as `log(predicted / measured)`. `start`: where to begin. `bounds`:
+    range of each, above 0. `iterations`: evaluations of each method at most, beside those for differences; it ends
+    earlier where a step gains less than 1e-5 of the cost. Raises AccelsimError if SciPy is not installed.
 
     Notes
     -----
@@ -217,36 +209,17 @@ without that family (docs/measurements_gpu.md)."""
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Constants of one GPU, fitted.
+    """Constants of one GPU, fitted."""
 
-    Attributes
-    ----------
-    gpu : str
-        Name in the catalogue.
-    kind : str
-        How operands reach the multiply-adds: `async`, `mma` or `vector`; it holds for number formats of this kind.
-    number_format : str
-        What was measured.
-    values : dict of str to float
-        By the names of `CALIBRATED` for the kind.
-    choice : str
-        Which of `CHOICES` fits better.
-    interval : (float, float)
-        Range of measured / predicted of four fifths of the rows that were held out.
-    errors : dict of str to Errors
-        Of the rows that were fitted, of interpolation and of extrapolation.
-    source : dict of str to str
-        File, its SHA-256, device, and what the user says about it.
-    """
-
-    gpu: str
+    gpu: str  # name in the catalogue
+    # how operands reach the multiply-adds: `async`, `mma` or `vector`; it holds for number formats of this kind
     kind: str
-    number_format: str
-    values: dict[str, float]
-    choice: str
-    interval: tuple[float, float]
-    errors: dict[str, Errors]
-    source: dict[str, str]
+    number_format: str  # what was measured
+    values: dict[str, float]  # by the names of `CALIBRATED` for the kind
+    choice: str  # which of `CHOICES` fits better
+    interval: tuple[float, float]  # range of measured / predicted of four fifths of the rows that were held out
+    errors: dict[str, Errors]  # of the rows that were fitted, of interpolation and of extrapolation
+    source: dict[str, str]  # file, its SHA-256, device, and what the user says about it
 
     @property
     def constants(self) -> KernelConstants:
@@ -329,10 +302,7 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
     The rows that `split_rows` holds out, for interpolation and extrapolation, are not looked at until the errors are
     taken. Of more than 3000 rows for fitting, every n-th by size is used.
 
-    Raises
-    ------
-    AccelsimError
-        If fewer than 40 rows may be fitted.
+    Raises AccelsimError if fewer than 40 rows may be fitted.
     """
     kind = compute_class(gpu, measured.number_format)
     split = split_rows(measured.gemms)
@@ -388,10 +358,7 @@ def errors_by_split(
 def load_calibration(path: str | PathLike[str]) -> Calibration:
     """Read a calibration that `accelsim calibrate` wrote.
 
-    Raises
-    ------
-    SpecError
-        If it cannot be read; says where and why.
+    Raises SpecError if it cannot be read; says where and why.
     """
     problems = Problems()
     text = read_text(path, problems)

@@ -1,25 +1,195 @@
-"""The GPUs that come with accelsim, found by file, name, alias or the name that the driver prints.
+"""GPUs as the model sees them, number formats by their many names, and the GPUs that come with accelsim.
 
-Read a GPU file: what stands under `gpu`, with every mistake and its place.
+A GPU is found by file, name, alias or the name that the driver prints.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypeVar
 
-from accelsim.gpu.machine import FORMATS, MEMORY_TYPES, Gpu, MigProfile
 from accelsim.inputs import fields, forms, library
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.fields import Fields, Formed, Key, Keys, formed, keys_form
 from accelsim.inputs.forms import Form
 from accelsim.inputs.source import BadNode, MapNode, Node, Problems, ScalarNode, describe
 from accelsim.inputs.units import SIZES, Rate, listed, near_miss, quoted
+
+FORMATS = (
+    *("fp64", "fp64_tensor", "fp32", "tf32", "fp16", "fp16_acc16", "fp16_vector", "bf16"),
+    *("fp8", "fp8_acc16", "int8", "int4", "fp4"),
+)
+"""Number formats; `_acc16` adds up in 16 bit, `_vector` and plain fp64 and fp32 run beside the tensor cores."""
+BYTES = {
+    **{"fp64": 8.0, "fp64_tensor": 8.0, "fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "fp16_acc16": 2.0, "fp16_vector": 2.0},
+    **{"bf16": 2.0, "fp8": 1.0, "fp8_acc16": 1.0, "int8": 1.0, "int4": 0.5, "fp4": 0.5},
+}
+"""Bytes of one operand word."""
+MEMORY_TYPES = ("HBM", "GDDR", "LPDDR")
+"""How the type of a memory begins."""
+VECTOR_FORMATS = ("fp64", "fp32", "fp16_vector")
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """A slice of a GPU: its SMs, and eighths of memory, memory bandwidth and L2."""
+
+    name: str
+    sms: int
+    memory_eighths: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gpu:
+    """A GPU as its data sheet has it.
+
+    Sizes are in bytes, rates in bytes a second, clocks in Hz. `operations_per_sm_cycle` and `peak_tflops` are dense
+    and by number format, two operations a multiply-add; `mma` holds m, n and k of one tensor-core instruction.
+    `sources` says where figures come from, `unsure` which of them no data sheet confirms, and why.
+    """
+
+    name: str
+    chip: str
+    generation: str
+    compute_capability: tuple[int, int]
+    sms: int
+    boost_hz: float
+    tensor_hz: float
+    operations_per_sm_cycle: Mapping[str, float]
+    peak_tflops: Mapping[str, float]
+    peak_tflops_sparse: Mapping[str, float]
+    mma: Mapping[str, tuple[int, int, int]]
+    memory_bytes: int
+    memory_type: str
+    dram_bytes_per_s: float
+    l2_bytes: int
+    l2_bytes_per_s: float
+    smem_bytes: int
+    smem_per_block_bytes: int
+    registers: int
+    warps: int
+    blocks: int
+    nvlink_bytes_per_s: float
+    tdp_w: float
+    mig: Mapping[str, MigProfile] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    unsure: Mapping[str, str] = field(default_factory=dict)
+
+    def clock_hz(self, number_format: str) -> float:
+        """Clock [Hz] at which the data sheet's peak of a number format holds."""
+        vector = number_format in VECTOR_FORMATS or number_format == "fp64_tensor" or number_format not in self.mma
+        return self.boost_hz if vector else self.tensor_hz
+
+    def flops(self, number_format: str) -> float:
+        """Dense peak [FLOP/s]: SMs x clock x operations an SM and cycle.
+
+        Raises AccelsimError if the GPU does not compute in this format.
+        """
+        return self.sms * self.clock_hz(number_format) * self.operations(number_format)
+
+    def operations(self, number_format: str) -> float:
+        """Operations an SM and cycle in a number format, dense."""
+        if number_format not in self.operations_per_sm_cycle:
+            known = f"formats: {listed(self.operations_per_sm_cycle)}"
+            hint = "" if number_format in FORMATS else near_miss(number_format, self.operations_per_sm_cycle)
+            raise AccelsimError(f"{self.name} does not compute in '{number_format}'; {hint or known}")
+        return self.operations_per_sm_cycle[number_format]
+
+    def slice(self, profile: str) -> Gpu:
+        """GPU instance of a MIG profile, as a GPU of its own.
+
+        SMs come from the profile; memory, its bandwidth, L2 and L2 bandwidth are the profile's eighths of the whole,
+        power its share of the SMs; NVLink is not available.
+
+        Raises AccelsimError if the GPU has no such profile.
+        """
+        if profile not in self.mig:
+            hint = near_miss(profile, self.mig) or (f"profiles: {listed(self.mig)}" if self.mig else "it has no MIG")
+            raise AccelsimError(f"{self.name} has no MIG profile '{profile}'; {hint}")
+        found = self.mig[profile]
+        share, compute = found.memory_eighths / 8, found.sms / self.sms
+        return replace(
+            self,
+            name=f"{self.name}:{profile}",
+            sms=found.sms,
+            peak_tflops={key: value * compute for key, value in self.peak_tflops.items()},
+            peak_tflops_sparse={key: value * compute for key, value in self.peak_tflops_sparse.items()},
+            memory_bytes=int(self.memory_bytes * share),
+            dram_bytes_per_s=self.dram_bytes_per_s * share,
+            l2_bytes=int(self.l2_bytes * share),
+            l2_bytes_per_s=self.l2_bytes_per_s * share,
+            nvlink_bytes_per_s=0.0,
+            tdp_w=self.tdp_w * compute,
+            mig={},
+            unsure={**self.unsure, "tdp": "a slice has no power limit of its own; its share of the SMs"},
+        )
+
+
+_NAMES = {
+    "fp64": ("float64", "double", "f64", "r_64f", "dgemm"),
+    "fp32": ("float32", "float", "single", "f32", "r_32f", "sgemm"),
+    "tf32": ("tensorfloat32", "float32_fast_tf32"),
+    "fp16": ("float16", "half", "f16", "r_16f", "hgemm", "__half"),
+    "bf16": ("bfloat16", "bfloat", "r_16bf", "__nv_bfloat16"),
+    "fp8": (
+        *("float8", "f8", "e4m3", "e5m2", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3fn", "float8_e4m3", "float8_e5m2"),
+        *("float8_e4m3fn", "r_8f_e4m3", "r_8f_e5m2"),
+    ),
+    "int8": ("i8", "s8", "qint8", "r_8i"),
+    "int4": ("i4", "s4", "r_4i"),
+    "fp4": ("float4", "e2m1", "nvfp4", "float4_e2m1fn", "r_4f_e2m1"),
+}
+"""Names that mean a number format: of PyTorch, NumPy, CUTLASS, and of cuBLAS without `CUDA_`."""
+_FORMATS = {**{name: name for name in FORMATS}, **{other: name for name in _NAMES for other in _NAMES[name]}}
+
+
+@cache
+def format_of(text: str) -> str | None:
+    """Number format of a name as frameworks write it, or the first one among several words; else None.
+
+    Examples
+    --------
+    >>> format_of("torch.bfloat16"), format_of("Results - FP16 ip, Mixed math"), format_of("CUDA_R_16F")
+    ('bf16', 'fp16', 'fp16')
+    >>> format_of("Mixed Precision"), format_of("fp8_block")
+    (None, None)
+    """
+    words = re.split(r"[^a-z0-9_]+", text.lower())
+    return next((_FORMATS[plain] for word in words if (plain := word.removeprefix("cuda_")) in _FORMATS), None)
+
+
+def number_format(text: str) -> str:
+    """Number format that a user asks for.
+
+    Raises AccelsimError if it is none.
+    """
+    found = format_of(text)
+    if found is None:
+        raise AccelsimError(f"{quoted(text)} is no number format; {format_hint(text)}")
+    return found
+
+
+def format_hint(text: str) -> str:
+    """What to write instead of a name of no number format."""
+    return near_miss(text, FORMATS) or f"formats: {listed(FORMATS)}"
+
+
+def no_format(gpu: Gpu, text: str, otherwise: str = "say --dtype, or ") -> str:
+    """Say why rows of a GPU whose number format is written so are not predicted, and what else to do."""
+    if text in FORMATS:
+        return f"{gpu.name}: it does not compute in {text}; its formats: {listed(gpu.operations_per_sm_cycle)}"
+    if not text:
+        return f"{gpu.name}: the number format is empty; {otherwise}write it"
+    return f"{gpu.name}: {quoted(text)} is no number format; {otherwise}write another: {format_hint(text)}"
+
 
 T = TypeVar("T")
 _MMA = re.compile(r"m([0-9]{1,4})n([0-9]{1,4})k([0-9]{1,4})")
@@ -156,17 +326,8 @@ GPU_FORM: Form = keys_form(_GPU)
 def load_gpu_file(path: str | PathLike[str], overrides: Mapping[str, str] | None = None) -> Gpu:
     """Read a GPU file.
 
-    Parameters
-    ----------
-    path : str or path
-        YAML file with a top-level key `gpu`.
-    overrides : mapping of str to str, optional
-        Values of parameters that replace those in the file.
-
-    Raises
-    ------
-    SpecError
-        With every mistake in the file and its place.
+    `path`: YAML file with a top-level key `gpu`. `overrides`: values of parameters that replace those in the file.
+    Raises SpecError with every mistake in the file and its place.
     """
     problems = Problems()
     document = fields.open_document(path, "gpu", overrides, problems)
@@ -202,9 +363,7 @@ def read_gpu(body: Node, problems: Problems) -> Gpu | None:
         l2_bytes_per_s=_bytes_per_s(l2["bandwidth"]),
         smem_bytes=sm["smem"] // 8,
         smem_per_block_bytes=sm["smem_per_block"] // 8,
-        registers=sm["registers"],
-        warps=sm["warps"],
-        blocks=sm["blocks"],
+        **{key: sm[key] for key in ("registers", "warps", "blocks")},
         nvlink_bytes_per_s=_bytes_per_s(values["nvlink"]) if values["nvlink"] else 0.0,
         tdp_w=values["tdp"],
         mig=mig,
@@ -227,11 +386,13 @@ def _check_formats(top: Fields, key: str) -> None:
 def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
     """Report figures that contradict each other."""
     for key in ("memory", "l2"):
-        _per_second(top, values[key]["bandwidth"], f"{key}", "bandwidth")
+        _per_second(top, values[key]["bandwidth"], key, "bandwidth")
     if values["nvlink"]:
         _per_second(top, values["nvlink"], "nvlink", "")
+    operations = top.entries["operations_per_sm_cycle"]
+    computed = operations.entries if isinstance(operations, MapNode) else ()  # values that have no number too
     for name in values["peak_tflops"]:
-        if name not in _names(top.entries["operations_per_sm_cycle"]):
+        if name not in computed:
             top.problems.add(top.entries["peak_tflops"], f"'{name}' has no operations_per_sm_cycle", "add it there")
     for name in values["peak_tflops_sparse"] or ():
         if name not in values["peak_tflops"]:
@@ -245,11 +406,6 @@ def _check_whole(top: Fields, values: Mapping[str, Any]) -> None:
             top.problems.add(top.entries["mig"], what)
 
 
-def _names(node: Node) -> tuple[str, ...]:
-    """Names in a mapping, of values that could not be worked out too."""
-    return tuple(node.entries) if isinstance(node, MapNode) else ()
-
-
 def _per_second(top: Fields, rate: Rate, key: str, inner: str) -> None:
     """Report a rate that is not bytes a second."""
     if rate.unit != "bit" or rate.time != "s":
@@ -261,13 +417,10 @@ def _bytes_per_s(rate: Rate) -> float:
     return float(rate.amount / Fraction(8))
 
 
-KIND = "gpus"
-
-
 @cache
 def catalogue() -> tuple[Gpu, ...]:
     """All GPUs that ship, by name."""
-    return tuple(load_gpu_file(path) for path in library.shipped(KIND))
+    return tuple(load_gpu_file(path) for path in library.shipped("gpus"))
 
 
 def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
@@ -292,8 +445,9 @@ def load_gpu(name_or_path: str | PathLike[str], mig: str | None = None) -> Gpu:
     >>> load_gpu("NVIDIA H200").name, load_gpu("a100", "1g.10gb").sms
     ('h200_sxm', 14)
     """
-    path = Path(name_or_path)
-    gpu = load_gpu_file(path) if _is_file(path) else _by_name(str(name_or_path))
+    gpu = load_gpu_file(name_or_path) if os.path.isfile(name_or_path) else find_gpu(str(name_or_path))
+    if gpu is None:
+        raise AccelsimError(f"{name_or_path}: no such file, and no GPU of that name; {gpu_hint(str(name_or_path))}")
     return gpu.slice(mig) if mig else gpu
 
 
@@ -312,24 +466,10 @@ def may_be(gpu: Gpu, device: str) -> bool:
     return known is None or known.name == gpu.name.partition(":")[0]
 
 
-def _by_name(name: str) -> Gpu:
-    found = find_gpu(name)
-    if found is None:
-        raise AccelsimError(f"{name}: no such file, and no GPU of that name; {gpu_hint(name)}")
-    return found
-
-
 def gpu_hint(name: str) -> str:
     """What to write instead of a name of no GPU that ships."""
     known = [word for gpu in catalogue() for word in (gpu.name, *gpu.aliases, *gpu.devices)]
     return near_miss(name, known) or "`accelsim gpus` shows those that ship"
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _plain(name: str) -> str:

@@ -6,18 +6,25 @@ of nine GPUs (only rows that a hash keeps for fitting, each family of GPUs with 
 docs/measurements_gpu.md has the errors when a whole family is left out.
 
 Energy of operations and of bytes, power of the board while a kernel repeats, and the clock that its limit allows.
+
+How a kernel may cut a matrix product: the tiles and splits of K that are tried, and what fits an SM. Its work is shared
+out over SMs as whole tiles (data-parallel) or parts of K (split-K).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accelsim.gpu.machine import BYTES, VECTOR_FORMATS, Gpu
+from accelsim.gpu.catalogue import BYTES, VECTOR_FORMATS, Gpu
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed
 
+Floats = NDArray[np.float64]
 _TENSOR = (
     *("launch_us", "dram_efficiency", "smem_cost", "reduction_us"),
     *("reduction_traffic", "round_us", "overlap", "pj_per_flop"),
@@ -62,77 +69,37 @@ _LARGEST = 1e12
 
 @dataclass(frozen=True, slots=True)
 class KernelConstants:
-    """Constants of the kernel model; times in us, efficiencies are shares of what the data sheet has.
+    """Constants of the kernel model; times in us, efficiencies are shares of what the data sheet has."""
 
-    Attributes
-    ----------
-    launch_us : float
-        A kernel that does nothing, launched from a CUDA graph; a calibration to kernels that a framework launched one
-        by one has what that takes, 40 to 70 us in PyTorch.
-    latency_us : float
-        First load of a block from DRAM until its first multiply; also how long bytes are in flight.
-    cold_us : float
-        How much longer the first loads take where L2 holds none of the weights, in proportion to what it lacks.
-    tensor_efficiency : float
-        Multiply-adds of a long main loop, of the peak at the boost clock.
-    dram_efficiency : float
-        Of the bandwidth of the data sheet.
-    smem_cost : float
-        Cycles of shared memory, of those that 128 B a cycle would take.
-    reduction_us : float
-        The second phase of split-K.
-    store_efficiency : float
-        Rate at which results leave, of the L2 bandwidth.
-    overlap : float
-        Share of the time of the resources that are not the bottleneck which it does not hide.
-    round_us : float
-        Start and end of each round of blocks.
-    in_flight_bytes : float
-        Bytes that an SM keeps on their way.
-    l2_loads : float
-        Share of the blocks' loads that L2 serves; the others come from a neighbour's (multicast) or from L1.
-    l2_share : float
-        Share of L2 that keeps operands between waves.
-    weight_copies : float
-        Copies of the weights that a measurement, or the layers of a network, use in turn.
-    residency : float
-        Size of L2 at which half of what was used before is still there, of the bytes used since then.
-    residency_sharpness : float
-        How suddenly that changes.
-    gemv_us, gemv_slice_us : float
-        A matrix-vector kernel beside its traffic, and for each 4096 of K.
-    reduction_traffic : float
-        Bytes of split-K's partial sums, of writing and reading each once through L2.
-    throttle_us : float
-        Time after which the limits of power begin to act.
-    pj_per_flop : float
-        Energy of an operation at full clock, beside what the board takes when idle.
-    choice : str
-        One of `CHOICES`.
-    """
-
+    # a kernel that does nothing, launched from a CUDA graph; a calibration to kernels that a framework launched one by
+    # one has what that takes, 40 to 70 us in PyTorch
     launch_us: float = 1.52
+    # first load of a block from DRAM until its first multiply; also how long bytes are in flight
     latency_us: float = 0.686
-    tensor_efficiency: float = 1.0
-    dram_efficiency: float = 0.776
-    smem_cost: float = 0.702
-    reduction_us: float = 3.18
-    store_efficiency: float = 0.514
-    overlap: float = 0.0672
-    round_us: float = 0.197
-    in_flight_bytes: float = 100_000.0
+    tensor_efficiency: float = 1.0  # multiply-adds of a long main loop, of the peak at the boost clock
+    dram_efficiency: float = 0.776  # of the bandwidth of the data sheet
+    smem_cost: float = 0.702  # cycles of shared memory, of those that 128 B a cycle would take
+    reduction_us: float = 3.18  # the second phase of split-K
+    store_efficiency: float = 0.514  # rate at which results leave, of the L2 bandwidth
+    overlap: float = 0.0672  # share of the time of the resources that are not the bottleneck which it does not hide
+    round_us: float = 0.197  # start and end of each round of blocks
+    in_flight_bytes: float = 100_000.0  # bytes that an SM keeps on their way
+    # share of the blocks' loads that L2 serves; the others come from a neighbour's (multicast) or from L1
     l2_loads: float = 0.309
-    l2_share: float = 0.699
-    weight_copies: float = 6.27
+    l2_share: float = 0.699  # share of L2 that keeps operands between waves
+    weight_copies: float = 6.27  # copies of the weights that a measurement, or the layers of a network, use in turn
+    # size of L2 at which half of what was used before is still there, of the bytes used since then
     residency: float = 0.575
-    residency_sharpness: float = 3.25
+    residency_sharpness: float = 3.25  # how suddenly that changes
+    # a matrix-vector kernel beside its traffic, and for each 4096 of K
     gemv_us: float = 0.924
     gemv_slice_us: float = 0.314
-    reduction_traffic: float = 0.588
-    throttle_us: float = 999.0
-    pj_per_flop: float = 0.64
+    reduction_traffic: float = 0.588  # bytes of split-K's partial sums, of writing and reading each once through L2
+    throttle_us: float = 999.0  # time after which the limits of power begin to act
+    pj_per_flop: float = 0.64  # energy of an operation at full clock, beside what the board takes when idle
+    # how much longer the first loads take where L2 holds none of the weights, in proportion to what it lacks
     cold_us: float = 0.0
-    choice: str = FASTEST
+    choice: str = FASTEST  # one of `CHOICES`
 
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
@@ -192,24 +159,185 @@ def _dram_pj_per_byte(gpu: Gpu) -> float:
 
 
 def board_power_w(
-    gpu: Gpu, number_format: str, constants: KernelConstants, flops: Floats, dram_bytes: Floats, time_us: Floats
-) -> Floats:
+    gpu: Gpu, number_format: str, constants: KernelConstants, flops: float, dram_bytes: float, time_us: float
+) -> float:
     """Board power [W] while a kernel repeats without pause.
 
-    What the board takes when idle, the energy of the operations and of the DRAM bytes over the time; no more than the
-    power limit, which lowers the clock instead.
-
-    Parameters
-    ----------
-    constants : KernelConstants
-        Energy of an operation.
-    flops : float[P]
-        Operations, of padding too.
-    dram_bytes : float[P]
-    time_us : float[P]
+    What the board takes when idle, the energy of the operations, of padding too, and of the DRAM bytes over the time;
+    no more than the power limit, which lowers the clock instead.
     """
     dynamic_pj = flops * pj_per_flop(number_format, constants) + dram_bytes * _dram_pj_per_byte(gpu)
-    return np.minimum(gpu.tdp_w, gpu.tdp_w * IDLE + dynamic_pj / time_us * 1e-6)
+    return min(gpu.tdp_w, gpu.tdp_w * IDLE + dynamic_pj / time_us * 1e-6)
 
 
-Floats = NDArray[np.float64]
+STAGE_BYTES = 128
+"""Bytes of K that one step of the main loop takes: a line of L2, the swizzle width of TMA (CUTLASS)."""
+_LEAST_REGISTERS = 8192
+"""Registers of a block beside its sums: 32 for each of 256 threads."""
+_BARRIER_BYTES = 1024
+"""Shared memory that CUDA keeps for each block (CUDA C++ programming guide, compute capability 8.0 and later)."""
+_MOST_STAGES = 8
+_MMA_TILES = ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128), (256, 64), (256, 128))
+_ASYNC_TILES = (
+    *((64, 8), (64, 16), (64, 32), (64, 64), (64, 128), (64, 256), (128, 16), (128, 32), (128, 64), (128, 128)),
+    *((128, 192), (128, 256), (256, 64), (256, 128)),
+)
+_VECTOR_TILES = ((32, 32), (64, 32), (64, 64), (128, 32), (128, 64), (128, 128))
+
+
+def compute_class(gpu: Gpu, number_format: str) -> str:
+    """How a multiply-add gets its operands: `async`, `mma` or `vector` (see `COMMON`).
+
+    Raises AccelsimError if the GPU does not compute in this format.
+    """
+    gpu.operations(number_format)
+    if number_format in VECTOR_FORMATS or number_format not in gpu.mma:
+        return "vector"
+    return "async" if gpu.mma[number_format][0] >= 64 else "mma"
+
+
+@dataclass(frozen=True, slots=True)
+class TileSet:
+    """The tiles that a GPU's kernels have in one number format, and what each needs; arrays over T tiles."""
+
+    # float[T]: size of the output tile of a block
+    rows: Floats
+    columns: Floats
+    step: float  # elements of K in one step of the main loop
+    # float[T]: for one element of K: cycles of the multiply-adds at peak, of reading shared memory, and of filling it
+    # at 128 B a cycle
+    tensor_cycles: Floats
+    smem_cycles: Floats
+    fill_cycles: Floats
+    # float[T]: share of the rows' and columns' operands that a block loads and reads itself; where two SMs work as a
+    # pair, each has half of the operand that they share (tcgen05, `cta_group::2`); of sparse weights, what is kept
+    row_share: Floats
+    column_share: Floats
+    stage_bytes: Floats  # float[T]: one step's operands
+    stages: Floats  # float[T]: steps kept in shared memory
+    occupancy: Floats  # float[T]: blocks that fit one SM by shared memory, registers, warps and blocks
+    warps: Floats  # float[T]: warps of a block
+    # whether sums stay in tensor memory (tcgen05): 128 x 512 words, room for those of two tiles of 128 x 256, so that
+    # one tile's results leave while the next one is computed (CUTLASS, SM100 kernels)
+    tensor_memory: bool
+
+    def name(self, index: int) -> str:
+        """Tile as kernels' names have it, such as 128x256."""
+        return f"{int(self.rows[index])}x{int(self.columns[index])}"
+
+
+def _tile_shapes(gpu: Gpu, number_format: str) -> list[tuple[int, int]]:
+    """Output tiles that are tried, both ways round, smallest first."""
+    kind = compute_class(gpu, number_format)
+    shapes = {"mma": _MMA_TILES, "vector": _VECTOR_TILES, "async": _ASYNC_TILES}[kind]
+    return sorted({*shapes, *((b, a) for a, b in shapes)})
+
+
+def _warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    """Output tile of a warp, or, where operands come from shared memory, of a warp group."""
+    if kind == "async":
+        return np.minimum(rows, 64), np.minimum(columns, 256)
+    if kind == "vector":
+        return np.minimum(rows, 32), np.minimum(columns, 64)
+    return np.minimum(rows, 64), np.minimum(columns, 64)
+
+
+def sparse_gain(gpu: Gpu, number_format: str) -> float:
+    """Peak with 2:4 sparse weights over the dense peak.
+
+    Raises AccelsimError if the data sheet has no sparse peak for the format.
+    """
+    if number_format not in gpu.peak_tflops_sparse:
+        known = listed(gpu.peak_tflops_sparse) if gpu.peak_tflops_sparse else "none"
+        raise AccelsimError(f"{gpu.name} has no 2:4 sparse peak in '{number_format}'; formats that have one: {known}")
+    return gpu.peak_tflops_sparse[number_format] / gpu.peak_tflops[number_format]
+
+
+def sparse_share(number_format: str) -> float:
+    """Bytes of 2:4 sparse weights, of those of dense ones: half the words, and two bits where each of these stands.
+
+    PTX ISA, `mma.sp`: TF32 keeps one word of two, with four bits; formats of 4 bits keep pairs of words, with two
+    bits a pair.
+
+    Examples
+    --------
+    >>> sparse_share("fp16"), sparse_share("fp8"), sparse_share("fp4"), sparse_share("tf32")
+    (0.5625, 0.625, 0.625, 0.5625)
+    """
+    bits = 8 * BYTES[number_format]
+    kept = {32.0: 4, 16.0: 2, 8.0: 2, 4.0: 1}[bits]
+    return 0.5 * (1 + kept / bits)
+
+
+@cache
+def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool = False) -> TileSet:
+    """Tiles of a GPU and what each needs of an SM.
+
+    `number_format`: one of `machine.FORMATS`. `in_flight_bytes`: shared memory that a block's stages may fill.
+    `sparse`: whether weights are 2:4 sparse. Raises AccelsimError if the GPU has no such tensor cores for the format.
+    """
+    kind = compute_class(gpu, number_format)
+    tensor_memory = kind == "async" and gpu.compute_capability[0] >= 10
+    shapes = np.array(_tile_shapes(gpu, number_format), dtype=np.float64)
+    rows, columns = shapes[:, 0], shapes[:, 1]
+    width = BYTES[number_format]
+    step = STAGE_BYTES / width if kind != "vector" else STAGE_BYTES / 4 / width
+    row_share = np.where(tensor_memory & (rows > columns), 0.5, 1.0)
+    column_share = np.where(tensor_memory & (rows <= columns), 0.5, 1.0)
+    gain = 1.0
+    if sparse:
+        gain = sparse_gain(gpu, number_format)
+        column_share = column_share * sparse_share(number_format)
+    loaded = rows * row_share + columns * column_share
+    stage = loaded * step * width
+    stages = np.clip(np.floor(min(gpu.smem_per_block_bytes, in_flight_bytes) / stage), 2, _MOST_STAGES)
+    warp_rows, warp_columns = _warp_shape(kind, rows, columns)
+    groups = (rows / warp_rows) * (columns / warp_columns)
+    warps = groups * 4 + 4 if kind == "async" else groups
+    fits_smem = np.floor(gpu.smem_bytes / (stages * stage + _BARRIER_BYTES))
+    fits_registers = np.floor(gpu.registers / np.maximum(rows * columns + _LEAST_REGISTERS, _LEAST_REGISTERS))
+    fits = np.minimum(np.minimum(fits_smem, fits_registers), np.minimum(np.floor(gpu.warps / warps), gpu.blocks))
+    return TileSet(
+        rows=rows,
+        columns=columns,
+        step=step,
+        tensor_cycles=2 * rows * columns / (gpu.operations(number_format) * gain),
+        smem_cycles=groups * (warp_rows * row_share + warp_columns * column_share) * width / 128,
+        fill_cycles=loaded * width / 128,
+        row_share=row_share,
+        column_share=column_share,
+        stage_bytes=stage,
+        stages=stages,
+        occupancy=np.clip(fits, 1, 8),
+        warps=warps,
+        tensor_memory=tensor_memory,
+    )
+
+
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
+"""Parts into which K may be split."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Work of the busiest SM, of products [P] with tiles [T] and splits of K [S]."""
+
+    steps: Floats  # float[P, T, S]: steps of the main loop
+    rounds: Floats  # float[P, T, S]: tiles one after the other
+    at_once: Floats  # float[P, T, S]: blocks that share the SM
+    possible: NDArray[np.bool_]  # bool[P, T, S]: false where K has fewer steps than parts
+
+
+def work_of(blocks: Floats, steps: Floats, splits: Floats, sms: int, occupancy: Floats) -> Work:
+    """Share out the tiles of products.
+
+    `blocks` (float[P, T, 1]): output tiles. `steps` (float[P, 1, 1]): steps of the main loop for a tile. `splits`
+    (float[S]): out of `SPLITS`. `occupancy` (float[1, T, 1]): blocks that fit one SM.
+    """
+    rounds = np.ceil(blocks * splits * (1 / sms))
+    return Work(
+        steps=np.ceil(steps / splits) * rounds,
+        rounds=rounds,
+        at_once=np.minimum(rounds, occupancy),
+        possible=np.broadcast_to(splits <= steps, rounds.shape),
+    )

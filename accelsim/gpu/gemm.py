@@ -15,9 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import L2_STATES, ROTATING
-from accelsim.gpu.constants import ONE_ROUND, Floats, KernelConstants, clock_under_power_limit
-from accelsim.gpu.machine import BYTES, Gpu
-from accelsim.gpu.tiling import SPLITS, TileSet, sparse_share, tile_set, work_of
+from accelsim.gpu.catalogue import BYTES, Gpu
+from accelsim.gpu.constants import (
+    ONE_ROUND,
+    SPLITS,
+    Floats,
+    KernelConstants,
+    TileSet,
+    clock_under_power_limit,
+    sparse_share,
+    tile_set,
+    work_of,
+)
 from accelsim.inputs.errors import AccelsimError
 
 LARGEST = 2**26
@@ -51,10 +60,7 @@ class Gemms:
     def of(cls, m: Any, n: Any, k: Any, batch: Any = 1, unique: Any = 1) -> Gemms:
         """Products of sizes that are numbers or sequences.
 
-        Raises
-        ------
-        AccelsimError
-            If a size is not a whole number from 1 to `LARGEST`.
+        Raises AccelsimError if a size is not a whole number from 1 to `LARGEST`.
 
         Examples
         --------

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu import L2_STATES, ROTATING
+from accelsim.gpu.catalogue import format_of
+from accelsim.gpu.catalogue import number_format as known_format
 from accelsim.gpu.gemm import LARGEST, Gemms
-from accelsim.gpu.machine import format_of
-from accelsim.gpu.machine import number_format as known_format
 from accelsim.inputs.errors import Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, near_miss, quoted
@@ -46,21 +46,13 @@ class CsvRow:
 
 @dataclass(frozen=True, slots=True)
 class CsvTable:
-    """A head line and the lines below it.
-
-    Attributes
-    ----------
-    separator : str
-        What stands between cells.
-    head : CsvRow
-        Names of the columns as written.
-    lines : sequence of (int, str)
-        The lines of the file with their numbers, without blank ones; the head is among them.
-    """
+    """A head line and the lines below it."""
 
     file: str
-    separator: str
-    head: CsvRow
+    separator: str  # what stands between cells
+    head: CsvRow  # names of the columns as written
+    names: tuple[str, ...]  # of these, `plain_name`
+    # the lines of the file with their numbers, without blank ones; the head is among them
     lines: Sequence[tuple[int, str]]
 
     def mark(self, row: CsvRow, column: int | None = None) -> Mark:
@@ -118,12 +110,7 @@ class CsvTable:
 def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | None = None) -> CsvTable | None:
     r"""Table whose head is the first line that is no comment (`#`), or the first with names that are asked for.
 
-    Parameters
-    ----------
-    file : str
-        For places in messages.
-    is_head : callable, optional
-        Takes `plain_name` of each cell of a line.
+    `file`: for places in messages. `is_head`: takes `plain_name` of each cell of a line.
 
     Examples
     --------
@@ -135,8 +122,9 @@ def find_table(text: str, file: str, is_head: Callable[[Sequence[str]], bool] | 
     for number, line in lines:
         separator = max(_SEPARATORS, key=lambda each: len(_cells(line, each)))
         cells = _cells(line, separator)
-        if is_head is None or is_head([plain_name(cell) for cell in cells]):
-            return CsvTable(file, separator, CsvRow(number, cells), lines)
+        names = tuple(map(plain_name, cells))
+        if is_head is None or is_head(names):
+            return CsvTable(file, separator, CsvRow(number, cells), names, lines)
     return None
 
 
@@ -209,10 +197,7 @@ _LEAST_GRIDS = 20
 def covers(row: Mapping[str, str], width: str) -> bool:
     """Whether the grid has a block for each tile of a result of M x that many columns, the tile either way round.
 
-    Raises
-    ------
-    ValueError
-        If a size, a side or the grid is not written as whole numbers.
+    Raises ValueError if a size, a side or the grid is not written as whole numbers.
 
     Examples
     --------
@@ -246,28 +231,15 @@ _FAR = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measured products of one device in one number format, L2 in the same state at the start.
-
-    Attributes
-    ----------
-    number_format : str
-        A name that no format is known by stands as it is written.
-    time_us : float[rows]
-    l2 : str
-        One of `L2_STATES`.
-    note : str
-        How they were read, if not as they stand.
-    where : Mark
-        The first of them.
-    """
+    """Measured products of one device in one number format, L2 in the same state at the start."""
 
     device: str
-    number_format: str
+    number_format: str  # a name that no format is known by stands as it is written
     gemms: Gemms
-    time_us: NDArray[np.float64]
-    l2: str = ROTATING
-    note: str = ""
-    where: Mark = NOWHERE
+    time_us: NDArray[np.float64]  # float[rows]
+    l2: str = ROTATING  # one of `L2_STATES`
+    note: str = ""  # how they were read, if not as they stand
+    where: Mark = NOWHERE  # the first of them
 
     def __len__(self) -> int:
         return len(self.gemms)
@@ -378,29 +350,23 @@ def _read(
         problems.add(table.mark(table.head), "no row below the head line", "write a row for each measured product")
     if len(problems):
         return None
-    note = f"{file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
-    return [_measured(*key, rows, note if swapped else "", first[key]) for key, rows in groups.items()]
+    told = f"{file}: N and K are taken the other way round: all {swapped} grids that tell them apart cover M x K"
+    note, found = told if swapped else "", []
+    for (device, name, state), measured in groups.items():
+        *sizes, time_us = np.array(measured, dtype=np.float64).T
+        found.append(Measured(device, name, Gemms.of(*sizes), time_us.copy(), state, note, first[device, name, state]))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the columns of a table of products are.
+    """Where the columns of a table of products are."""
 
-    Attributes
-    ----------
-    sizes : dict of str to int
-        Of `m`, `n` and `k`, and of `batch`, `l2` and `device` where they are there.
-    formats : tuple of int
-        Columns that may name the number format.
-    to_us : float
-        What makes us of a time.
-    """
-
-    sizes: dict[str, int]
-    formats: tuple[int, ...]
+    sizes: dict[str, int]  # of `m`, `n` and `k`, and of `batch`, `l2` and `device` where they are there
+    formats: tuple[int, ...]  # columns that may name the number format
     time: int
     time_name: str
-    to_us: float
+    to_us: float  # what makes us of a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +387,7 @@ class MeasuredProduct:
 
 def product_columns(table: CsvTable, problems: Problems) -> Columns | None:
     """Columns of a table of products, or None with what is missing reported."""
-    head, names = table.head, [plain_name(cell) for cell in table.head.cells]
+    head, names = table.head, table.names
     before, found = len(problems), {}
     for key, known in COLUMNS.items():
         at = next((names.index(name) for name in known if name in names), None)
@@ -435,12 +401,11 @@ def product_columns(table: CsvTable, problems: Problems) -> Columns | None:
             problems.add(table.mark(head), f"no column {key.upper()}", hint)
     time = time_column(names)
     if time is None:
-        unit = next((cell for cell, name in zip(head.cells, names, strict=True) if name in _TIME_WORDS), None)
-        hint = (
-            f"say the unit in the name, such as {plain_name(unit)}_us, where '{unit}' stands"
-            if unit
-            else near_miss("time_us_median", names) or f"name it time_us_median; columns: {listed(head.cells)}"
-        )
+        hint = near_miss("time_us_median", names) or f"name it time_us_median; columns: {listed(head.cells)}"
+        unit = next((name for name in names if name in _TIME_WORDS), None)
+        if unit:
+            where = head.cells[names.index(unit)]
+            hint = f"say the unit in the name, such as {unit}_us, where '{where}' stands"
         problems.add(table.mark(head), "no column of times", hint)
     if time is None or len(problems) > before:
         return None
@@ -449,8 +414,7 @@ def product_columns(table: CsvTable, problems: Problems) -> Columns | None:
 
 def format_columns(table: CsvTable) -> tuple[int, ...]:
     """Columns that may name the number format."""
-    names = [plain_name(cell) for cell in table.head.cells]
-    return tuple(names.index(name) for name in FORMAT_COLUMNS if name in names)
+    return tuple(table.names.index(name) for name in FORMAT_COLUMNS if name in table.names)
 
 
 def time_column(names: Sequence[str]) -> tuple[int, float] | None:
@@ -495,12 +459,8 @@ def products(
             continue
         device = row.cells[sizes["device"]] if "device" in sizes else ""
         written = [row.cells[at] for at in columns.formats]
-        dtype = written[0] if written else ""
-        yield MeasuredProduct(row, device, dtype, _first_format(written), (m, n, k, batch), time_us, l2)
-
-
-def _first_format(written: Sequence[str]) -> str | None:
-    return next((name for text in written if (name := format_of(text)) is not None), None)
+        known = next(filter(None, map(format_of, written)), None)
+        yield MeasuredProduct(row, device, written[0] if written else "", known, (m, n, k, batch), time_us, l2)
 
 
 def _swapped_grids(table: CsvTable, columns: Columns, rows: Sequence[CsvRow]) -> int:
@@ -509,10 +469,10 @@ def _swapped_grids(table: CsvTable, columns: Columns, rows: Sequence[CsvRow]) ->
     Then the table calls the summed dimension N and the width of the result K, as NeuSight's does. Rows without a
     readable grid tell nothing.
     """
-    names = [plain_name(cell) for cell in table.head.cells]
-    if not all(name in names for name in LAUNCH):
+    if not set(LAUNCH) <= set(table.names):
         return 0
-    at = {name: names.index(name) for name in LAUNCH} | {name.upper(): columns.sizes[name] for name in ("m", "n", "k")}
+    at = {name: table.names.index(name) for name in LAUNCH}
+    at |= {name.upper(): columns.sizes[name] for name in ("m", "n", "k")}
     swapped = 0
     for row in rows:
         cells = {name: row.cells[column] for name, column in at.items()}
@@ -524,10 +484,3 @@ def _swapped_grids(table: CsvTable, columns: Columns, rows: Sequence[CsvRow]) ->
             return 0
         swapped += by_k and not by_n
     return swapped if swapped >= _LEAST_GRIDS else 0
-
-
-def _measured(
-    device: str, number_format: str, l2: str, rows: Sequence[tuple[float, ...]], note: str, where: Mark
-) -> Measured:
-    m, n, k, batch, time_us = (np.array(values, dtype=np.float64) for values in zip(*rows, strict=True))
-    return Measured(device, number_format, Gemms.of(m, n, k, batch), time_us, l2, note, where)

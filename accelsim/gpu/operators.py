@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats, KernelConstants
-from accelsim.gpu.machine import Gpu
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.units import listed
 

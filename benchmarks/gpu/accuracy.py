@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.machine import BYTES
+from accelsim.gpu.catalogue import BYTES, find_gpu
 from accelsim.gpu.measured import Measured
 from accelsim.gpu.validation import GemmValidation, validate_gemm
 from accelsim.show.plots.diagram import plot_measured

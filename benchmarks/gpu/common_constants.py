@@ -17,12 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.gpu.calibration import fit_positive
-from accelsim.gpu.catalogue import find_gpu
-from accelsim.gpu.constants import BOUNDS, COMMON, Floats, KernelConstants
+from accelsim.gpu.catalogue import Gpu, find_gpu
+from accelsim.gpu.constants import BOUNDS, COMMON, Floats, KernelConstants, compute_class
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.machine import Gpu
 from accelsim.gpu.measured import Measured, read_measured, split_rows
-from accelsim.gpu.tiling import compute_class
 
 Table = tuple[Gpu, Measured]
 PRIORS = {

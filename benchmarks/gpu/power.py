@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accelsim.gpu.calibration import mode_of
-from accelsim.gpu.catalogue import find_gpu
+from accelsim.gpu.catalogue import find_gpu, format_of
 from accelsim.gpu.constants import IDLE
 from accelsim.gpu.gemm import Gemms
 from accelsim.gpu.kernel import best_kernels
-from accelsim.gpu.machine import format_of
 
 LEAST_US = 100.0
 AT_LIMIT = 0.93

@@ -19,9 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from accelsim.gpu.calibration import mode_of
-from accelsim.gpu.catalogue import find_gpu
+from accelsim.gpu.catalogue import find_gpu, number_format
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.machine import number_format
 
 LEAST_BATCHES = 4
 LEAST_US = 1000.0

@@ -13,8 +13,8 @@ import numpy as np
 from accelsim.gpu.advice import sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
+from accelsim.gpu.constants import SPLITS, tile_set
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.tiling import SPLITS, tile_set
 
 COUNT = 20_000
 TIMES = 3

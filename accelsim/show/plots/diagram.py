@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator
 
 from accelsim.gpu.advice import Point, Ridge
+from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats
-from accelsim.gpu.machine import Gpu
 from accelsim.inputs.architecture import Architecture, Level
 from accelsim.inputs.mapping import LevelMapping, last_passes
 from accelsim.inputs.nodes import level_nodes

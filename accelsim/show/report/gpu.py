@@ -11,9 +11,9 @@ import numpy as np
 
 from accelsim.gpu.advice import HIGH, Advice, Point, Ridge
 from accelsim.gpu.calibration import far_off
-from accelsim.gpu.compare import Compared, ProfiledKernel
+from accelsim.gpu.catalogue import FORMATS, Gpu
 from accelsim.gpu.kernel import Kernel
-from accelsim.gpu.machine import FORMATS, Gpu
+from accelsim.gpu.validation import Compared, ProfiledKernel
 from accelsim.inputs.errors import Problem
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.show.report import percent
