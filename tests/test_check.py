@@ -203,6 +203,17 @@ def test_check_files__reports_overrides_that_no_file_defines(tmp_path):
     assert "names a group of parameters; set one of pe.x" in str(check_files(files, {"pe": "2"})[0])
 
 
+def test_check_files__reads_models_as_workloads(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx_models import Graph
+
+    graph = Graph()
+    onnx.save(graph.model(graph.linear(graph.input("x", "rows", 8), 8, 4)), tmp_path / "net.onnx")
+    with pytest.raises(AccelsimError, match="the model leaves open how large rows is"):
+        check_files([tmp_path / "net.onnx"])
+    assert check_files([tmp_path / "net.onnx"], {"rows": "3"}) == []
+
+
 def test_check_files__checks_a_mapping_alone_for_its_form(tmp_path):
     (tmp_path / "m.yaml").write_text("mapping: {levels: [{level: X, temporal: [Z=3]}]}\n")
     assert check_files([tmp_path / "m.yaml"]) == []

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from accelsim import load_architecture, map_einsum
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.level_features import Dma
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
@@ -124,6 +124,15 @@ def test_remainders_and_narrow_rows__are_refused():
     )
     with pytest.raises(AccelsimError, match="the dma of level GLB moves tiles of one size only"):
         evaluate(at_glb(Dma(5)), GEMM, replace(ragged, levels=nest))
+
+
+def test_search_for_remainders__is_refused_whatever_its_best_mapping():
+    """Also where the constraints leave none that any tile would have."""
+    whole = Block((Factor("M", 4, 4), Factor("N", 3, 3), Factor("K", 5, 5)))
+    asked = Constraints((LevelConstraint("GLB", temporal=whole),))
+    assert map_einsum(at_glb(Dma(5)), GEMM, constraints=asked).best.cycles == 65
+    with pytest.raises(AccelsimError, match="the dma of level GLB moves tiles of one size only"):
+        map_einsum(at_glb(Dma(5)), GEMM, constraints=asked, imperfect="all")
 
 
 BAD = """architecture:

@@ -18,7 +18,7 @@ from accelsim.inputs.architecture import Architecture, load_architecture, read_a
 from accelsim.inputs.constraints import read_constraints
 from accelsim.inputs.energy.table import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
-from accelsim.inputs.fields import open_document
+from accelsim.inputs.fields import Document, open_document
 from accelsim.inputs.library import MODELS, Importer, importer
 from accelsim.inputs.mapping import read_mapping
 from accelsim.inputs.params import check_overrides, unknown_overrides
@@ -111,6 +111,14 @@ def _about(path: Path, kind: str) -> dict[str, Any]:
     return row
 
 
+def _open(path: str | PathLike[str], overrides: Mapping[str, str], problems: Problems) -> Document | None:
+    """Open a file, or the workload that a model is read as."""
+    model = importer(path)
+    if model is None:
+        return open_document(path, None, overrides, problems)
+    return open_document(path, "workload", overrides, problems, model.import_model(path, overrides).text)
+
+
 def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, str] | None = None) -> list[Problem]:
     """Read files of any kind and return every mistake in them, by file and line.
 
@@ -120,7 +128,7 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
     Parameters
     ----------
     paths : sequence of str or path
-        Architectures, workloads, mappings and energy tables, in any order.
+        Architectures, workloads, models, mappings and energy tables, in any order.
     overrides : mapping of str to str, optional
         Values of parameters that replace those in the files; a name that no file defines is a mistake.
 
@@ -128,12 +136,17 @@ def check_files(paths: Sequence[str | PathLike[str]], overrides: Mapping[str, st
     -------
     list of Problem
         Empty if all is well.
+
+    Raises
+    ------
+    AccelsimError
+        If a model cannot be read.
     """
     problems = Problems()
     overrides = overrides or {}
     for problem in unknown_overrides(overrides, paths):
         problems.found.append(problem)
-    opened = [open_document(path, None, overrides, problems) for path in paths]
+    opened = [_open(path, overrides, problems) for path in paths]
     documents = [document for document in opened if document is not None]
     architectures: list[Architecture | None] = []
     workloads: list[Workload | None] = []

@@ -103,11 +103,16 @@ def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
 def _ragged_parts(encoded: Encoded, mapping: Mapping) -> Parts:
     from accelsim.model.ragged import ragged_parts
 
-    for level in encoded.architecture.levels:
+    refuse_remainders(encoded.architecture)
+    return ragged_parts(encoded, mapping)
+
+
+def refuse_remainders(architecture: Architecture) -> None:
+    """Raise if an engine moves tiles of one size only, so that no loop may leave a remainder."""
+    for level in architecture.levels:
         if level.dma is not None:
             why = f"the dma of level {level.name} moves tiles of one size only"
             raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")
-    return ragged_parts(encoded, mapping)
 
 
 def _bursts(outermost: Level, einsum: Einsum, mapping: Mapping, parts: Parts) -> tuple[TensorBursts, ...]:

@@ -23,7 +23,7 @@ from accelsim.inputs.workload import Einsum, padded_einsums, read_padding, share
 from accelsim.mapspace.factors import divisors, passes
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Encoded, Ints, decode_mapping, empty_batch, encode
-from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.evaluate import evaluate_encoded, refuse_remainders
 from accelsim.search.diagnose import diagnose
 from accelsim.search.result import Certificate, Rejection, Sample, SearchResult
 from accelsim.search.spaces import Spaces
@@ -139,6 +139,8 @@ def map_einsum(
     goal = Objective.parse(objective)
     encoded = encode(architecture, einsum)
     ragged = imperfect_dims(einsum, imperfect)
+    if ragged:
+        refuse_remainders(architecture)
     space = MapSpace(encoded, constraints, ragged)
     if method not in ("auto", "exact", "exhaustive", "random"):
         raise AccelsimError(f"search '{method}' is unknown; write auto, exact, exhaustive or random")
