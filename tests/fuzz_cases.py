@@ -10,12 +10,13 @@ import shutil
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from random import Random
 
 import mutations
+import yaml
 from onnx_models import MODELS
 
 import accelsim.cli.arguments
@@ -27,7 +28,17 @@ from sweeps import MACHINE
 
 GOLDEN = Path(__file__).parent / "golden"
 SHARED = Path(os.environ.get("ACCELSIM_SHARED") or Path(__file__).parents[2] / "shared").resolve()
-ARCHES = ("two_level", "eyeriss", "systolic", "nvdla_small", "simba_like", "gpu_sm", "nvdla_28nm", "systolic_tpu_v1")
+ARCHES = (
+    "two_level",
+    "eyeriss",
+    "systolic",
+    "nvdla_small",
+    "simba_like",
+    "gpu_sm",
+    "nvdla_28nm",
+    "systolic_tpu_v1",
+    "gemmini",
+)
 SMALL = """
 params: {m: 8}
 workload:
@@ -297,6 +308,35 @@ def _timeloop(case: Case) -> Iterable[object]:
     return ["validate", "timeloop", ".", *case.pick([], ["--json"])]
 
 
+def _foreign(case: Case) -> Iterable[object]:
+    """A file of another tool, alone or with others of its folder."""
+    files = _foreign_files()
+    if not files:
+        return ["--version"]
+    source = case.random.choice(files)
+    file = case.yaml(source, source.name)
+    near = [path for path in files if path.parent == source.parent and path != source]
+    others = case.random.sample(near, min(len(near), case.random.randint(0, 4)))
+    return case.pick(
+        ["import", file],
+        ["import", file, *others],
+        ["check", file, *others],
+        ["map", file, "conv", "--seconds", "0.2", *ONE],
+    )
+
+
+@cache
+def _foreign_files() -> list[Path]:
+    """Files of other tools that are YAML as they stand, not templates."""
+    found = []
+    for path in sorted((SHARED / "foreign").rglob("*.yaml")):
+        if path.stat().st_size < 20_000:
+            with suppress(yaml.YAMLError, UnicodeDecodeError):
+                if yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader) is not None:
+                    found.append(path)
+    return found
+
+
 def _kept(case: Case) -> Iterable[object]:
     shutil.copytree(CORPUS / "cache", "cache")
     file = case.random.choice(sorted(path for path in Path("cache").rglob("*") if path.is_file()))
@@ -328,7 +368,7 @@ COMMANDS: dict[Callable[[Case], Iterable[object]], int] = {
         _gpu: 8,
     },
     **{_result: 10, _model: 6, _profile: 5, _measured: 6, _calibration: 2, _scalesim: 3, _timeloop: 3, _kept: 2},
-    **{_arguments: 4},
+    **{_arguments: 4, _foreign: 8},
 }
 CORPUS = Path()
 DONORS: list[Path] = []

@@ -145,7 +145,7 @@ def _rename(random: Random, tree: Any, places: Places, donors: Places) -> None:
     maps = [each for each in _holders(tree) if isinstance(each, Pairs)]
     keys = [key for each in maps for key, _ in each]
     entry = random.choice(random.choice(maps or [[["", ""]]]))
-    entry[0] = random.choice([*keys, entry[0] + "x", str(entry[0])[1:], *NASTY])
+    entry[0] = random.choice([*keys, str(entry[0]) + "x", str(entry[0])[1:], *NASTY])
 
 
 def _nasty(random: Random, tree: Any, places: Places, donors: Places) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import os
 import pytest
 from reports import a_front, a_search, all_loops_outside, an_exact_search, row_stationary
 
+from accelsim import results
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import machine_json
@@ -101,3 +103,30 @@ def test_refuse_directory__names_the_file_in_the_way(tmp_path):
     refuse_directory(tmp_path / "new" / "folder")
     with pytest.raises(AccelsimError, match="file is not a folder"):
         refuse_directory(tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("map", "two_level", "conv1d", "-o", "out"), "optimal (proved)"),
+        (("map", "two_level", "conv1d", "--quiet", "--html", "page.html"), "optimal (proved)"),
+        (("map", "two_level", "conv1d", "--csv", "table.csv"), "optimal (proved)"),
+        (("map", "two_level", "conv1d", "-o", "out", "--json"), '"proved": true'),
+        (("map", "two_level", "conv1d", "-o", "out", "--pareto", "energy,cycles"), "complete (proved)"),
+        (("map", "two_level", "alexnet", "-o", "out", "--seconds", "0.1"), "conv5"),
+        (("fuse", "two_level", "conv1d", "-o", "out"), "conv1d on two_level"),
+        (("spread", "two_level", "conv1d", "--samples", "50", "-o", "out"), "Smallest values are proved."),
+    ],
+    ids=" ".join,
+)
+def test_answer__is_printed_where_its_files_cannot_be_written(run, tmp_path, monkeypatch, command, said):
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(results, "_write", full)
+    code, out, complained = run(*command)
+    assert code == 2
+    assert said in out
+    assert "Written to" not in out
+    assert "No space left on device" in complained.splitlines()[-1]

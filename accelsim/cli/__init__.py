@@ -71,29 +71,40 @@ def answer(
         What `-o` writes into a folder, or as a picture, and the page of `--html`.
     brief : iterable of parts, optional
         Printed instead of the report.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written; the answer is printed before.
     """
     from accelsim.results import write_directory, write_page
     from accelsim.show.table import csv_files, whole
 
-    paths = list(written)
-    if (files or figure) and arguments.output:
-        if files is not None:
-            write_directory(arguments.output, files())
-        if figure is not None:
-            write_figure(arguments.output, figure())
-        paths.append(arguments.output)
-    if page is not None and arguments.html:
-        write_page(arguments.html, page())
-        paths.append(arguments.html)
+    paths, failed = list(written), None
     parts = [] if (arguments.json or brief is not None) and not arguments.csv else list(report())
-    if arguments.csv:
-        table = Path(arguments.csv)
-        paths += map(str, write_directory(table.parent, csv_files(table.name, parts)))
+    try:
+        if (files or figure) and arguments.output:
+            if files is not None:
+                write_directory(arguments.output, files())
+            if figure is not None:
+                write_figure(arguments.output, figure())
+            paths.append(arguments.output)
+        if page is not None and arguments.html:
+            write_page(arguments.html, page())
+            paths.append(arguments.html)
+        if arguments.csv:
+            table = Path(arguments.csv)
+            paths += map(str, write_directory(table.parent, csv_files(table.name, parts)))
+    except OSError as error:
+        failed = error
     if arguments.json:
         print_json(document)
-        return
-    end = [whole(f"\nWritten to {', '.join(paths)}")] if paths else []
-    print_report([*(parts if brief is None else brief), *end])
+    else:
+        end = [whole(f"\nWritten to {', '.join(paths)}")] if paths else []
+        print_report([*(parts if brief is None else brief), *end])
+    if failed is not None:
+        sys.stdout.flush()
+        raise failed
 
 
 def print_json(document: Mapping[str, Any]) -> None:

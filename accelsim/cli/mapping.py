@@ -135,13 +135,17 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     provenance = make_provenance("map", inputs, arguments)
     machine, folders = machine_json(inputs.architecture), layer_folders(layers)
     outcomes: list[LayerOutcome] = []
+    full: list[OSError] = []
     with suppress(KeyboardInterrupt):
         for outcome in map_layers(inputs, arguments, map_options(arguments)):
             outcomes.append(outcome)
             search = outcome.search
-            if arguments.output and search is not None:
+            if arguments.output and search is not None and not full:
                 files = layer_files(search.best, search, provenance, map_json(search, provenance, machine))
-                write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
+                try:
+                    write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
+                except OSError as error:
+                    full.append(error)
     answering()
     interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
@@ -153,7 +157,12 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
         if interrupted:
             yield f"Interrupted after {len(outcomes)} of {len(layers)} layers; the others are not in the total."
 
-    answer(arguments, document, report, files=lambda: {"result.json": to_json(document).encode()})
+    def written() -> dict[str, bytes]:
+        if full:
+            raise full[0]
+        return {"result.json": to_json(document).encode()}
+
+    answer(arguments, document, report, files=written)
     for outcome in outcomes:
         if outcome.search is None:
             complain(f"{outcome.einsum.name}: {outcome.why_not}")
