@@ -34,10 +34,10 @@ from accelsim.model.encode import (
     encode,
     encode_mappings,
 )
-from accelsim.model.evaluate import _violations
+from accelsim.model.evaluate import at_levels, violations
 from accelsim.model.jit import jit
 from accelsim.model.kernel import VALID, evaluate_one
-from accelsim.model.ragged import ragged_parts
+from accelsim.model.ragged import count_ragged
 
 Identity = tuple[tuple[frozenset[str], tuple[Loop, ...], frozenset[Loop], frozenset[Loop]], ...]
 FREE = Constraints()
@@ -64,10 +64,10 @@ def ragged_cost(encoded: Encoded, mapping: Mapping) -> tuple[bool, float, int]:
             for loops, axis in ((node.x, level.x), (node.y, level.y))
         ):
             return False, math.inf, 0  # most mappings end here, uncounted
-    parts = ragged_parts(encoded, mapping)
-    if _violations(encoded, mapping, parts.at_level):
+    counted = count_ragged(encoded, mapping)
+    if violations(encoded, mapping, at_levels(encoded, counted)):
         return False, math.inf, 0
-    return True, parts.energy_pj, parts.cycles
+    return True, counted.energy_pj, counted.cycles
 
 
 @lru_cache(maxsize=4096)

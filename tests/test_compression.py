@@ -23,7 +23,6 @@ from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits, stand
 from accelsim.model.oracle import execute
-from accelsim.model.ragged import ragged_parts
 from accelsim.population.census import census
 from accelsim.results.output import Provenance, front_json
 from accelsim.results.verifying import Task, verify_layer
@@ -35,7 +34,7 @@ from tests.problems import MOST, problem
 from tests.strategies import cases, energy_table, ragged_cases
 from tests.test_architecture import load  # noqa: F401 (a fixture)
 from tests.test_exact import check_best, check_front, check_smallest, check_within
-from tests.test_ragged import check_counts
+from tests.test_ragged import by_sums, check_counts
 
 PROBLEMS = int(os.environ.get("ACCELSIM_COMPRESSED_PROBLEMS", "45"))
 SHARES = [Fraction(n, d) for n, d in ((1, 2), (3, 5), (1, 4), (5, 8), (9, 10), (1, 5), (5556, 10000))]
@@ -96,12 +95,12 @@ def test_remainders__charge_the_compressed_share_of_the_executed_words(case, rng
     machine = compressed(machine, rng)
     encoded = encode(arrange_for(machine, mapping), einsum)
     walked = execute(machine, einsum, mapping)
-    parts = ragged_parts(encoded, mapping)
+    result = by_sums(encoded, mapping)
 
     levels, tensors = {level.name: level for level in machine.levels}, {t.name: t for t in einsum.tensors}
-    for t in parts.at_level:
+    for t in result.tensors:
         assert t.compression == (1 if t.partial else levels[t.level].compression.get(tensors[t.tensor].role, 1))
-    check_counts(parts, walked, machine, einsum, mapping)
+    check_counts(result, walked, machine, einsum, mapping)
     assert ragged_cost(encoded, mapping)[0] == (not walked.fails)
 
 

@@ -7,7 +7,7 @@ import os
 import numpy as np
 from hypothesis import given, settings
 
-from accelsim.model.detail import make_detail
+from accelsim.model.detail import FILLS, READS, STEPS, TILE, TRANSFERS, UPDATES, USED, make_detail
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.kernel import VALID, evaluate_many
 from accelsim.model.oracle import execute
@@ -27,14 +27,15 @@ def test_kernel__equals_the_executed_nest(case):
     evaluate_many(encoded.constants, batch, detail, True, status, energy, cycles)
     walked = execute(machine, einsum, mapping)
 
-    assert detail.steps[-1] == walked.steps
-    assert detail.used.tolist() == walked.used
+    used = detail.level[:, USED]
+    assert detail.level[-1, STEPS] == walked.steps
+    assert used.tolist() == walked.used
     for lv, level in enumerate(walked.levels):
         for t, tensor in enumerate(einsum.tensors):
-            assert detail.transfers[lv, t] * detail.used[lv + 1] == walked.transfers[lv][tensor.name]
+            assert detail.at[lv, t, TRANSFERS] * used[lv + 1] == walked.transfers[lv][tensor.name]
             if tensor.name in level:
                 count = level[tensor.name]
-                counted = [int(array[lv, t]) for array in (detail.tile, detail.reads, detail.fills, detail.updates)]
+                counted = detail.at[lv, t, [TILE, READS, FILLS, UPDATES]].tolist()
                 assert counted == [count.tile, count.reads, count.fills, count.updates], (level, tensor)
     assert (status[0] == VALID) == (not walked.fails), (status, walked.fails)
 

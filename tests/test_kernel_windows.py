@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.model.detail import make_detail
+from accelsim.model.detail import FILLS, READS, TILE, TRANSFERS, UPDATES, USED, make_detail
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.kernel import VALID, evaluate_one
 from accelsim.model.oracle import execute
@@ -59,10 +59,11 @@ def agree(machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:
     assert (status == VALID) == (not walked.fails)
     for index, level in enumerate(walked.levels):
         for t, tensor in enumerate(einsum.tensors):
-            assert detail.transfers[index, t] * detail.used[index + 1] == walked.transfers[index][tensor.name]
+            crossed = detail.at[index, t, TRANSFERS] * detail.level[index + 1, USED]
+            assert crossed == walked.transfers[index][tensor.name]
             if tensor.name in level:
                 count = level[tensor.name]
-                counted = [int(array[index, t]) for array in (detail.tile, detail.reads, detail.fills, detail.updates)]
+                counted = detail.at[index, t, [TILE, READS, FILLS, UPDATES]].tolist()
                 assert counted == [count.tile, count.reads, count.fills, count.updates], (index, tensor)
 
 

@@ -18,11 +18,11 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import Mapping, leaves_remainder
 from accelsim.inputs.nodes import arrange_for, first_nodes, fold
 from accelsim.inputs.workload import ROLES, Einsum
-from accelsim.model.encode import encode
-from accelsim.model.evaluate import evaluate
+from accelsim.model.encode import Encoded, encode
+from accelsim.model.evaluate import evaluate, result_of
 from accelsim.model.oracle import OracleCounts, execute
-from accelsim.model.ragged import ragged_parts
-from accelsim.model.result import Parts, Result
+from accelsim.model.ragged import count_ragged
+from accelsim.model.result import Result
 from accelsim.results.explain import explain, explanation_json, same_as_walked
 from accelsim.results.output import read_mapping_json, result_json
 from accelsim.show.report.mapping import nest_line, nest_parts
@@ -36,15 +36,21 @@ C, K, M, N = (((dim, 1),) for dim in "CKMN")
 CASES = int(os.environ.get("ACCELSIM_RAGGED_CASES", "1000"))
 
 
-def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:
+def by_sums(encoded: Encoded, mapping: Mapping) -> Result:
+    """The result by the sums for remainders, whether there are any or not."""
+    return result_of(encoded, mapping, count_ragged(encoded, mapping))
+
+
+def check_counts(result: Result, walked: OracleCounts, machine: Architecture, einsum: Einsum, mapping: Mapping) -> None:
     """Compare every count with the walked one, and every energy with the accesses of each instance."""
     nodes = arrange_for(machine, mapping).levels
     starts = first_nodes(nodes)
-    assert (parts.steps, parts.used) == (walked.steps, [walked.used[node] for node in starts])
+    steps, used = result.compute_cycles // result.cycles_per_mac, [level.used_instances for level in result.levels]
+    assert (steps, [*used, result.compute_used]) == (walked.steps, [walked.used[node] for node in starts])
     last = {nodes[end - 1].name: end - 1 for end in starts[1:]}
     tensors = {tensor.name: tensor for tensor in einsum.tensors}
-    assert len(parts.at_level) == sum(map(len, walked.levels))
-    for t in parts.at_level:
+    assert len(result.tensors) == sum(map(len, walked.levels))
+    for t in result.tensors:
         where = (t.level, t.tensor)
         node = next(k for k, level in enumerate(nodes) if level.name == t.level and t.tensor in walked.levels[k])
         level, count = nodes[node], walked.levels[node][t.tensor]
@@ -64,7 +70,7 @@ def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, eins
             entry = machine.energy.energy_pj(level.name, tensors[t.tensor].role, action)
             assert math.isclose(energy_pj, accesses * entry, rel_tol=1e-12, abs_tol=0), (where, action)
     transfer_pj = []
-    for n in parts.on_network:
+    for n in result.networks:
         network = last[n.level]
         crossed = walked.transfers[network][n.tensor]
         assert n.total_transfers == crossed, (n.level, n.tensor)
@@ -77,26 +83,27 @@ def check_counts(parts: Parts, walked: OracleCounts, machine: Architecture, eins
         elif n.tensor in above and n.tensor in below:
             assert n.spatial_reduction == (crossed - below[n.tensor].total_fills) / above[n.tensor].total_updates
         transfer_pj.append(crossed * machine.energy.energy_pj(f"{n.level} network", "*", "transfer"))
-    assert parts.cycles == max(
-        check_cycles(parts, walked, machine, starts), walked.steps * machine.compute.cycles_per_mac
+    assert result.cycles == max(
+        check_cycles(result, walked, machine, starts), walked.steps * machine.compute.cycles_per_mac
     )
     leaks = [machine.energy.energy_pj(level.name, "*", "leak") for level in machine.levels]
-    leak_pj = [leak * parts.cycles * used for leak, used in zip(leaks, parts.used, strict=False)]
+    leak_pj = [leak * result.cycles * used for leak, used in zip(leaks, used, strict=True)]
     compute_pj = einsum.macs * machine.energy.energy_pj("MAC", "*", "compute")
-    total_pj = math.fsum([*(t.energy_pj for t in parts.at_level), *transfer_pj, *leak_pj, compute_pj])
-    assert math.isclose(parts.energy_pj, total_pj, rel_tol=1e-12)
+    total_pj = math.fsum([*(t.energy_pj for t in result.tensors), *transfer_pj, *leak_pj, compute_pj])
+    assert math.isclose(result.energy_pj, total_pj, rel_tol=1e-12)
 
 
-def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture, starts: list[int]) -> int:
+def check_cycles(result: Result, walked: OracleCounts, machine: Architecture, starts: list[int]) -> int:
     """Compare the cycles of each level with those that each port of each instance needs; returns the most.
 
     The ports of a level carry what its storage nodes keep; `starts` has the first node of each, and the number of all.
     """
-    for index, (level, cycles) in enumerate(zip(machine.levels, parts.cycles_of, strict=True)):
+    cycles_of = [level.cycles for level in result.levels]
+    for index, (level, cycles) in enumerate(zip(machine.levels, cycles_of, strict=True)):
         counts = dict(itertools.chain(*(node.items() for node in walked.levels[starts[index] : starts[index + 1]])))
         width = {
             t.tensor: -(-t.word_bits // level.word_bits) * t.compression
-            for t in parts.at_level
+            for t in result.tensors
             if t.level == level.name
         }
         needed = [0]
@@ -108,7 +115,7 @@ def check_cycles(parts: Parts, walked: OracleCounts, machine: Architecture, star
             ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
             needed += [math.ceil(words / rate) for rate, words in ports if rate is not None]
         assert cycles == max(needed), level.name
-    return max(parts.cycles_of)
+    return max(cycles_of)
 
 
 @settings(max_examples=CASES)
@@ -117,7 +124,7 @@ def test_ragged__equals_the_executed_nest(case):
     machine, einsum, mapping = case
     encoded = encode(arrange_for(machine, mapping), einsum)
     walked = execute(machine, einsum, mapping)
-    parts = ragged_parts(encoded, mapping)
+    parts = by_sums(encoded, mapping)
 
     check_counts(parts, walked, machine, einsum, mapping)
     assert ragged_cost(encoded, mapping)[0] == (not walked.fails)
@@ -199,8 +206,8 @@ def padded(einsum: Einsum, mapping: Mapping) -> Einsum:
 @given(ragged_cases())
 def test_ragged__never_costs_more_than_the_same_loops_on_padded_bounds(case):
     machine, einsum, mapping = case
-    less = ragged_parts(encode(arrange_for(machine, mapping), einsum), mapping)
-    more = ragged_parts(encode(arrange_for(machine, mapping), padded(einsum, mapping)), mapping)
+    less = by_sums(encode(arrange_for(machine, mapping), einsum), mapping)
+    more = by_sums(encode(arrange_for(machine, mapping), padded(einsum, mapping)), mapping)
 
     assert less.energy_pj <= more.energy_pj * (1 + 1e-12)
     assert less.cycles <= more.cycles
@@ -209,16 +216,16 @@ def test_ragged__never_costs_more_than_the_same_loops_on_padded_bounds(case):
 @given(cases())
 def test_ragged__equals_the_kernel_without_remainders(case):
     machine, einsum, mapping = case
-    result, parts = evaluate(*case), ragged_parts(encode(machine, einsum), mapping)
+    result, parts = evaluate(*case), by_sums(encode(machine, einsum), mapping)
 
     assert not leaves_remainder(mapping, einsum.dims)
-    assert (parts.steps, parts.used[-1], parts.cycles) == (
-        result.compute_cycles // result.cycles_per_mac,
+    assert (parts.compute_cycles, parts.compute_used, parts.cycles) == (
+        result.compute_cycles,
         result.compute_used,
         result.cycles,
     )
     assert parts.energy_pj == pytest.approx(result.energy_pj, rel=1e-12)
-    for mine, kernel in ((parts.at_level, result.tensors), (parts.on_network, result.networks)):
+    for mine, kernel in ((parts.tensors, result.tensors), (parts.networks, result.networks)):
         for one, other in zip(mine, kernel, strict=True):
             energies = {
                 name: 0.0 for name in ("read_pj", "write_pj", "update_pj", "energy_pj") if name in one.__slots__
@@ -232,7 +239,7 @@ def hand(inputs, output, bounds: dict[str, int], *nest: str, **changes: object):
     einsum = replace(einsum, dims={**einsum.dims, **bounds})
     mapping = replace(mapping, imperfect=frozenset(bounds))
     walked = execute(machine, einsum, mapping)
-    check_counts(ragged_parts(encode(machine, einsum), mapping), walked, machine, einsum, mapping)
+    check_counts(by_sums(encode(machine, einsum), mapping), walked, machine, einsum, mapping)
     return evaluate(machine, einsum, mapping), walked
 
 
@@ -279,7 +286,7 @@ def test_remainder__of_an_uneven_mapping():
         ("L1", 12 + 4 * 2, 21 + 2 * 14 + 21 + 2 * 21),
     ]
     walked = execute(machine, einsum, mapping)
-    parts = ragged_parts(encode(arrange_for(machine, mapping), einsum), mapping)
+    parts = by_sums(encode(arrange_for(machine, mapping), einsum), mapping)
     check_counts(parts, walked, machine, einsum, mapping)
 
 
@@ -330,7 +337,7 @@ def test_remainder__of_a_reduction_over_instances(adds, updates):
 
     walked = execute(machine, einsum, mapping)
 
-    check_counts(ragged_parts(encode(machine, einsum), mapping), walked, machine, einsum, mapping)
+    check_counts(by_sums(encode(machine, einsum), mapping), walked, machine, einsum, mapping)
     assert at(result, "L0", "O")[1] == (updates - 2, 0, updates)
     assert at(result, "L1", "O") == ((1, 2, 2, 4), (2, 2, 6))
 

@@ -42,55 +42,23 @@ class Detail(NamedTuple):
     reach: Bools
     array: Ints
 
-    @property
-    def tile(self) -> Ints:
-        """Words of each tile: int64[L, T]."""
-        return self.at[:, :, TILE]
 
-    @property
-    def reads(self) -> Ints:
-        """Words read from an instance: int64[L, T]."""
-        return self.at[:, :, READS]
+class Counted(NamedTuple):
+    """Counts of one mapping, valid or not.
 
-    @property
-    def fills(self) -> Ints:
-        """Words filled into an instance: int64[L, T]."""
-        return self.at[:, :, FILLS]
+    keep : bool[L, T]; s : of each instance or, where loops leave remainders, of the busiest; every : int64[L, T, 4], words read, filled
+    and updated in all instances, and over the network below; leaving : int64[L], words of the output that leave an
+    instance upwards; shared : float64[L, T, 2], children of the network below that share a word on average, downwards
+    and upwards; energy_pj, cycles : of the whole machine.
+    """
 
-    @property
-    def updates(self) -> Ints:
-        """Words updated in an instance: int64[L, T]."""
-        return self.at[:, :, UPDATES]
-
-    @property
-    def transfers(self) -> Ints:
-        """Words over the network below for each child: int64[L, T]."""
-        return self.at[:, :, TRANSFERS]
-
-    @property
-    def partial(self) -> Ints:
-        """1 where a level holds partial sums: int64[L, T]."""
-        return self.at[:, :, PARTIAL]
-
-    @property
-    def groups(self) -> Ints:
-        """Children whose words are distinct, downwards and upwards: int64[L, T, 2]."""
-        return self.at[:, :, DOWN : UP + 1]
-
-    @property
-    def steps(self) -> Ints:
-        """Product of the temporal bounds of the levels outside (last: of all): int64[L+1]."""
-        return self.level[:, STEPS]
-
-    @property
-    def used(self) -> Ints:
-        """Instances in use (last: compute units): int64[L+1]."""
-        return self.level[:, USED]
-
-    @property
-    def cycles(self) -> Ints:
-        """Cycles that a level's ports need: int64[L]."""
-        return self.level[:-1, CYCLES]
+    keep: Bools
+    s: Detail
+    every: Ints
+    leaving: Ints
+    shared: Floats
+    energy_pj: float
+    cycles: int
 
 
 def make_detail(encoded: Encoded) -> Detail:

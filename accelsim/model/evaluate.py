@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -13,11 +15,24 @@ from accelsim.inputs.mapping import Loop, Mapping, leaves_remainder, overlong_lo
 from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
-from accelsim.model.detail import FIRST, TILES, WORDS, Detail, make_detail
+from accelsim.model.detail import (
+    CYCLES,
+    DOWN,
+    PARTIAL,
+    READS,
+    STEPS,
+    TILE,
+    TRANSFERS,
+    UP,
+    UPDATES,
+    USED,
+    Counted,
+    make_detail,
+)
 from accelsim.model.encode import Encoded, encode, encode_mappings
 from accelsim.model.fills import computing_cycles, level_fills
 from accelsim.model.ramps import array_ramps, level_moves
-from accelsim.model.result import LevelResult, Parts, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
+from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
@@ -49,62 +64,72 @@ def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Re
 
 def evaluate_encoded(encoded: Encoded, mapping: Mapping) -> Result:
     """Evaluate one mapping on an encoded machine, with the mapping's storage nodes, and Einsum; see `evaluate`."""
+    _refuse_misfit(encoded.architecture, encoded.einsum, mapping)
+    ragged = leaves_remainder(mapping, encoded.einsum.dims)
+    return result_of(encoded, mapping, (_count_ragged if ragged else _count_whole)(encoded, mapping))
+
+
+def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
+    """What a mapping comes to that was counted."""
     architecture, einsum = encoded.architecture, encoded.einsum
-    _refuse_misfit(architecture, einsum, mapping)
     ragged = leaves_remainder(mapping, einsum.dims)
-    parts = _ragged_parts(encoded, mapping) if ragged else _whole_parts(encoded, mapping)
+    s, first = counted.s, first_nodes(architecture.levels)
+    at_level = at_levels(encoded, counted)
+    on_network = [_on_network(encoded, counted, end - 1, t) for end in first[1:] for t in range(len(encoded.tensors))]
     levels = []
-    for index, first in enumerate(first_nodes(architecture.levels)[:-1]):
-        level = architecture.levels[first]
-        kept = [t for t in parts.at_level if t.level == level.name]
+    for node in first[:-1]:
+        level = architecture.levels[node]
+        kept = [t for t in at_level if t.level == level.name]
         levels.append(
             LevelResult(
                 level=level.name,
-                instances=architecture.instances(first),
-                used_instances=parts.used[index],
+                instances=architecture.instances(node),
+                used_instances=int(s.level[node, USED]),
                 used_words=math.ceil(sum(t.storage_words(t.tile_words, level.word_bits) for t in kept)),
                 capacity_words=sum(level.rooms.values()) if level.rooms else None,
                 word_bits=level.word_bits,
-                cycles=parts.cycles_of[index],
-                leak_pj=parts.leak_pj[index],
+                cycles=int(s.level[node, CYCLES]),
+                leak_pj=float(s.leak[node]),
             )
         )
-    busy = parts.steps * architecture.compute.cycles_per_mac + sum(ramp.cycles for ramp in parts.ramps)
+    compute_cycles = int(s.level[-1, STEPS]) * architecture.compute.cycles_per_mac
+    ramps = array_ramps(encoded, compute_cycles, s)
+    busy = compute_cycles + sum(ramp.cycles for ramp in ramps)
     return Result(
         architecture=architecture.name,
         workload=einsum.name,
         bounds=dict(einsum.dims),
         mapping=mapping,
-        violations=_violations(encoded, mapping, parts.at_level),
+        violations=violations(encoded, mapping, at_level),
         macs=einsum.real_macs,
         padded_macs=einsum.macs,
         compute=architecture.compute.name,
         compute_instances=architecture.macs,
-        compute_used=parts.used[-1],
-        compute_cycles=parts.steps * architecture.compute.cycles_per_mac,
+        compute_used=int(s.level[-1, USED]),
+        compute_cycles=compute_cycles,
         cycles_per_mac=architecture.compute.cycles_per_mac,
         compute_pj=einsum.macs * float(encoded.constants.mac[0]),
-        energy_pj=parts.energy_pj,
-        cycles=parts.cycles,
+        energy_pj=counted.energy_pj,
+        cycles=counted.cycles,
         clock_hz=architecture.clock_hz,
         levels=tuple(levels),
-        tensors=tuple(parts.at_level),
-        networks=tuple(parts.on_network),
-        ramps=parts.ramps,
-        fills=level_fills(architecture, einsum.tensors, parts.at_level, parts.on_network, ragged=ragged),
-        moves=parts.moves,
-        computing_cycles=computing_cycles(architecture, busy, parts.at_level),
-        bursts=_bursts(architecture.levels[0], einsum, mapping, parts)
+        tensors=tuple(at_level),
+        networks=tuple(on_network),
+        ramps=ramps,
+        fills=level_fills(architecture, einsum.tensors, at_level, on_network, ragged=ragged),
+        moves=level_moves(encoded, s, counted.keep),
+        computing_cycles=computing_cycles(architecture, busy, at_level),
+        bursts=_bursts(architecture.levels[0], einsum, mapping, at_level, on_network)
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),
     )
 
 
-def _ragged_parts(encoded: Encoded, mapping: Mapping) -> Parts:
-    from accelsim.model.ragged import ragged_parts
+def _count_ragged(encoded: Encoded, mapping: Mapping) -> Counted:
+    from accelsim.model.ragged import count_ragged
 
     refuse_remainders(encoded.architecture)
-    return ragged_parts(encoded, mapping)
+    return count_ragged(encoded, mapping)
 
 
 def refuse_remainders(architecture: Architecture) -> None:
@@ -115,91 +140,84 @@ def refuse_remainders(architecture: Architecture) -> None:
             raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")
 
 
-def _bursts(outermost: Level, einsum: Einsum, mapping: Mapping, parts: Parts) -> tuple[TensorBursts, ...]:
+def _bursts(
+    outermost: Level,
+    einsum: Einsum,
+    mapping: Mapping,
+    at_level: list[TensorAtLevel],
+    on_network: list[TensorOnNetwork],
+) -> tuple[TensorBursts, ...]:
     from accelsim.model.bursts import outer_bursts
 
-    return outer_bursts(outermost, einsum, mapping, parts.at_level, parts.on_network)
+    return outer_bursts(outermost, einsum, mapping, at_level, on_network)
 
 
-def _whole_parts(encoded: Encoded, mapping: Mapping) -> Parts:
-    """Count a mapping whose loops leave no remainder."""
-    from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, evaluate_many
+def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:
+    """Count a mapping whose loops leave no remainder: all instances count alike."""
+    from accelsim.model.kernel import evaluate_many
 
-    s = make_detail(encoded)
     batch = encode_mappings(encoded, [mapping])
+    c, s, keep = encoded.constants, make_detail(encoded), batch.keep[0]
     status, energy, cycles = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
-    evaluate_many.once(encoded.constants, batch, s, True, status, energy, cycles)
-    first = first_nodes(encoded.architecture.levels)
-    at_level, on_network = [], []
-    for index, level in enumerate(encoded.architecture.levels):
-        for t, tensor in enumerate(encoded.tensors):
-            if not batch.keep[0, index, t]:
-                continue
-            used, partial = int(s.used[index]), bool(s.partial[index, t])
-            reads, fills, updates = (int(words[index, t]) for words in (s.reads, s.fills, s.updates))
-            at_level.append(
-                TensorAtLevel(
-                    level=level.name,
-                    tensor=tensor.name,
-                    tile_words=int(s.tile[index, t]),
-                    word_bits=tensor.psum_bits if partial else tensor.bits,
-                    reads=reads,
-                    fills=fills,
-                    updates=updates,
-                    total_reads=reads * used,
-                    total_fills=fills * used,
-                    total_updates=updates * used,
-                    partial=partial,
-                    read_pj=float(s.energy[index, t, BY_READ]),
-                    write_pj=float(s.energy[index, t, BY_WRITE]),
-                    update_pj=float(s.energy[index, t, BY_UPDATE]),
-                    compression=level.stored_share(tensor.role, partial=partial),
-                    drains=_drains(s, batch.keep[0, :, t].tolist(), index, t) if tensor.output else 0,
-                )
+    evaluate_many.once(c, batch, s, True, status, energy, cycles)
+    used, output = s.level[:, USED], c.output[0]
+    every = s.at[:, :, READS : TRANSFERS + 1] * used[:-1, None, None]
+    every[:, :, -1] = s.at[:, :, TRANSFERS] * used[1:, None]
+    shared = (used[1:] // used[:-1])[:, None, None] / s.at[:, :, DOWN : UP + 1]
+    shared[:, np.arange(len(encoded.tensors)) != output, 1] = 1.0
+    leaving, kept = np.zeros(len(keep), np.int64), np.flatnonzero(keep[:, output]).tolist()
+    for parent, level in itertools.pairwise(kept):  # what the parent takes in, from one of its groups
+        leaving[level] = s.at[parent, output, UPDATES] // s.at[parent:level, output, UP].prod()
+    return Counted(keep, s, every, leaving, shared, float(energy[0]), int(cycles[0]))
+
+
+def at_levels(encoded: Encoded, counted: Counted) -> list[TensorAtLevel]:
+    """Counts of every tensor at every level that keeps it."""
+    found, s = [], counted.s
+    for index, t in np.argwhere(counted.keep).tolist():
+        level, tensor, partial = encoded.architecture.levels[index], encoded.tensors[t], bool(s.at[index, t, PARTIAL])
+        tile, reads, fills, updates = s.at[index, t, TILE : UPDATES + 1].tolist()
+        total_reads, total_fills, total_updates, _ = counted.every[index, t].tolist()
+        read_pj, write_pj, update_pj, _ = s.energy[index, t].tolist()
+        found.append(
+            TensorAtLevel(
+                level=level.name,
+                tensor=tensor.name,
+                tile_words=tile,
+                word_bits=tensor.psum_bits if partial else tensor.bits,
+                reads=reads,
+                fills=fills,
+                updates=updates,
+                total_reads=total_reads,
+                total_fills=total_fills,
+                total_updates=total_updates,
+                partial=partial,
+                read_pj=read_pj,
+                write_pj=write_pj,
+                update_pj=update_pj,
+                compression=level.stored_share(tensor.role, partial=partial),
+                drains=int(counted.leaving[index]) if tensor.output else 0,
             )
-    for below in first[1:]:
-        network = below - 1
-        for t, tensor in enumerate(encoded.tensors):
-            children, transfers = int(s.used[below] // s.used[network]), int(s.transfers[network, t])
-            distinct, distinct_up = (int(groups) for groups in s.groups[network, t])
-            on_network.append(
-                TensorOnNetwork(
-                    level=encoded.architecture.levels[network].name,
-                    tensor=tensor.name,
-                    children=children,
-                    distinct=distinct,
-                    distinct_up=distinct_up if tensor.output else 0,
-                    transfers=transfers,
-                    total_transfers=transfers * int(s.used[below]),
-                    energy_pj=float(s.energy[network, t, BY_TRANSFER]),
-                    multicast=children / distinct,
-                    spatial_reduction=children / distinct_up if tensor.output else 1.0,
-                )
-            )
-    array = s.array.tolist()
-    steps = int(s.steps[-1])
-    compute_cycles = steps * encoded.architecture.compute.cycles_per_mac
-    return Parts(
-        used=[int(s.used[node]) for node in first],
-        steps=steps,
-        at_level=at_level,
-        on_network=on_network,
-        cycles_of=[int(s.cycles[node]) for node in first[:-1]],
-        leak_pj=[float(s.leak[node]) for node in first[:-1]],
-        energy_pj=float(energy[0]),
-        cycles=int(cycles[0]),
-        ramps=array_ramps(encoded, compute_cycles, array[TILES], array[WORDS], array[FIRST]),
-        moves=level_moves(encoded, s, batch.keep[0]),
+        )
+    return found
+
+
+def _on_network(encoded: Encoded, counted: Counted, network: int, t: int) -> TensorOnNetwork:
+    """What crosses the network below a node for a tensor."""
+    s, output = counted.s, encoded.tensors[t].output
+    multicast, spatial_reduction = counted.shared[network, t].tolist()
+    return TensorOnNetwork(
+        level=encoded.architecture.levels[network].name,
+        tensor=encoded.tensors[t].name,
+        children=int(s.level[network + 1, USED] // s.level[network, USED]),
+        distinct=int(s.at[network, t, DOWN]),
+        distinct_up=int(s.at[network, t, UP]) if output else 0,
+        transfers=int(s.at[network, t, TRANSFERS]),
+        total_transfers=int(counted.every[network, t, -1]),
+        energy_pj=float(s.energy[network, t, -1]),
+        multicast=multicast,
+        spatial_reduction=spatial_reduction,
     )
-
-
-def _drains(detail: Detail, keep: list[bool], level: int, tensor: int) -> int:
-    """Output words that leave a tile: updates of the next level out that keeps the tensor, for one of its groups."""
-    if level == 0:
-        return 0
-    parent = max(index for index in range(level) if keep[index])
-    groups = math.prod(int(up) for _, up in detail.groups[parent:level, tensor])
-    return int(detail.updates[parent, tensor]) // groups
 
 
 def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> None:
@@ -251,7 +269,7 @@ def _refuse_remainder(einsum: Einsum, dim: str, loops: list[Loop], product: int)
         raise ValueError(f"loop {loops[index]} is longer than it gets, {most}: {dim} is {bound}")
 
 
-def _violations(encoded: Encoded, mapping: Mapping, at_level: list[TensorAtLevel]) -> tuple[Violation, ...]:
+def violations(encoded: Encoded, mapping: Mapping, at_level: Sequence[TensorAtLevel]) -> tuple[Violation, ...]:
     """Every fanout, capacity and keep rule that a mapping breaks."""
     found: list[Violation] = []
     roles = {tensor.name: tensor.role for tensor in encoded.tensors}

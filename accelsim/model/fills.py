@@ -82,9 +82,14 @@ def computing_cycles(architecture: Architecture, busy: int, at_level: Sequence[T
                 asked = t.reads - (t.drains if level.drain_reads else 0)
                 read += t.storage_words(asked, level.word_bits)
                 updated += t.storage_words(t.updates, level.word_bits)
-        ports = ((level.bandwidth, read + updated), (level.read_bandwidth, read), (level.write_bandwidth, updated))
-        computing = max([computing, *(math.ceil(words / rate) for rate, words in ports if rate is not None)])
+        computing = max(computing, port_cycles_of(level, read, updated))
     return computing
+
+
+def port_cycles_of(level: Level, read: int | Fraction, written: int | Fraction) -> int:
+    """Cycles that the ports of an instance need for so many storage words."""
+    ports = ((level.bandwidth, read + written), (level.read_bandwidth, read), (level.write_bandwidth, written))
+    return max((math.ceil(words / rate) for rate, words in ports if rate is not None), default=0)
 
 
 def _outer(tensor: TensorAtLevel, at_level: Sequence[TensorAtLevel]) -> TensorAtLevel:

@@ -8,19 +8,144 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Tensor
 from accelsim.model.encode import Encoded
-from accelsim.model.remainders import ALL, ALL_STEPS, FIRST, Choice, DimSums
 
-DOWN, UP, HELD = range(3)
-"""What instances share: words read (multicast), words updated (spatial reduction), or all that they hold alike."""
+ALL, FIRST = -1, 0
+"""Which indices of a spatial loop are counted: all, or one by its number."""
+Choice = tuple[int, ...]
+"""For each spatial loop outside a tile, outermost first, which indices are counted."""
 Instances = int | Mapping[str, Choice]
 """Instances of a level: `ALL`, the `FIRST`, or one of each class, by dimension."""
+DOWN, UP, HELD = range(3)
+"""What instances share: words read (multicast), words updated (spatial reduction), or all that they hold alike."""
+_VISITS, _STEPS_OF, _RESTING = range(3)
+"""What is summed for a dimension; see `DimSums.sum`."""
+_ALL_STEPS = 10**9
+
+
+class DimLoop(NamedTuple):
+    """A loop of bound > 1 over one dimension; an iteration of it covers `step` positions.
+
+    `place` numbers all loops of the nest, outermost first; `axis` is 0 in time, 1 for x, 2 for y.
+    """
+
+    place: int
+    bound: int
+    level: int
+    axis: int
+    step: int
+
+
+class _Outside(NamedTuple):
+    """Loops outside the tiles of a level, all and spatial ones, and positions in a whole tile."""
+
+    loops: tuple[DimLoop, ...]
+    space: tuple[DimLoop, ...]
+    span: int
+
+
+class DimSums:
+    """The loops over one dimension, and sums over what lies outside a tile; each is worked out once.
+
+    Parameters
+    ----------
+    bound : int
+        Bound of the dimension.
+    loops : sequence of (place, bound, level, axis)
+        Its loops of bound > 1, outermost first.
+    """
+
+    def __init__(self, bound: int, loops: Sequence[tuple[int, int, int, int]]) -> None:
+        self.bound = bound
+        found, span = list[DimLoop](), 1
+        for loop in reversed(loops):
+            found.append(DimLoop(*loop, span))
+            span *= loop[1]
+        self.loops = tuple(reversed(found))
+        self.imperfect = span > bound
+        self._tiles_of: dict[int, _Outside] = {}
+        self._known: dict[tuple[int, int, int, int, Choice], int] = {}
+
+    def outside(self, level: int) -> _Outside:
+        """The loops outside the tiles of a level, and the extents of these."""
+        if level not in self._tiles_of:
+            loops = tuple(loop for loop in self.loops if loop.level < level)
+            span = math.prod(loop.bound for loop in self.loops[len(loops) :])
+            self._tiles_of[level] = _Outside(loops, tuple(loop for loop in loops if loop.axis), span)
+        return self._tiles_of[level]
+
+    def sum(self, kind: int, level: int, place: int, factor: int, choice: Choice) -> int:
+        """Sum over the steps of the temporal loops up to a place of the nest, all inside at their first iteration.
+
+        Parameters
+        ----------
+        kind : int
+            Of all steps; of those beyond the first iterations of the loop at this place; or of those in which the loops
+            inside make one iteration.
+        level : int
+            The tiles are those of this level.
+        factor : int
+            0 counts steps; else the sum is of the tile's extent [words] along its rank, with this coefficient.
+        choice
+            Instances over which the sum goes.
+        """
+        key = (kind, level, place, factor, choice)
+        if key not in self._known:
+            tiles, covered = self._tiles(level, place, choice, self.bound)
+            inside = [loop.step for loop in self.outside(level).loops if not loop.axis and loop.place > place]
+            if kind == _STEPS_OF:
+                tiles -= self._tiles(level, place - 1, choice, self.bound)[0]
+            elif kind == _RESTING and inside:  # not those that have another step of the innermost loop
+                more, _ = self._tiles(level, place, choice, self.bound - inside[-1])
+                tiles, covered = tiles - more, covered - more * self.outside(level).span
+            self._known[key] = factor * covered - (factor - 1) * tiles if factor else tiles
+        return self._known[key]
+
+    def _tiles(self, level: int, place: int, choice: Choice, bound: int) -> tuple[int, int]:
+        """Tiles that begin before a bound, and positions before it that they cover.
+
+        Followed from the outermost loop inwards, iterations before the last one that begins there are whole; so all
+        loops inside are free in these, and only the last one has to be followed further.
+        """
+        if bound <= 0:
+            return 0, 0
+        loops, _, span = self.outside(level)
+        which = iter(choice)
+        indices = [next(which) if loop.axis else ALL if loop.place <= place else 0 for loop in loops]
+        many = math.prod(loop.bound for loop, index in zip(loops, indices, strict=True) if index == ALL)
+        tiles, rest = 0, bound
+        for loop, index in zip(loops, indices, strict=True):
+            if index == ALL:
+                many //= loop.bound
+                whole = (rest - 1) // loop.step
+                tiles, rest = tiles + whole * many, rest - whole * loop.step
+                continue
+            rest = min(rest - index * loop.step, loop.step)
+            if rest <= 0:
+                return tiles, tiles * span
+        return tiles + 1, tiles * span + rest
+
+    def classes(self, level: int) -> list[tuple[Choice, int]]:
+        """Instances of a level by how the loops treat them: an instance of each class, and how many there are.
+
+        What counts is the first spatial loop whose index is not that of the last position.
+        """
+        space = self.outside(level).space
+        if not self.imperfect:
+            return [((FIRST,) * len(space), math.prod(loop.bound for loop in space))]
+        last = [(self.bound - 1) // loop.step % loop.bound for loop in space]
+        found = [(tuple(last), 1)]
+        for i, loop in enumerate(space):
+            rest, after = math.prod(inner.bound for inner in space[i + 1 :]), (FIRST,) * (len(space) - i - 1)
+            found.append(((*last[:i], FIRST, *after), last[i] * rest))
+            found.append(((*last[:i], loop.bound - 1, *after), (loop.bound - 1 - last[i]) * rest))
+        return [(choice, size) for choice, size in found if size]
 
 
 class _Time(NamedTuple):
@@ -60,13 +185,10 @@ def operand_of(encoded: Encoded, index: int) -> Operand:
 
 
 class _Term(NamedTuple):
-    """A product: a number, times a sum over each dimension (method, dimension, place, coefficient)."""
+    """A product: a number, times a sum over each dimension (kind, dimension, place, coefficient)."""
 
     number: int
     factors: list[tuple[int, str, int, int]]
-
-
-_VISITS, _STEPS_OF, _RESTING = range(3)
 
 
 class NestSums:
@@ -104,7 +226,7 @@ class NestSums:
             [(False, level.x.spatial_reduction, level.y.spatial_reduction) for level in self.architecture.levels],
             [(False, True, True)] * self.levels,
         )
-        self.terms: dict[tuple[int, int], list[_Term]] = {}
+        self.terms: dict[tuple[int, int, bool], list[_Term]] = {}
         self.choices: dict[tuple[str, bool, int, int, int, int | Choice], Choice] = {}
         self.grouped: dict[tuple[int, int, int], int] = {}
 
@@ -113,7 +235,8 @@ class NestSums:
         """Steps of all temporal loops in which a compute unit acts: those of the first one."""
         count = 1
         for dim, sums in self.sums.items():
-            count *= sums.visits(self.levels, ALL_STEPS, 0, self._choice(dim, True, self.levels, self.levels, 0, FIRST))
+            choice = self._choice(dim, True, self.levels, self.levels, 0, FIRST)
+            count *= sums.sum(_VISITS, self.levels, _ALL_STEPS, 0, choice)
         return count
 
     def tile(self, operand: Operand, level: int) -> int:
@@ -124,42 +247,26 @@ class NestSums:
             words *= factor * (min(sums.outside(level).span, sums.bound) - 1) + 1
         return words
 
-    def entering(self, operand: Operand, child: int, near: int, kind: int, instances: Instances) -> int:
-        """Words that enter the tiles of level `child` through chosen instances of level `near`, shared ones once."""
-        key = (operand.index, child)
+    def entering(
+        self, operand: Operand, child: int, near: int, kind: int, instances: Instances, *, one_word: bool = False
+    ) -> int:
+        """Words that enter the tiles of level `child` through chosen instances of level `near`, shared ones once.
+
+        With `one_word` each tile counts as one word: these are the steps that move it, the first one included.
+        """
+        key = (operand.index, child, one_word)
         if key not in self.terms:
-            self.terms[key] = self._entering_terms(operand, child)
+            self.terms[key] = self._entering_terms(operand, child, one_word=one_word)
         words = 0
         for number, factors in self.terms[key]:
             product = number
             for method, dim, place, factor in factors:
                 choice = self._choice(dim, factor > 0, child, near, kind, instances)
-                if method == _VISITS:
-                    product *= self.sums[dim].visits(child, place, factor, choice)
-                elif method == _RESTING:
-                    product *= self.sums[dim].resting(child, place, factor, choice)
-                else:
-                    product *= self.sums[dim].steps_of(child, place, choice)
+                product *= self.sums[dim].sum(method, child, place, factor, choice)
                 if not product:
                     break
             words += product
         return words * self._window_groups(operand, child, near, kind, instances)
-
-    def moves(self, operand: Operand, child: int) -> int:
-        """Steps that move the tile of the first instance of a level, the first one included: boxes of one word."""
-        points = replace(operand, alone=dict.fromkeys(operand.alone, 0))
-        tiles = 0
-        for number, factors in self._entering_terms(points, child, one_word=True):
-            for method, dim, place, factor in factors:
-                sums, choice = self.sums[dim], self._choice(dim, True, child, child, DOWN, FIRST)
-                if method == _VISITS:
-                    number *= sums.visits(child, place, factor, choice)
-                elif method == _RESTING:
-                    number *= sums.resting(child, place, factor, choice)
-                else:
-                    number *= sums.steps_of(child, place, choice)
-            tiles += number
-        return tiles
 
     def seen(self, operand: Operand, child: int, near: int, instances: Instances) -> int:
         """Different words that pass through each chosen instance of level `near` in tiles of level `child`."""
@@ -175,10 +282,10 @@ class NestSums:
         words = 1
         for dim, factor in operand.alone.items():
             choice = self._choice(dim, True, child, near, kind, instances)
-            words *= self.sums[dim].visits(child, ALL_STEPS, factor, choice)
+            words *= self.sums[dim].sum(_VISITS, child, _ALL_STEPS, factor, choice)
         for dim in operand.other:
             choice = self._choice(dim, False, child, near, kind, instances)
-            words *= self.sums[dim].visits(child, -1, 0, choice)
+            words *= self.sums[dim].sum(_VISITS, child, -1, 0, choice)
         return words
 
     def groups(self, operand: Operand, level: int, kind: int) -> int:
@@ -206,21 +313,23 @@ class NestSums:
             )
         return self.choices[key]
 
-    def _entering_terms(self, operand: Operand, child: int, *, one_word: bool = False) -> list[_Term]:
+    def _entering_terms(self, operand: Operand, child: int, *, one_word: bool) -> list[_Term]:
         """Words that enter a tile: a box for each step of the loops down to the innermost that moves it, less savings.
 
         Nothing enters where that loop and the others that move the tile make one iteration below a loop that does not;
-        less does where a window keeps its halo. With `one_word` boxes along windows are of one word.
+        less does where a window keeps its halo.
         """
+        if one_word:
+            operand = replace(operand, alone=dict.fromkeys(operand.alone, 0))
         outside = [loop for loop in self.time if loop.level < child]
         windowed = math.prod(loop.bound for loop in outside if loop.dim in operand.window_dims)
         if child == self.levels:
             dims = [*operand.alone.items(), *((dim, 0) for dim in operand.other)]
-            return [_Term(windowed, [(_VISITS, dim, ALL_STEPS, factor) for dim, factor in dims])]
+            return [_Term(windowed, [(_VISITS, dim, _ALL_STEPS, factor) for dim, factor in dims])]
         moving = [loop.place for loop in outside if loop.dim not in operand.other]
         innermost = moving[-1] if moving else -1
         box = 1 if one_word else self._window_box(operand, child)
-        whole = [(_VISITS, dim, ALL_STEPS, factor) for dim, factor in operand.alone.items()]
+        whole = [(_VISITS, dim, _ALL_STEPS, factor) for dim, factor in operand.alone.items()]
         terms = [_Term(windowed * box, whole + [(_VISITS, dim, innermost, 0) for dim in operand.other])]
         saved = dict(self._window_savings(operand, child, outside, one_word=one_word))
         for loop in reversed(outside):

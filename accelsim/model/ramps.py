@@ -72,17 +72,9 @@ def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detai
     return int(array_cycles(c, steps, s.array[TILES], s.array[WORDS], s.array[FIRST]))
 
 
-def array_ramps(encoded: Encoded, steps: int, tiles: int, words: int, first: int) -> tuple[Ramp, ...]:
-    """Ramps of a systolic array; none if the machine has no such array.
-
-    Parameters
-    ----------
-    steps : int
-        Compute cycles without ramps.
-    tiles, words, first : int
-        How often the tile in a PE changes, words that enter it in all, and at first.
-    """
-    array = encoded.constants.array.tolist()
+def array_ramps(encoded: Encoded, steps: int, s: Detail) -> tuple[Ramp, ...]:
+    """Ramps of a systolic array besides so many compute cycles; none if the machine has no such array."""
+    array, (tiles, words, first) = encoded.constants.array.tolist(), s.array.tolist()
     if array[PE] < 0:
         return ()
     role = next(level.systolic.stationary for level in encoded.architecture.levels if level.systolic is not None)

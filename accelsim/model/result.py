@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.mapping import Mapping, leaves_remainder
@@ -478,22 +478,3 @@ class Result:
             }
             for t in self.tensors
         ]
-
-
-class Parts(NamedTuple):
-    """What the counts of one mapping come to.
-
-    `used` are the instances in use of each level (last: compute units), `steps` those of the temporal loops;
-    `cycles_of` and `leak_pj` are by level. All storage nodes of a level (`accelsim.inputs.nodes`) are one level here.
-    """
-
-    used: list[int]
-    steps: int
-    at_level: list[TensorAtLevel]
-    on_network: list[TensorOnNetwork]
-    cycles_of: list[int]
-    leak_pj: list[float]
-    energy_pj: float
-    cycles: int
-    ramps: tuple[Ramp, ...]
-    moves: tuple[Moves, ...] = ()
