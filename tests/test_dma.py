@@ -25,11 +25,11 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.model.time_oracle import walk_engines
 from accelsim.population.columns_kernel import CYCLES
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
 from tests.brute import truth
+from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem
 from tests.strategies import cases, with_engines
 from tests.test_compression import AT_ONCE, EVERY, GEMM, two_levels

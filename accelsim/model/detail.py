@@ -46,10 +46,10 @@ class Detail(NamedTuple):
 class Counted(NamedTuple):
     """Counts of one mapping, valid or not.
 
-    keep : bool[L, T]; s : of each instance or, where loops leave remainders, of the busiest; every : int64[L, T, 4], words read, filled
-    and updated in all instances, and over the network below; leaving : int64[L], words of the output that leave an
-    instance upwards; shared : float64[L, T, 2], children of the network below that share a word on average, downwards
-    and upwards; energy_pj, cycles : of the whole machine.
+    keep : bool[L, T]; s : of each instance or, where loops leave remainders, of the busiest; every : int64[L, T, 4],
+    words read, filled and updated in all instances, and over the network below; leaving : int64[L], words of the output
+    that leave an instance upwards; shared : float64[L, T, 2], children of the network below that share a word on
+    average, downwards and upwards; energy_pj, cycles : of the whole machine.
     """
 
     keep: Bools

@@ -15,6 +15,7 @@ from accelsim.inputs.mapping import Loop, Mapping, leaves_remainder, overlong_lo
 from accelsim.inputs.nodes import arrange_for, first_nodes, level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES, Einsum, pad, shared_rank
+from accelsim.model.bursts import outer_bursts
 from accelsim.model.detail import (
     CYCLES,
     DOWN,
@@ -30,9 +31,8 @@ from accelsim.model.detail import (
     make_detail,
 )
 from accelsim.model.encode import Encoded, encode, encode_mappings
-from accelsim.model.fills import computing_cycles, level_fills
-from accelsim.model.ramps import array_ramps, level_moves
-from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorBursts, TensorOnNetwork, Violation
+from accelsim.model.ramps import array_ramps, computing_cycles, level_fills, level_moves
+from accelsim.model.result import LevelResult, Result, TensorAtLevel, TensorOnNetwork, Violation
 
 
 def evaluate(architecture: Architecture, einsum: Einsum, mapping: Mapping) -> Result:
@@ -119,7 +119,7 @@ def result_of(encoded: Encoded, mapping: Mapping, counted: Counted) -> Result:
         fills=level_fills(architecture, einsum.tensors, at_level, on_network, ragged=ragged),
         moves=level_moves(encoded, s, counted.keep),
         computing_cycles=computing_cycles(architecture, busy, at_level),
-        bursts=_bursts(architecture.levels[0], einsum, mapping, at_level, on_network)
+        bursts=outer_bursts(encoded, mapping, s, at_level, on_network)
         if architecture.levels[0].burst_bits is not None and not ragged
         else (),
     )
@@ -138,18 +138,6 @@ def refuse_remainders(architecture: Architecture) -> None:
         if level.dma is not None:
             why = f"the dma of level {level.name} moves tiles of one size only"
             raise AccelsimError(f"{why}; use loops that leave no remainder, or pad the bounds")
-
-
-def _bursts(
-    outermost: Level,
-    einsum: Einsum,
-    mapping: Mapping,
-    at_level: list[TensorAtLevel],
-    on_network: list[TensorOnNetwork],
-) -> tuple[TensorBursts, ...]:
-    from accelsim.model.bursts import outer_bursts
-
-    return outer_bursts(outermost, einsum, mapping, at_level, on_network)
 
 
 def _count_whole(encoded: Encoded, mapping: Mapping) -> Counted:

@@ -30,10 +30,9 @@ from accelsim.model.detail import (
 from accelsim.model.detail import DOWN as DISTINCT_DOWN
 from accelsim.model.detail import UP as DISTINCT_UP
 from accelsim.model.encode import PE, Encoded
-from accelsim.model.fills import port_cycles_of
 from accelsim.model.kernel import BY_TRANSFER, BY_UPDATE
 from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
-from accelsim.model.ramps import array_ramps
+from accelsim.model.ramps import array_ramps, port_cycles_of
 
 
 class _Counts(NamedTuple):

@@ -91,44 +91,42 @@ def distinct_windows(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: i
 
 
 @jit
-def words_into_window(
-    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int, words: int
-) -> int:
-    """Words that enter one instance's tile of a windowed tensor, which loop j of level lv is the innermost to move.
+def window_moves(
+    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, lv: int, j: int
+) -> tuple[int, int, int, int, int]:
+    """As `tile_moves`, of a windowed tensor's tile, which loop j of level lv is the innermost to move.
 
-    These are the first box of so many `words`, whole boxes, and new parts where a halo is kept. A box of one word, as
-    which `tiles_into` takes any, has no halo.
-
-    Only the innermost loop that moves the tile, k, can keep a halo, because the step vector of any loop further out
-    differs from the remembered one, except where loops on the same rank happen to continue k's steps (same vector) or
-    to leave the box in place.
+    Only this loop can keep a halo, because the step vector of any loop further out differs from the remembered one,
+    except where loops on the same rank happen to continue its steps (same vector) or to leave the box in place.
     """
     d = order[lv, j]
     rank, step, extent = c.rank[t, d], c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD], 1
     for k in range(c.terms[t]):
-        if words > 1 and c.rank[t, c.term[t, k]] == rank:
+        if c.rank[t, c.term[t, k]] == rank:
             extent += c.factor[t, c.term[t, k]] * (s.place[level, c.term[t, k], INSIDE] - 1)
-    new = words // extent * min(extent, step)
-    total = s.place[lv, j, BEFORE] * (words + (temporal[lv, d] - 1) * new)
+    new = min(extent, step)
+    whole = s.place[lv, j, BEFORE]
+    parts = whole * (temporal[lv, d] - 1)
     back = (temporal[lv, d] - 1) * step
     while True:
         j -= 1
         while j < 0:
             lv -= 1
             if lv < 0:
-                return total
+                return whole, parts, rank, extent, new
             j = s.level[lv, LOOPS] - 1
         d = order[lv, j]
         bound = temporal[lv, d]
         if not c.relevant[t, d]:
             continue
         if c.rank[t, d] != rank:
-            return total
+            return whole, parts, rank, extent, new
         far = c.factor[t, d] * s.place[lv + 1, d, INSIDE] * s.place[lv, d, SPREAD]
         if far == back:
-            total -= (bound - 1) * s.place[lv, j, BEFORE] * words
+            whole -= (bound - 1) * s.place[lv, j, BEFORE]
         elif far - back == step:
-            total -= (bound - 1) * s.place[lv, j, BEFORE] * (words - new)
+            whole -= (bound - 1) * s.place[lv, j, BEFORE]
+            parts += (bound - 1) * s.place[lv, j, BEFORE]
         back += (bound - 1) * far
 
 
@@ -164,25 +162,40 @@ def seen_windows(c: Constants, temporal: Ints, s: Detail, level: int, above: int
 
 
 @inline
-def _boxes_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int, box: int) -> int:
-    """Words that enter tiles of so many: one tile a step of the loops down to the innermost that moves it."""
+def tile_moves(
+    c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int
+) -> tuple[int, int, int, int, int]:
+    """What enters one instance's tile: one box a step of the loops down to the innermost that moves it.
+
+    Returns
+    -------
+    whole, parts : int
+        Boxes, and new parts of boxes that keep their halo.
+    rank, extent, new : int
+        Along which a part is smaller, and the extents of a box and of a part there.
+    """
     for lv in range(level - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):
             d = order[lv, j]
             if c.relevant[t, d]:
                 if c.windowed[t]:
-                    return int(words_into_window(c, temporal, order, s, level, t, lv, j, box))
-                return int(box * s.place[lv, j, BEFORE] * temporal[lv, d])
-    return box
+                    return window_moves(c, temporal, order, s, level, t, lv, j)
+                return s.place[lv, j, BEFORE] * temporal[lv, d], 0, 0, 1, 1
+    return 1, 0, 0, 1, 1
 
 
 @inline
 def words_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
     """Words that enter one instance's tile."""
-    return int(_boxes_into(c, temporal, order, s, level, t, s.at[level, t, TILE]))
+    box = s.at[level, t, TILE]
+    whole, parts, _, extent, new = tile_moves(c, temporal, order, s, level, t)
+    if parts > 0:
+        return int(box * whole + box // extent * new * parts)
+    return int(box * whole)
 
 
 @inline
 def tiles_into(c: Constants, temporal: Ints, order: Ints, s: Detail, level: int, t: int) -> int:
     """Steps that move one instance's tile, the first one included."""
-    return int(_boxes_into(c, temporal, order, s, level, t, 1))
+    whole, parts, _, _, _ = tile_moves(c, temporal, order, s, level, t)
+    return int(whole + parts)
