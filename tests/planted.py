@@ -551,13 +551,13 @@ MUTANTS = (
         "sum(piece * inner * element_bits // burst_bits for piece in pieces)",
         "test_bursts.py::test_bursts__equal_those_of_the_walked_transfers"),
     # census
-    Mutant("the largest of a census is the last", "population/parts.py",
+    Mutant("the largest of a census is the last", "population/census.py",
         "if value > column_value(most, column) * (1 + SURE):", "if value > 0:",
         "test_known.py::test_add__the_smallest_and_the_largest_stay_in_any_order"),
-    Mutant("a later bound goes before a better one", "population/parts.py",
+    Mutant("a later bound goes before a better one", "population/census.py",
         "self.bounds[column] = max(self.bounds[column], bound)", "self.bounds[column] = bound",
         "test_known.py::test_prove__a_bound_alone_proves_a_value"),
-    Mutant("a mapping below what is proved is an answer", "population/parts.py",
+    Mutant("a mapping below what is proved is an answer", "population/census.py",
         "if self.bounds[column] > low * (1 + 1e-9):", "if False:",
         "test_known.py::test_prove__a_mapping_below_what_is_proved_is_no_answer"),
     # more of sweeps, GPUs, importers, commands

@@ -25,9 +25,9 @@ from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.population.columns_kernel import CYCLES
 from accelsim.population.counting import Nest
 from accelsim.population.extremes import largest_value
+from accelsim.population.sampling import CYCLES
 from tests.brute import truth
 from tests.engine_oracle import walk_engines
 from tests.problems import MOST, problem

@@ -8,7 +8,7 @@ import pytest
 from reports import a_front, a_stopped_census, row_stationary
 
 from accelsim.inputs.objective import QUANTITIES
-from accelsim.population.parts import Known
+from accelsim.population.census import Known
 from accelsim.search.result import column_value
 
 BEST = row_stationary()[2]

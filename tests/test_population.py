@@ -22,8 +22,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.objective import QUANTITIES
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
-from accelsim.population.census import _walk, census, count_and_limit
-from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.census import Clock, Known, _walk, census, count_and_limit
 from accelsim.population.counting import (
     Keeping,
     Nest,
@@ -33,8 +32,7 @@ from accelsim.population.counting import (
     count_mappings,
 )
 from accelsim.population.extremes import largest_value
-from accelsim.population.parts import Clock, Known
-from accelsim.population.sampling import Sampler
+from accelsim.population.sampling import CYCLES, ENERGY, WORDS, Sampler
 from accelsim.search.exact.cost_tables import least_outer_words, needed_words
 from accelsim.search.result import column_value
 from accelsim.show.report.census import census_sentence

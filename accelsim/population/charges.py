@@ -6,9 +6,7 @@ And what tiles can be charged at most, where each visit brings all of their word
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +27,7 @@ from accelsim.model.encode import (
     Ints,
 )
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
-from accelsim.population.counting import Keeping, Nest
+from accelsim.population.counting import Nest
 
 READ_WRITE, READ, WRITE = range(3)
 """Ports of a level, as `Constants.bandwidth` numbers them."""
@@ -225,6 +223,11 @@ class Charged:
         drained = self.charges.read[lv, t] if t == self.output and self.drain[lv] else 0.0
         return float(self.charges.fill[lv, t] + drained)
 
+    def come_first(self, parent: int, lv: int) -> float:
+        """What words of the output are not charged that come for the first time, from their parent to a level."""
+        read, transfer = self.charges.read, self.charges.transfer
+        return self.first * float(read[parent, self.output] + transfer[parent:lv, self.output].sum())
+
     def outwards(self, values: Floats) -> Floats:
         """The largest value over a shape and all shapes around it."""
         for d, sizes in enumerate(self.nest.sizes):
@@ -251,66 +254,41 @@ def _windows(nest: Nest) -> dict[int, dict[int, Ints]]:
     return found
 
 
-def choices(nest: Nest) -> Iterator[tuple[int, ...]]:
-    """Each choice of what the levels keep, as the number of each level's choice, outermost level first."""
-    levels = sorted((step for step in nest.steps if isinstance(step, Keeping)), key=lambda step: step.level)
-    yield from itertools.product(*(range(len(step.keeps)) for step in levels))
-
-
 class KeepBounds:
     """Bounds for one choice of what the levels keep.
 
     keep : bool[L, T]; fits : list of bool[S], tiles that each level has room for.
-    around : list of float64[S]; at level l what tiles kept at l and further out can be charged at most, around a tile.
+    around : list of float64[S]; at level l what tiles kept at l and further out can be charged at most, around a tile,
+        where each visit brings them anew.
     rest : float64[L, T + 1], what each word that enters the tile kept last is still charged once the network of a level
         is passed; last the words of the output that come down.
     less : float64[L], to be taken off that, for words of the output that come for the first time.
     """
 
     def __init__(self, charged: Charged, chosen: tuple[int, ...]) -> None:
-        nest, charges = charged.nest, charged.charges
-        steps = sorted((step for step in nest.steps if isinstance(step, Keeping)), key=lambda step: step.level)
-        self.keep: Bools = np.array([step.keeps[k] for step, k in zip(steps, chosen, strict=True)])
-        self.fits: list[Bools] = [step.fits[k] for step, k in zip(steps, chosen, strict=True)]
+        keepings, charges = charged.nest.keepings, charged.charges
+        self.keep: Bools = np.array([each.keeps[k] for each, k in zip(keepings, chosen, strict=True)])
+        self.fits: list[Bools] = [each.fits[k] for each, k in zip(keepings, chosen, strict=True)]
         levels, tensors = self.keep.shape
-        out, first = charged.output, charged.first
+        out, first, parent, rounded = charged.output, charged.first, 0, 0.0
         self.rest, self.less = np.zeros((levels, tensors + 1)), np.zeros(levels)
-        outer = np.zeros(tensors + 1)
-        for lv in range(levels):
-            # `outer`: crossing networks from the parent on, and its reads and updates
-            if lv > 0:
-                outer = outer + np.append(charges.transfer[lv - 1], charges.transfer[lv - 1, out])
-            kept = self.keep[lv]
-            here = charges.read[lv] + np.where(np.arange(tensors) == out, charges.update[lv], 0.0)
-            outer = np.append(np.where(kept, here, outer[:-1]), 0.0 if kept[out] else outer[-1])
-            self.rest[lv] = outer
-        for lv in range(levels):
-            parent = max(p for p in range(lv + 1) if self.keep[p, out])
-            self.less[lv] = first * (charges.read[parent, out] + charges.transfer[parent:lv, out].sum())
-            self.less[lv] -= sum(charged.rounded(self.keep, at) for at in range(lv + 1))
+        outer = np.zeros(tensors + 1)  # crossing networks from the parent on, and its reads and updates
         around = np.where(charged.whole, 0.0, -math.inf)
         self.around: list[Floats] = []
         for lv in range(levels):
-            around = np.where(self.fits[lv], around + self._tiles(charged, lv), -math.inf)
-            around = charged.outwards(around)
+            tiles, kept = np.zeros(charged.nest.shape), self.keep[lv]
+            if lv > 0:
+                outer = outer + np.append(charges.transfer[lv - 1], charges.transfer[lv - 1, out])
+                for t in np.flatnonzero(kept).tolist():
+                    tiles += charged.words[t] * (charged.fill(lv, t) + outer[t] + (outer[-1] if t == out else 0.0))
+                    tiles += charged.visits * charges.change[lv, t]
+                if kept[out]:
+                    tiles -= charged.come_first(parent, lv) + first * charges.fill[lv, out]
+            parent = lv if kept[out] else parent
+            here = charges.read[lv] + np.where(np.arange(tensors) == out, charges.update[lv], 0.0)
+            outer = np.append(np.where(kept, here, outer[:-1]), 0.0 if kept[out] else outer[-1])
+            self.rest[lv] = outer
+            rounded += charged.rounded(self.keep, lv)
+            self.less[lv] = charged.come_first(parent, lv) - rounded
+            around = charged.outwards(np.where(self.fits[lv], around + tiles, -math.inf))
             self.around.append(around)
-
-    def _tiles(self, charged: Charged, lv: int) -> Floats:
-        """What all tiles that a level keeps are charged at most, where each visit brings them anew; float64[S]."""
-        charges, out = charged.charges, charged.output
-        total = np.zeros(charged.nest.shape)
-        if lv == 0:
-            return total
-        crossing, less = self._outside(charges, lv, out, charged.first)
-        for t in np.flatnonzero(self.keep[lv]).tolist():
-            total += charged.words[t] * (charged.fill(lv, t) + crossing[t] + (crossing[-1] if t == out else 0.0))
-            total += charged.visits * charges.change[lv, t]
-            if t == out:
-                total -= less + charged.first * charges.fill[lv, out]
-        return total
-
-    def _outside(self, charges: Charges, lv: int, out: int, first: float) -> tuple[Floats, float]:
-        """What a word that enters a tile at a level is charged outside, [T + 1], and what comes off."""
-        crossing = np.append(charges.transfer[lv - 1], charges.transfer[lv - 1, out]) + self.rest[lv - 1]
-        parent = max(p for p in range(lv) if self.keep[p, out])
-        return crossing, first * float(charges.transfer[parent:lv, out].sum() + charges.read[parent, out])

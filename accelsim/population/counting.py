@@ -92,6 +92,8 @@ class Nest:
         Words of each tensor's box in every tile.
     steps : tuple of (LoopStep or Keeping)
         From the inside out; a Keeping stands after the temporal block of its level.
+    keepings : tuple of Keeping
+        Of each level, outermost first.
     """
 
     def __init__(self, space: MapSpace, *, fully_used: bool = False) -> None:
@@ -110,6 +112,7 @@ class Nest:
             fits = fits.reshape(-1, *self.shape)
             steps.append(Keeping(level, keeps, fits, fits.sum(axis=0)))
         self.steps = tuple(steps)
+        self.keepings = tuple(step for step in reversed(steps) if isinstance(step, Keeping))
 
     def _step(self, slot: Slot) -> LoopStep:
         space, moves, may_rest = self.space, [], []
@@ -147,9 +150,9 @@ def carry(values: Ints) -> None:
         values[w] &= (1 << BITS) - 1
 
 
-def as_integer(words: Ints) -> int:
-    """One number, from int64[W]."""
-    return sum(int(word) << (BITS * w) for w, word in enumerate(words))
+def as_integer(values: Ints) -> int:
+    """The last number, ways to come to the whole, from int64[W, ...]."""
+    return sum(int(word) << (BITS * w) for w, word in enumerate(values.reshape(len(values), -1)[:, -1]))
 
 
 def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None) -> Values:
@@ -213,8 +216,12 @@ def count_mappings(nest: Nest) -> int:
     """
     values = _start(nest)
     for step in nest.steps:
-        values = _past(step, values)
-    return _whole(values)
+        if isinstance(step, Keeping):
+            values = values * step.choices
+            carry(values)
+        else:
+            values = _summed(step, put_loops(step, values))
+    return as_integer(values)
 
 
 def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
@@ -237,7 +244,7 @@ def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
             for k, fits in enumerate(step.fits)
             if (values * fits).any()
         ]
-    counted = [(chosen, _whole(values)) for chosen, values in found]
+    counted = [(chosen, as_integer(values)) for chosen, values in found]
     return sorted(((chosen, many) for chosen, many in counted if many), key=lambda each: (-each[1], each[0]))
 
 
@@ -248,17 +255,6 @@ def _start(nest: Nest) -> Ints:
     return values
 
 
-def _past(step: LoopStep | Keeping, values: Ints) -> Ints:
-    """Ways once a step is taken."""
-    return _times(values, step.choices) if isinstance(step, Keeping) else _summed(step, put_loops(step, values))
-
-
-def _times(values: Ints, many: Ints) -> Ints:
-    product: Ints = values * many
-    carry(product)
-    return product
-
-
 def _summed(step: LoopStep, values: Ints) -> Ints:
     """Without regard to the product of an axis, of those that are wanted."""
     if not step.slot.axis:
@@ -266,11 +262,6 @@ def _summed(step: LoopStep, values: Ints) -> Ints:
     summed: Ints = values[:, step.wanted].sum(axis=1)
     carry(summed)
     return summed
-
-
-def _whole(values: Ints) -> int:
-    """Ways to come to the whole."""
-    return as_integer(values.reshape(len(values), -1)[:, -1])
 
 
 def _largest(nest: Nest) -> float:

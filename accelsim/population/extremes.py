@@ -11,6 +11,7 @@ tile shapes (a grid of D axes), N = partial states.
 
 from __future__ import annotations
 
+import itertools
 import time
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -23,9 +24,9 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.space import Slot
 from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.population.charges import Charged, Charges, KeepBounds, Row, choices, cycle_rows, energy_rows, word_rows
-from accelsim.population.columns_kernel import CYCLES, ENERGY, WORDS
+from accelsim.population.charges import Charged, Charges, KeepBounds, Row, cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import LoopStep, Nest
+from accelsim.population.sampling import CYCLES, ENERGY, WORDS
 
 
 class Worst(NamedTuple):
@@ -95,7 +96,8 @@ class WorstSearch:
         self.charged = Charged(nest, charges)
         self.nest, self.charges, self.c = nest, charges, nest.space.encoded.constants
         self.output, self.sliding = self.charged.output, sorted(self.charged.windows)
-        chains = [KeepBounds(self.charged, chosen) for chosen in choices(nest)]
+        each = (range(len(keeping.keeps)) for keeping in nest.keepings)
+        chains = [KeepBounds(self.charged, chosen) for chosen in itertools.product(*each)]
         last = len(self.c.fanout) - 1
         tops = [float(self.most(self.start(), chain, last)[0]) for chain in chains]
         self.chains = sorted(zip(tops, chains, strict=True), key=lambda pair: -pair[0])

@@ -16,19 +16,48 @@ import numpy as np
 
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Mapping
-from accelsim.model.detail import make_detail
-from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch
+from accelsim.model.detail import PARTIAL, READS, USED, Detail, make_detail
+from accelsim.model.encode import Batch, Bools, Constants, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
+from accelsim.model.jit import jit
+from accelsim.model.kernel import VALID, cost, fit
 from accelsim.model.result import Result
-from accelsim.population.columns_kernel import CYCLES, ENERGY, UNITS, WORDS, evaluate_columns
 from accelsim.population.counting import Keeping, LoopStep, Nest, put_loops
 from accelsim.population.result import Interval
 from accelsim.search.stopping import asked, heeding
 
+ENERGY, CYCLES, WORDS, UNITS = range(4)
+"""Columns of what mappings cost."""
 TOGETHER = 4096
 """Mappings that are drawn together, from random numbers of their own."""
 MOST_SUMS = 400_000_000
 """Sums that are kept for drawing, at most: 3.2 GB."""
+
+
+@jit
+def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> None:
+    """Evaluate a batch.
+
+    Parameters
+    ----------
+    column : float64[4, B]
+        Written: energy [pJ], cycles, words read and written at the outermost level, compute units in use; infinite for
+        what does not fit.
+    """
+    for b in range(batch.temporal.shape[0]):
+        temporal, order, x, y, keep = batch.temporal[b], batch.order[b], batch.x[b], batch.y[b], batch.keep[b]
+        column[:, b] = np.inf
+        if fit(c, temporal, x, y, keep, s, False) != VALID:
+            continue
+        status, energy, cycles = cost(c, temporal, order, x, y, keep, s, False)
+        if status != VALID:
+            continue
+        words = 0
+        for t in range(keep.shape[1]):
+            for action in range(3):
+                words += s.at[0, t, READS + action] * c.word_parts[0, t, s.at[0, t, PARTIAL]]
+        column[ENERGY, b], column[CYCLES, b] = energy, float(cycles)
+        column[WORDS, b], column[UNITS, b] = float(words), float(s.level[temporal.shape[0], USED])
 
 
 class _Ways(NamedTuple):
