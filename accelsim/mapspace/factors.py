@@ -1,11 +1,15 @@
-"""Factorisations: all ways to split a bound over the loop slots of a machine."""
+"""Factorisations: all ways to split a bound over the loop slots of a machine; and the tiles that they lead to.
+
+Axis letters: D = dimensions, N = sizes of a dimension, S = tile shapes (all combinations of sizes), T = tensors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from accelsim.model.encode import Encoded, Ints
 
 
 def divisors(bound: int) -> list[int]:
@@ -18,7 +22,7 @@ def divisors(bound: int) -> list[int]:
     return small + [bound // d for d in reversed(small) if d * d != bound]
 
 
-def factorizations(bound: int, allowed: Sequence[frozenset[int] | None]) -> npt.NDArray[np.int64]:
+def factorizations(bound: int, allowed: Sequence[frozenset[int] | None]) -> Ints:
     """All ordered factorisations of a bound into one factor for each slot.
 
     Parameters
@@ -59,38 +63,6 @@ def _rows(
     yield from known[key]
 
 
-def count_patterns(bound: int, allowed: Sequence[frozenset[int]], marks: Sequence[int]) -> dict[int, int]:
-    """Count ordered factorisations by pattern, without listing them.
-
-    Parameters
-    ----------
-    allowed : sequence of set of int
-        For each slot the factors it may take.
-    marks : sequence of int
-        For each slot what a factor above 1 there adds to the pattern.
-
-    Returns
-    -------
-    dict of int to int
-        Number of factorisations of each pattern that occurs, patterns ascending.
-
-    Examples
-    --------
-    >>> count_patterns(4, [frozenset({1, 2, 4}), frozenset({1, 2})], [1, 2])
-    {1: 1, 3: 1}
-    """
-    counts = {(bound, 0): 1}
-    for factors, mark in zip(allowed, marks, strict=True):
-        after: dict[tuple[int, int], int] = {}
-        for (rest, pattern), count in counts.items():
-            for factor in factors:
-                if rest % factor == 0:
-                    key = (rest // factor, pattern | mark if factor > 1 else pattern)
-                    after[key] = after.get(key, 0) + count
-        counts = after
-    return {pattern: counts[rest, pattern] for rest, pattern in sorted(counts) if rest == 1}
-
-
 def passes(bound: int) -> list[int]:
     """All numbers of passes that tiles of one size can take over a bound, most first.
 
@@ -112,24 +84,78 @@ def least_factor(inner: int, outer: int) -> int:
     return factor if -(-inner // factor) == outer else 0
 
 
-def count_remainders(bound: int, allowed: Sequence[frozenset[int]], marks: Sequence[int]) -> dict[int, int]:
-    """Count the ways to cover a bound by loops that may leave remainders, by pattern; see `count_patterns`.
+def count_patterns(
+    bound: int, allowed: Sequence[frozenset[int]], marks: Sequence[int], *, remainders: bool = False
+) -> dict[int, int]:
+    """Count ordered factorisations by pattern, without listing them.
 
-    Each loop is the shortest one for its numbers of passes. `allowed` and `marks` go from the innermost slot outwards.
+    Parameters
+    ----------
+    allowed : sequence of set of int
+        For each slot the factors it may take.
+    marks : sequence of int
+        For each slot what a factor above 1 there adds to the pattern.
+    remainders : bool
+        The ways to cover the bound by loops that may leave remainders, each of them the shortest one for its numbers of
+        passes; slots go from the innermost one outwards.
+
+    Returns
+    -------
+    dict of int to int
+        Number of factorisations of each pattern that occurs, patterns ascending.
 
     Examples
     --------
-    >>> count_remainders(3, [frozenset({1, 2, 3}), frozenset({1, 2, 3})], [1, 2])
+    >>> count_patterns(4, [frozenset({1, 2, 4}), frozenset({1, 2})], [1, 2])
+    {1: 1, 3: 1}
+    >>> count_patterns(3, [frozenset({1, 2, 3}), frozenset({1, 2, 3})], [1, 2], remainders=True)
     {1: 1, 2: 1, 3: 1}
     """
     counts = {(bound, 0): 1}
     for factors, mark in zip(allowed, marks, strict=True):
         after: dict[tuple[int, int], int] = {}
         for (rest, pattern), count in counts.items():
-            for outer in passes(rest):
-                factor = least_factor(rest, outer)
+            if remainders:
+                steps = [(least_factor(rest, outer), outer) for outer in passes(rest)]
+            else:
+                steps = [(factor, rest // factor) for factor in factors if rest % factor == 0]
+            for factor, outer in steps:
                 if factor in factors:
                     key = (outer, pattern | mark if factor > 1 else pattern)
                     after[key] = after.get(key, 0) + count
         counts = after
     return {pattern: counts[rest, pattern] for rest, pattern in sorted(counts) if rest == 1}
+
+
+def along(values: Ints, d: int, dims: int) -> Ints:
+    """The values along axis d of a grid of so many dimensions."""
+    return values.reshape([-1 if e == d else 1 for e in range(dims)])
+
+
+def tile_words(encoded: Encoded, sizes: Sequence[Ints]) -> Ints:
+    """Words of each tensor's box in every tile.
+
+    Parameters
+    ----------
+    sizes : sequence of int64[N]
+        Of each dimension of bound > 1.
+
+    Returns
+    -------
+    int64[T, S]
+        The last dimension's sizes next to each other.
+    """
+    c, dims = encoded.constants, len(sizes)
+    shape = [len(found) for found in sizes]
+    axes = [along(np.asarray(found, np.int64), d, dims) for d, found in enumerate(sizes)]
+    words = []
+    for t in range(len(encoded.tensors)):
+        box: Ints = np.ones([1] * dims, np.int64)
+        for rank in {int(c.rank[t, d]) for d in range(dims) if c.relevant[t, d]}:
+            extent: Ints = np.ones([1] * dims, np.int64)
+            for d in range(dims):
+                if c.relevant[t, d] and c.rank[t, d] == rank:
+                    extent = extent + c.factor[t, d] * (axes[d] - 1)
+            box = box * extent
+        words.append(np.broadcast_to(box, shape).reshape(-1))
+    return np.array(words)

@@ -23,8 +23,8 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
-from accelsim.mapspace.factors import count_patterns, count_remainders, divisors, factorizations
-from accelsim.model.encode import Bools, Encoded, Floats, Ints
+from accelsim.mapspace.factors import count_patterns, divisors, factorizations
+from accelsim.model.encode import UNLIMITED, Bools, Encoded, Floats, Ints
 
 MAX_ROWS = 20_000_000
 
@@ -155,14 +155,11 @@ class MapSpace:
         """How many factorisations of a dimension have each pattern."""
         bound = self.encoded.einsum.dims[dim]
         marks = [1 << slot.level if not slot.axis and self.is_free(slot.level, dim) else 0 for slot in self.slots]
-        if dim in self.imperfect:
-            inner_first = sorted(
-                range(len(self.slots)), key=lambda k: (-self.slots[k].level, -ord(self.slots[k].axis or "a"))
-            )
-            allowed = [self.allowed(self.slots[k], dim) for k in inner_first]
-            found = count_remainders(bound, allowed, [marks[k] for k in inner_first])
-        else:
-            found = count_patterns(bound, [self.allowed(slot, dim) for slot in self.slots], marks)
+        inner_first = sorted(
+            range(len(self.slots)), key=lambda k: (-self.slots[k].level, -ord(self.slots[k].axis or "a"))
+        )
+        allowed = [self.allowed(self.slots[k], dim) for k in inner_first]
+        found = count_patterns(bound, allowed, [marks[k] for k in inner_first], remainders=dim in self.imperfect)
         if not found:
             asked = [
                 f"{self.encoded.architecture.levels[slot.level].name} {slot.axis or 'temporal'}: {text}"
@@ -240,6 +237,38 @@ class MapSpace:
         last = int(self.encoded.constants.nodes[nodes[0], 1]) - 1
         places = nodes if self.required[last, t] else (None, *nodes)
         return len(places), places
+
+    def fitting_keeps(self, words: Ints, level: int) -> tuple[Bools, Bools]:
+        """What a level may keep, and which tiles of that fit, partial sums as narrow as finished words.
+
+        Parameters
+        ----------
+        words : int64[T, S]
+            Of each tensor in every tile.
+
+        Returns
+        -------
+        keeps : bool[K, T]
+        fits : bool[K, S]
+        """
+        c = self.encoded.constants
+        free = [t for at, t in self.free_keeps if at == level]
+        keeps = []
+        for chosen in itertools.product((True, False), repeat=len(free)):
+            row = self.keep[level].copy()
+            row[free] = chosen
+            keeps.append(row)
+        parts = c.word_parts[level].min(axis=1)
+        fits = np.ones((len(keeps), words.shape[1]), np.bool_)
+        for k, row in enumerate(keeps):
+            held = (words * (parts * row)[:, None]).sum(axis=0)
+            if c.capacity[level] != UNLIMITED:
+                fits[k] &= held <= c.capacity[level]
+            if c.partitioned[level]:
+                for role, room in enumerate(c.partition[level]):
+                    mine = row & (c.role == role)
+                    fits[k] &= (words * (parts * mine)[:, None]).sum(axis=0) <= room
+        return np.array(keeps), fits
 
     @property
     def uneven(self) -> bool:
@@ -345,11 +374,10 @@ class MapSpace:
                 for slot, bound in zip(self.slots, row, strict=True):
                     if slot.level == index and bound > 1:
                         loops[slot.axis].append(Loop(dim, int(bound)))
-            block = self._block(Slot(index))
             free = [loop for loop in loops[""] if self.is_free(index, loop.dim)]
             order, this = divmod(order, math.factorial(len(free)))
-            placed = {loop.dim: loop for loop in loops[""]}
-            first, last = ([placed[dim] for dim in dims if dim in placed] for dims in (block.outer, block.inner))
+            placed = {self.encoded.dims.index(loop.dim): loop for loop in loops[""]}
+            first, last = ([placed[d] for d in dims if d in placed] for dims in self.fixed_places(index))
             time = (*first, *_permutation(free, this), *last)
             names = frozenset(
                 t.name for t, kept_here in zip(self.encoded.tensors, keep[index], strict=True) if kept_here
@@ -384,20 +412,19 @@ class MapSpace:
             first_pattern=np.array(first_pattern, np.int64),
             step=step,
             weight=self._weights(radix, levels),
-            outer=self._places("outer"),
-            inner=self._places("inner"),
+            outer=self._places(0),
+            inner=self._places(1),
             free_place=np.array([[self.is_free(lv, dim) for dim in names] for lv in range(levels)], np.bool_),
             keep=self.keep,
             most=self.most,
             free=np.array(self.free_keeps, np.int64).reshape(-1, 2),
         )
 
-    def _places(self, end: str) -> Ints:
+    def _places(self, end: int) -> Ints:
         """Dimensions with a fixed place at one end of each temporal block, -1 after the last."""
-        names = self.encoded.dims
-        found = np.full((len(self.encoded.architecture.levels), len(names)), -1, np.int64)
+        found = np.full((len(self.encoded.architecture.levels), len(self.encoded.dims)), -1, np.int64)
         for index in range(len(found)):
-            dims = [names.index(dim) for dim in getattr(self._block(Slot(index)), end) if dim in names]
+            dims = self.fixed_places(index)[end]
             found[index, : len(dims)] = dims
         return found
 

@@ -218,9 +218,6 @@ class NestSums:
                 time.append(_Time(place, dim, bound, index, inside[dim]))
             inside[dim] *= bound
         self.time = time[::-1]
-        self.used = [1]
-        for spread in self.space:
-            self.used.append(self.used[-1] * math.prod(bound for _, bound, _ in spread))
         self.shares = (
             [(False, level.x.multicast, level.y.multicast) for level in self.architecture.levels],
             [(False, level.x.spatial_reduction, level.y.spatial_reduction) for level in self.architecture.levels],
@@ -238,14 +235,6 @@ class NestSums:
             choice = self._choice(dim, True, self.levels, self.levels, 0, FIRST)
             count *= sums.sum(_VISITS, self.levels, _ALL_STEPS, 0, choice)
         return count
-
-    def tile(self, operand: Operand, level: int) -> int:
-        """Words of the largest tile."""
-        words = self._window_box(operand, level)
-        for dim, factor in operand.alone.items():
-            sums = self.sums[dim]
-            words *= factor * (min(sums.outside(level).span, sums.bound) - 1) + 1
-        return words
 
     def entering(
         self, operand: Operand, child: int, near: int, kind: int, instances: Instances, *, one_word: bool = False
@@ -287,15 +276,6 @@ class NestSums:
             choice = self._choice(dim, False, child, near, kind, instances)
             words *= self.sums[dim].sum(_VISITS, child, -1, 0, choice)
         return words
-
-    def groups(self, operand: Operand, level: int, kind: int) -> int:
-        """Children below one instance whose words are distinct, where all act."""
-        shares = self.shares[kind][level]
-        count = self._window_groups_at(operand, level, kind)
-        for dim, bound, axis in self.space[level]:
-            if dim in operand.alone or (dim in operand.other and not shares[axis]):
-                count *= bound
-        return count
 
     def _choice(self, dim: str, relevant: bool, child: int, near: int, kind: int, instances: Instances) -> Choice:
         """Indices to count on each spatial loop of a dimension: one where those inside `near` share."""

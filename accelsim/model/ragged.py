@@ -18,6 +18,7 @@ from accelsim.model.detail import (
     CYCLES,
     FILLS,
     PARTIAL,
+    PARTS_APART,
     READS,
     STEPS,
     TILE,
@@ -29,8 +30,8 @@ from accelsim.model.detail import (
 )
 from accelsim.model.detail import DOWN as DISTINCT_DOWN
 from accelsim.model.detail import UP as DISTINCT_UP
-from accelsim.model.encode import PE, Encoded
-from accelsim.model.kernel import BY_TRANSFER, BY_UPDATE
+from accelsim.model.encode import PE, Encoded, encode_mappings
+from accelsim.model.kernel import BY_TRANSFER, BY_UPDATE, distinct, fit
 from accelsim.model.nest_sums import ALL, DOWN, FIRST, UP, Choice, Instances, NestSums, Operand, operand_of
 from accelsim.model.ramps import array_ramps, port_cycles_of
 
@@ -66,32 +67,27 @@ class _Model:
 
     def __init__(self, encoded: Encoded, mapping: Mapping) -> None:
         self.encoded, self.s = encoded, make_detail(encoded)
-        names = [tensor.name for tensor in encoded.tensors]
-        keep = np.array([[name in level.keep for name in names] for level in mapping.levels], np.bool_)
-        self.keep = keep
         self.machine = encoded.architecture.levels
+        temporal, _, self.x, self.y, self.keep = (array[0] for array in encode_mappings(encoded, [mapping]))
+        fit.once(encoded.constants, temporal, self.x, self.y, self.keep, self.s, True)
+        self.used = self.s.level[:, USED].tolist()
         self.sums = NestSums(encoded, mapping)
         self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
-        self.s.level[-1, STEPS], self.s.level[:, USED] = self.sums.steps, self.sums.used
-        self.every = np.zeros((*keep.shape, 4), np.int64)
-        self.leaving, self.shared = np.zeros(len(keep), np.int64), np.ones((*keep.shape, 2))
-        self.read: list[int | Fraction] = [0] * len(keep)
-        self.written: list[int | Fraction] = [0] * len(keep)
+        self.s.level[-1, STEPS] = self.sums.steps
+        self.every = np.zeros((*self.keep.shape, 4), np.int64)
+        self.leaving, self.shared = np.zeros(len(self.keep), np.int64), np.ones((*self.keep.shape, 2))
+        self.read: list[int | Fraction] = [0] * len(self.keep)
+        self.written: list[int | Fraction] = [0] * len(self.keep)
         self.known_classes: dict[int, list[tuple[dict[str, Choice], int]]] = {}
 
     def keep_tensor(self, operand: Operand, level: int, child: int) -> None:
         """Count a tensor at a level that keeps it, whose tiles below are those of level `child`."""
         t, tensor, machine = operand.index, operand.tensor, self.machine[level]
         busiest, total = (self.words(operand, level, child, which) for which in (FIRST, ALL))
-        apart = any(
-            dim in operand.other or dim in operand.window_dims
-            for spread in self.sums.space[:level]
-            for dim, _, _ in spread
-        )
-        partial = tensor.output and (busiest.reads > busiest.drained or apart)
+        partial = tensor.output and (busiest.reads > busiest.drained or self.s.level[level, PARTS_APART] > 1)
         width = machine.element_words(tensor, partial=partial)
         self.s.at[level, t, [READS, FILLS, UPDATES]] = busiest[:3]
-        self.s.at[level, t, [TILE, PARTIAL]] = self.sums.tile(operand, level), partial
+        self.s.at[level, t, PARTIAL] = partial
         self.every[level, t, :3] = total[:3]
         ports = self.encoded.constants.nodes[level, 0]
         self.read[ports] += busiest.reads * width
@@ -138,16 +134,18 @@ class _Model:
     def cross(self, operand: Operand, network: int, child: int) -> None:
         """Count what crosses the network below a level on its way to, or from, the tiles of level `child`."""
         t, every = operand.index, 0
-        ways = [(DOWN, DISTINCT_DOWN), (UP, DISTINCT_UP)] if operand.tensor.output else [(DOWN, DISTINCT_DOWN)]
-        for kind, distinct in ways:
+        c = self.encoded.constants
+        ways = [(DOWN, DISTINCT_DOWN, c.multicast), (UP, DISTINCT_UP, c.reduction)]
+        for kind, which, shares in ways if operand.tensor.output else ways[:1]:
             below, above = (self.moved(operand, near, child, kind, ALL) for near in (network + 1, network))
             self.s.at[network, t, TRANSFERS] += self.moved(operand, network + 1, child, kind, FIRST)
-            self.s.at[network, t, distinct] = groups = self.sums.groups(operand, network, kind)
-            used = self.sums.used[network + 1] // self.sums.used[network]
-            self.shared[network, t, kind] = below / above if above else used / groups
+            groups = int(distinct.plain()(c, self.s, self.x, self.y, network, t, *shares[network]))
+            self.s.at[network, t, which] = groups
+            children = self.used[network + 1] // self.used[network]
+            self.shared[network, t, kind] = below / above if above else children / groups
             every += below
         self.every[network, t, BY_TRANSFER] = every
-        self.s.energy[network, t, BY_TRANSFER] = every * float(self.encoded.constants.energy[network, t, BY_TRANSFER])
+        self.s.energy[network, t, BY_TRANSFER] = every * float(c.energy[network, t, BY_TRANSFER])
 
     def moved(self, operand: Operand, near: int, child: int, kind: int, instances: Instances) -> int:
         """Words that pass chosen instances of level `near` on the way down to, or up from, the tiles of `child`."""
@@ -166,7 +164,7 @@ class _Model:
             self.s.level[first, CYCLES] = needed
             cycles = max(cycles, needed)
         for level, leak in enumerate(self.encoded.constants.leak.tolist()):
-            self.s.leak[level] = leak * cycles * self.sums.used[level]
+            self.s.leak[level] = leak * cycles * self.used[level]
         return cycles
 
     def hold(self) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.mapspace.tiles import along
+from accelsim.mapspace.factors import along
 from accelsim.model.encode import (
     BUFFERED,
     ISSUE,

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accelsim.mapspace.factors import divisors
+from accelsim.mapspace.factors import divisors, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
-from accelsim.mapspace.tiles import fitting_keeps, tile_words
 from accelsim.model.encode import Bools, Floats, Ints
 
 Move = tuple[int, int, int]
@@ -108,7 +107,7 @@ class Nest:
                 if Slot(level, axis) in space.slots:
                     steps.append(self._step(Slot(level, axis)))
             steps.append(self._step(Slot(level)))
-            keeps, fits = fitting_keeps(space, self.words, level)
+            keeps, fits = space.fitting_keeps(self.words, level)
             fits = fits.reshape(-1, *self.shape)
             steps.append(Keeping(level, keeps, fits, fits.sum(axis=0)))
         self.steps = tuple(steps)

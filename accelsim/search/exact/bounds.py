@@ -15,7 +15,6 @@ from contextvars import ContextVar
 import numpy as np
 
 from accelsim.inputs.errors import TablesTooLarge, TooManyChoices
-from accelsim.mapspace.tiles import fitting_keeps
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
@@ -135,7 +134,7 @@ class BoundsMaker:
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
-        self.fits = [fitting_keeps(grid.space, self.shapes.box, level) for level in range(self.levels)]
+        self.fits = [grid.space.fitting_keeps(self.shapes.box, level) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
 
     def _widths(self) -> Floats:

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from accelsim.inputs.errors import TooManyChoices
-from accelsim.mapspace.factors import divisors, passes
+from accelsim.mapspace.factors import along, divisors, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
-from accelsim.mapspace.tiles import along, tile_words
 from accelsim.model.encode import Bools, Floats, Ints
 
 MOST_PAIRS = 20_000_000
