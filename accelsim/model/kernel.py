@@ -48,7 +48,7 @@ def _ceil_div(a: int, b: int) -> int:
 
 
 @inline
-def _box(c: Constants, s: Detail, level: int, t: int) -> int:
+def box_words(c: Constants, s: Detail, level: int, t: int) -> int:
     """Words in the box of a tile."""
     words, extent = 1, 1
     for k in range(c.terms[t]):
@@ -115,7 +115,7 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
         for t in range(keep.shape[1]):
             s.at[lv, t, PARTIAL] = 0
             if keep[lv, t]:
-                s.at[lv, t, TILE] = _box(c, s, lv, t) if lv > 0 else c.whole[t]
+                s.at[lv, t, TILE] = box_words(c, s, lv, t) if lv > 0 else c.whole[t]
                 held += s.at[lv, t, TILE] * c.word_parts[lv, t, 0]
         if status == VALID and held > c.capacity[lv] and c.capacity[lv] != UNLIMITED:
             status = CAPACITY + RULES * lv

@@ -12,9 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
+
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Tensor
-from accelsim.model.encode import Encoded
+from accelsim.model.detail import Detail
+from accelsim.model.encode import Encoded, Ints
+from accelsim.model.kernel import box_words, distinct
+from accelsim.model.windows import seen_windows
 
 ALL, FIRST = -1, 0
 """Which indices of a spatial loop are counted: all, or one by its number."""
@@ -192,10 +197,18 @@ class _Term(NamedTuple):
 
 
 class NestSums:
-    """Sums over the nest of one mapping."""
+    """Sums over the nest of one mapping.
 
-    def __init__(self, encoded: Encoded, mapping: LoopNest) -> None:
-        self.architecture, self.levels = encoded.architecture, len(mapping.levels)
+    Parameters
+    ----------
+    bounds_of : tuple of int64[L, D]
+        Its loops in time, along x and along y.
+    s : Detail
+        With the places of its tiles.
+    """
+
+    def __init__(self, encoded: Encoded, mapping: LoopNest, bounds_of: tuple[Ints, Ints, Ints], s: Detail) -> None:
+        self.encoded, self.levels, self.bounds, self.s = encoded, len(mapping.levels), bounds_of, s
         bounds = encoded.einsum.dims
         found: dict[str, list[tuple[int, int, int, int]]] = {dim: [] for dim in encoded.dims}
         nest: list[tuple[str, int, int, int]] = []
@@ -219,13 +232,14 @@ class NestSums:
             inside[dim] *= bound
         self.time = time[::-1]
         self.shares = (
-            [(False, level.x.multicast, level.y.multicast) for level in self.architecture.levels],
-            [(False, level.x.spatial_reduction, level.y.spatial_reduction) for level in self.architecture.levels],
+            [(False, level.x.multicast, level.y.multicast) for level in encoded.architecture.levels],
+            [(False, level.x.spatial_reduction, level.y.spatial_reduction) for level in encoded.architecture.levels],
             [(False, True, True)] * self.levels,
         )
         self.terms: dict[tuple[int, int, bool], list[_Term]] = {}
         self.choices: dict[tuple[str, bool, int, int, int, int | Choice], Choice] = {}
         self.grouped: dict[tuple[int, int, int], int] = {}
+        self.windows: dict[int, tuple[Ints, Ints, Ints, Detail]] = {}
 
     @property
     def steps(self) -> int:
@@ -355,12 +369,19 @@ class NestSums:
                 yield loop.place, steps * box if step == back else 0
             back += (loop.bound - 1) * step
 
+    def _only_windows(self, operand: Operand) -> tuple[Ints, Ints, Ints, Detail]:
+        """Loops in time, along x and along y, and tiles, as if only the dimensions of windows had any."""
+        if operand.index not in self.windows:
+            windowed = np.array([dim in operand.window_dims for dim in self.encoded.dims])
+            temporal, x, y = (np.where(windowed, bounds, 1) for bounds in self.bounds)
+            place = np.where(windowed[:, None], self.s.place, 1)
+            self.windows[operand.index] = temporal, x, y, self.s._replace(place=place)
+        return self.windows[operand.index]
+
     def _window_box(self, operand: Operand, level: int) -> int:
         """Words of a tile along the ranks of several dimensions."""
-        words = 1
-        for rank in operand.windows:
-            words *= 1 + sum(factor * (self.sums[dim].outside(level).span - 1) for dim, factor in rank)
-        return words
+        *_, s = self._only_windows(operand)
+        return int(box_words.plain()(self.encoded.constants, s, level, operand.index))
 
     def _windowed_instances(self, operand: Operand, near: int, instances: Instances) -> int:
         """Chosen instances of a level, as far as the dimensions of windows tell them apart."""
@@ -377,44 +398,16 @@ class NestSums:
         return count
 
     def _window_groups_at(self, operand: Operand, network: int, kind: int) -> int:
-        if not operand.windows or not self.space[network]:
-            return 1
         key = (operand.index, network, kind)
         if key not in self.grouped:
-            shares, count = self.shares[kind][network], 1
-            for rank in operand.windows:
-                reached = 1
-                for dim, factor in rank:
-                    step = factor * self.sums[dim].outside(network + 1).span
-                    for _, bound, axis in (spread for spread in self.space[network] if spread[0] == dim):
-                        if shares[axis]:
-                            reached = _reach(reached, step, bound)
-                        else:
-                            count *= bound
-                        step *= bound
-                count *= reached.bit_count()
-            self.grouped[key] = count
+            _, x, y, s = self._only_windows(operand)
+            shares = self.shares[kind][network][1:]
+            self.grouped[key] = int(distinct.plain()(self.encoded.constants, s, x, y, network, operand.index, *shares))
         return self.grouped[key]
 
     def _seen_windows(self, operand: Operand, child: int, near: int) -> int:
         """Different words along the ranks of several dimensions that tiles ever hold, below one instance of `near`."""
-        words = 1
-        for rank in operand.windows:
-            tiles = {dim: self.sums[dim].outside(child) for dim, _ in rank}
-            reached = (1 << 1 + sum(factor * (tiles[dim].span - 1) for dim, factor in rank)) - 1
-            for dim, factor in rank:
-                step = factor * tiles[dim].span
-                for loop in reversed(tiles[dim].loops):
-                    if not loop.axis or loop.level >= near:
-                        reached = _reach(reached, step, loop.bound)
-                    step *= loop.bound
-            words *= reached.bit_count()
-        return words
-
-
-def _reach(reached: int, step: int, count: int) -> int:
-    """Positions, as bits, that 0 to count-1 steps lead to from some of those reached."""
-    found = 0
-    for k in range(count):
-        found |= reached << k * step
-    return found
+        if not operand.windows:
+            return 1
+        temporal, _, _, s = self._only_windows(operand)
+        return int(seen_windows(self.encoded.constants, temporal, s, child, near, operand.index))

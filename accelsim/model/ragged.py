@@ -71,7 +71,7 @@ class _Model:
         temporal, _, self.x, self.y, self.keep = (array[0] for array in encode_mappings(encoded, [mapping]))
         fit.once(encoded.constants, temporal, self.x, self.y, self.keep, self.s, True)
         self.used = self.s.level[:, USED].tolist()
-        self.sums = NestSums(encoded, mapping)
+        self.sums = NestSums(encoded, mapping, (temporal, self.x, self.y), self.s)
         self.operands = [operand_of(encoded, index) for index in range(len(encoded.tensors))]
         self.s.level[-1, STEPS] = self.sums.steps
         self.every = np.zeros((*self.keep.shape, 4), np.int64)
