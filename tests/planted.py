@@ -347,7 +347,7 @@ MUTANTS = (
         "return (best, *others)[: max(1, len(listed))]", "return tuple(listed)",
         "test_listing.py::test_lists__begin_with_the_mapping_found_without_a_list"),
     # documents
-    Mutant("a document without digits", "results/output.py",
+    Mutant("a document without digits", "results/__init__.py",
         "return json.dumps(value, ensure_ascii=False, allow_nan=False)\n    deeper",
         "return json.dumps(value, ensure_ascii=False)\n    deeper",
         "test_output.py::test_json__refuses_what_is_no_number"),
@@ -356,8 +356,7 @@ MUTANTS = (
         'for block in ("temporal", "y", "x"))\n    return LevelMapping(',
         "test_verifying.py::test_mapping_json__of_any_mapping_is_that_mapping"),
     Mutant("loops are written innermost first", "results/output.py",
-        '"temporal": [[loop.dim, loop.bound] for loop in level.temporal],',
-        '"temporal": [[loop.dim, loop.bound] for loop in level.temporal[::-1]],',
+        "temporal=rows(_LOOP), x=", "temporal=at(lambda level: level.temporal[::-1], rows(_LOOP)), x=",
         "test_verifying.py::test_mapping_json__of_any_mapping_is_that_mapping"),
     Mutant("the axes of a kept mapping change places", "explore/work.py",
         "temporal, x, y = (tuple(Loop(*loop) for loop in block) for block in blocks)",

@@ -24,7 +24,8 @@ from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits, stand
 from accelsim.model.oracle import execute
 from accelsim.population.census import census
-from accelsim.results.output import Provenance, front_json
+from accelsim.results import Provenance
+from accelsim.results.output import front_json
 from accelsim.results.verifying import Task, verify_layer
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum

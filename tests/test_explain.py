@@ -18,8 +18,8 @@ from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
+from accelsim.results import to_json
 from accelsim.results.explain import LARGEST_WALK, explain, explanation_json, rank_names, refuse_large
-from accelsim.results.output import to_json
 from accelsim.show.report.explain import explanation_report
 from accelsim.show.table import print_parts
 from tests.strategies import cases, energy_table

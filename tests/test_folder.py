@@ -18,8 +18,8 @@ from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import load_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.result import to_pandas
-from accelsim.results import refuse_directory, write_directory
-from accelsim.results.output import Provenance, front_json, map_json
+from accelsim.results import Provenance, refuse_directory, write_directory
+from accelsim.results.output import front_json, map_json
 from accelsim.show.report.search import front_files, layer_files, mapping_text
 
 PROVENANCE = Provenance("map", (), {"b": "2", "a": "1"}, 5000, None)

@@ -23,8 +23,8 @@ from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.objective import Objective
+from accelsim.results import Provenance, to_json
 from accelsim.results.cache import content_hash
-from accelsim.results.output import Provenance, to_json
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.network import fusion_table, plot_fusion

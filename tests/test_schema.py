@@ -20,7 +20,8 @@ from accelsim.cli.inspecting import check_files
 from accelsim.inputs import library
 from accelsim.inputs.machine_tables import machine_json
 from accelsim.model.limits import Limits
-from accelsim.results.output import LayerOutcome, Provenance, network_json, to_json
+from accelsim.results import Provenance, to_json
+from accelsim.results.output import LayerOutcome, network_json
 from accelsim.show.schema import KINDS, json_schema
 from docs.site.yaml_keys import schema_keys
 

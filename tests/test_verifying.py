@@ -20,7 +20,8 @@ from accelsim.inputs.machine_tables import machine_json
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
-from accelsim.results.output import Provenance, evaluation_json, map_json, mapping_json, read_mapping_json
+from accelsim.results import Provenance
+from accelsim.results.output import evaluation_json, map_json, mapping_json, read_mapping_json
 from accelsim.results.verifying import Task, verify, verify_layer
 from accelsim.search.mapper import map_einsum
 from accelsim.search.strategy import Budget

@@ -12,8 +12,7 @@ from accelsim.cli.arguments import add_forms
 from accelsim.importers.scalesim import scalesim_study
 from accelsim.importers.timeloop_comparison import timeloop_study
 from accelsim.inputs.errors import AccelsimError
-from accelsim.results import refuse_directory, refuse_file, write_directory
-from accelsim.results.output import to_json
+from accelsim.results import refuse_directory, refuse_file, to_json, write_directory
 from accelsim.results.study import NoReferenceError, Study, study_json
 from accelsim.show.plots import figure_bytes
 from accelsim.show.report.validation import study_report

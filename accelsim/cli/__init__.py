@@ -109,7 +109,7 @@ def answer(
 
 def print_json(document: Mapping[str, Any]) -> None:
     """Print a document as JSON."""
-    from accelsim.results.output import to_json
+    from accelsim.results import to_json
 
     sys.stdout.write(to_json(document))
 

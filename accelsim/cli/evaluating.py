@@ -21,8 +21,8 @@ from accelsim.inputs.workload import Einsum
 from accelsim.inputs.workload_reader import load_workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
-from accelsim.results import refuse_directory, write_directory
-from accelsim.results.output import evaluation_json, provenance_json, read_mapping_json
+from accelsim.results import provenance_json, refuse_directory, write_directory
+from accelsim.results.output import evaluation_json, read_mapping_json
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget

@@ -24,8 +24,7 @@ from accelsim.inputs import library
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import hash_file
 from accelsim.inputs.workload_reader import load_workload
-from accelsim.results import write_page
-from accelsim.results.output import to_json
+from accelsim.results import to_json, write_page
 from accelsim.show.report import gpu as reports
 from accelsim.show.report.validation import calibration_report, gemm_report
 from accelsim.show.table import page_text

@@ -24,8 +24,8 @@ from accelsim.inputs.workload_reader import load_workload
 if TYPE_CHECKING:
     from accelsim.inputs.constraints import Constraints
     from accelsim.inputs.library import Note
+    from accelsim.results import Provenance
     from accelsim.results.cache import ResultCache
-    from accelsim.results.output import Provenance
 
 
 SIZES = {"batch": ("batch",), "sequence": ("seq", "kv")}
@@ -253,7 +253,7 @@ def check_constraints(inputs: Inputs) -> None:
 
 def make_provenance(command: str, inputs: Inputs, arguments: argparse.Namespace) -> Provenance:
     """Note where a result comes from."""
-    from accelsim.results.output import Provenance, input_file
+    from accelsim.results import Provenance, input_file
 
     files = tuple(input_file(kind, inputs.given[kind], path) for kind, path in inputs.paths.items())
     if command != "map":

@@ -26,8 +26,16 @@ from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Workload
 from accelsim.inputs.workload_reader import load_workload, read_imported, read_workload
-from accelsim.results import refuse_directory, refuse_file, write_directory, write_page
-from accelsim.results.output import Provenance, input_file, provenance_json, to_json
+from accelsim.results import (
+    Provenance,
+    input_file,
+    provenance_json,
+    refuse_directory,
+    refuse_file,
+    to_json,
+    write_directory,
+    write_page,
+)
 
 
 def schema_command(arguments: argparse.Namespace) -> int:

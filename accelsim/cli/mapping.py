@@ -31,9 +31,9 @@ from accelsim.inputs.errors import NoValidMapping
 from accelsim.inputs.files import file_name
 from accelsim.inputs.machine_tables import energy_rows, machine_json
 from accelsim.inputs.workload import Einsum
-from accelsim.results import refuse_page, write_directory
+from accelsim.results import refuse_page, to_json, write_directory
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
-from accelsim.results.output import LayerOutcome, front_json, map_json, network_json, to_json
+from accelsim.results.output import LayerOutcome, front_json, map_json, network_json
 from accelsim.search.stopping import answering
 from accelsim.search.strategy import Budget
 from accelsim.show.report import search_progress

@@ -30,9 +30,8 @@ from accelsim.inputs.params import check_overrides
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
-from accelsim.results import refuse_directory, refuse_page, write_directory
+from accelsim.results import refuse_directory, refuse_page, to_json, write_directory
 from accelsim.results.cache import MapOptions
-from accelsim.results.output import to_json
 from accelsim.search.mapper import map_einsum
 from accelsim.search.stopping import answering, asked
 from accelsim.search.strategy import Budget

@@ -12,7 +12,7 @@ from accelsim.cli.inputs import Inputs, find_files, find_layer, read_layer_const
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.inputs.files import read_json
 from accelsim.inputs.objective import Objective
-from accelsim.results.output import InputFile, Provenance, input_file, provenance_json
+from accelsim.results import InputFile, Provenance, input_file, provenance_json
 from accelsim.results.study import reference_paths, study_json
 from accelsim.results.verifying import Check, Task, compare, refuse_other_forms, same_version, verify_layer, verify_rest
 from accelsim.search.strategy import Budget

@@ -23,16 +23,9 @@ from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
+from accelsim.results import Provenance, provenance_json
 from accelsim.results.cache import ResultCache, content_hash, einsum_content, hash_of_code, machine_content
-from accelsim.results.output import (
-    Provenance,
-    certificate_json,
-    mapping_json,
-    provenance_json,
-    read_certificate,
-    read_mapping_json,
-    result_json,
-)
+from accelsim.results.output import certificate_json, mapping_json, read_certificate, read_mapping_json, result_json
 from accelsim.search.result import Certificate
 
 

@@ -16,7 +16,8 @@ from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.workload import Workload
 from accelsim.model.evaluate import evaluate
-from accelsim.results.output import Provenance, read_mapping_json, result_json
+from accelsim.results import Provenance
+from accelsim.results.output import read_mapping_json, result_json
 from accelsim.results.verifying import (
     Check,
     check_certificate,

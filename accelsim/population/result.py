@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from accelsim.model.result import Result
-from accelsim.results.output import Provenance, mapping_json, provenance_json
+from accelsim.results import Provenance, provenance_json
+from accelsim.results.output import mapping_json
 from accelsim.search.result import FrontResult
 
 if TYPE_CHECKING:

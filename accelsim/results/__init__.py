@@ -1,13 +1,22 @@
-"""Results as documents, folders and a cache, and how they are checked."""
+"""Results as documents, folders and a cache, and how they are checked; here what all are written by, and from what.
+
+Equal input, overrides and seed give equal bytes unless a budget in seconds ends the search: nothing here holds a time
+of day or of the run.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+from accelsim import __version__
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import hash_file
 from accelsim.inputs.workload import Einsum
 from accelsim.search.stopping import part_file
 
@@ -79,3 +88,61 @@ def _write(path: Path, content: bytes) -> Path:
     except OSError as error:  # a full disk names no file
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that a result came from: the kind, the name as given, and the hash of its bytes."""
+
+    kind: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a result came from.
+
+    `mappings` and `seconds` [s] are the budget that was asked for; both None: the default of `map_einsum`. `limits` are
+    those of the command line, as given.
+    """
+
+    command: str
+    inputs: tuple[InputFile, ...]
+    overrides: Mapping[str, str]
+    mappings: int | None = None
+    seconds: float | None = None
+    limits: tuple[str, ...] = ()
+
+
+def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
+    """Hash an input file as it stands now; `name` is what the user called it."""
+    return InputFile(kind, name, hash_file(path))
+
+
+def to_json(document: Any) -> str:
+    """Write JSON with keys in the order given, floats to the last digit, and a row of plain values on one line."""
+    return _json(document, "\n") + "\n"
+
+
+def _json(value: Any, newline: str) -> str:
+    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
+    if not any(isinstance(entry, dict | list | tuple) for entry in entries):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    deeper = newline + "  "
+    inner = [_json(entry, deeper) for entry in entries]
+    if isinstance(value, dict):
+        inner = [f"{json.dumps(key)}: {text}" for key, text in zip(value, inner, strict=True)]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + deeper + f",{deeper}".join(inner) + newline + closing
+
+
+def provenance_json(provenance: Provenance) -> dict[str, Any]:
+    """Version, command, input files and overrides, as plain values."""
+    return {
+        "accelsim": __version__,
+        "command": provenance.command,
+        "inputs": {file.kind: {"file": file.name, "sha256": file.sha256} for file in provenance.inputs},
+        "overrides": dict(sorted(provenance.overrides.items())),
+        "limits": list(provenance.limits),
+    }

@@ -317,7 +317,8 @@ def _nameless(einsum: Einsum) -> Einsum:
 
 def _entry(search: SearchResult, einsum: Einsum, machine: str) -> dict[str, Any]:
     """What is kept of a search; `about` is for people."""
-    from accelsim.results.output import Provenance, point_json, search_json
+    from accelsim.results import Provenance
+    from accelsim.results.output import point_json, search_json
 
     nameless = _nameless(einsum)
     return {

@@ -6,157 +6,297 @@ of day or of the run.
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from accelsim import __version__
 from accelsim.inputs.errors import AccelsimError
-from accelsim.inputs.files import hash_file
 from accelsim.inputs.mapping import LevelMapping, Loop
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Einsum
-from accelsim.model.result import Result, TensorAtLevel
-from accelsim.search.result import Certificate, FrontResult, Sample, SearchResult
+from accelsim.model.result import (
+    LevelFills,
+    LevelResult,
+    Moves,
+    Ramp,
+    Result,
+    TensorAtLevel,
+    TensorBursts,
+    TensorOnNetwork,
+)
+from accelsim.results import Provenance, provenance_json
+from accelsim.results.output_schema import (
+    COUNT,
+    NUMBER,
+    SAID,
+    SHARE,
+    SOME,
+    TEXT,
+    TRUTH,
+    Form,
+    Kind,
+    at,
+    fields_of,
+    named,
+    or_null,
+    part,
+    record,
+    row,
+    rows,
+    word,
+)
+from accelsim.search.result import Certificate, FrontResult, Rejection, SearchResult, Spread
 
 if TYPE_CHECKING:
     from accelsim.model.limits import Limits
 
 QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 WITHIN = (1.01, 1.1, 2.0)
+STOPS = ("exhausted", "budget", "timeout", "memory", "remainders", "interrupted")
 MOST_BINS = 500
 """Of the histogram in the JSON: lower and upper edge [pJ] and number of valid mappings of each occupied bin."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """A file that a result came from: the kind, the name as given, and the hash of its bytes."""
-
-    kind: str
-    name: str
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Where a result came from.
-
-    `mappings` and `seconds` [s] are the budget that was asked for; both None: the default of `map_einsum`. `limits` are
-    those of the command line, as given.
-    """
-
-    command: str
-    inputs: tuple[InputFile, ...]
-    overrides: Mapping[str, str]
-    mappings: int | None = None
-    seconds: float | None = None
-    limits: tuple[str, ...] = ()
-
-
-def input_file(kind: str, name: str, path: str | os.PathLike[str]) -> InputFile:
-    """Hash an input file as it stands now; `name` is what the user called it."""
-    return InputFile(kind, name, hash_file(path))
-
-
-def to_json(document: Any) -> str:
-    """Write JSON with keys in the order given, floats to the last digit, and a row of plain values on one line."""
-    return _json(document, "\n") + "\n"
-
-
-def _json(value: Any, newline: str) -> str:
-    entries = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
-    if not any(isinstance(entry, dict | list | tuple) for entry in entries):
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    deeper = newline + "  "
-    inner = [_json(entry, deeper) for entry in entries]
-    if isinstance(value, dict):
-        inner = [f"{json.dumps(key)}: {text}" for key, text in zip(value, inner, strict=True)]
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    return opening + deeper + f",{deeper}".join(inner) + newline + closing
-
-
-def provenance_json(provenance: Provenance) -> dict[str, Any]:
-    """Version, command, input files and overrides, as plain values."""
-    return {
-        "accelsim": __version__,
-        "command": provenance.command,
-        "inputs": {file.kind: {"file": file.name, "sha256": file.sha256} for file in provenance.inputs},
-        "overrides": dict(sorted(provenance.overrides.items())),
-        "limits": list(provenance.limits),
-    }
-
-
-def _tensor_json(tensor: TensorAtLevel) -> dict[str, Any]:
-    return {**asdict(tensor), "compression": float(tensor.compression), "energy_pj": tensor.energy_pj}
-
-
-def result_json(result: Result) -> dict[str, Any]:
-    """Everything about one mapping, as plain values.
-
-    Counts are words of one instance, the busiest one; totals and energies [pJ] are of all instances.
-    """
-    return {
-        "architecture": result.architecture,
-        "layer": result.workload,
-        "bounds": dict(result.bounds),
-        "valid": result.valid,
-        "violations": [str(violation) for violation in result.violations],
-        "macs": result.macs,
-        "padded_macs": result.padded_macs,
-        "energy_pj": result.energy_pj,
-        "pj_per_mac": result.pj_per_mac,
-        "cycles": result.cycles,
-        "edp_pj_cycles": result.edp,
-        "clock_hz": result.clock_hz,
-        "run_time_s": result.seconds,
-        "power_w": result.power_w,
-        "utilization": {
-            "overall": result.utilization,
-            "spatial": result.spatial_utilization,
-            "temporal": result.temporal_utilization,
-        },
-        "bottleneck": result.bottleneck,
-        "compute": {
-            "name": result.compute,
-            "instances": result.compute_instances,
-            "used_instances": result.compute_used,
-            "cycles": result.compute_cycles,
-            "cycles_per_mac": result.cycles_per_mac,
-            "energy_pj": result.compute_pj,
-        },
-        "ramps": [asdict(ramp) for ramp in result.ramps],
-        "fills": [asdict(each) for each in result.fills],
-        "computing_cycles": result.computing_cycles,
-        "bursts": [asdict(each) for each in result.bursts],
-        "moves": [asdict(each) for each in result.moves],
-        "time": [dict(row) for row in result.time_rows()],
-        "cycles_without_overlap": result.cycles_without_overlap,
-        "levels": [asdict(level) for level in result.levels],
-        "tensors": [_tensor_json(tensor) for tensor in result.tensors],
-        "networks": [asdict(network) for network in result.networks],
-        "energy": [dict(row) for row in result.energy_rows()],
-        "cycles_by_component": [dict(row) for row in result.cycle_rows()],
-        "imperfect": sorted(result.mapping.imperfect),
-        "padded": result.mapping.padding,
-        "mapping": mapping_json(result.mapping),
-    }
-
-
 def mapping_json(mapping: LoopNest) -> list[dict[str, Any]]:
     """Loops and kept tensors of each level, as plain values."""
-    return [
-        {
-            "level": level.level,
-            "keep": sorted(level.keep),
-            "temporal": [[loop.dim, loop.bound] for loop in level.temporal],
-            "x": [[loop.dim, loop.bound] for loop in level.x],
-            "y": [[loop.dim, loop.bound] for loop in level.y],
-        }
-        for level in mapping.levels
-    ]
+    return [_LEVEL.write(level) for level in mapping.levels]
+
+
+_LOOP = Kind(row(TEXT, SOME).form, lambda loop: [loop.dim, loop.bound])
+_LEVEL = record(level=TEXT, keep=Kind(rows(TEXT).form, sorted), temporal=rows(_LOOP), x=rows(_LOOP), y=rows(_LOOP))
+_NEST = {
+    "imperfect": at(lambda result: result.mapping.imperfect, Kind(rows(TEXT).form, sorted)),
+    "padded": at(
+        lambda result: result.mapping.padding,
+        Kind({"type": "object", "additionalProperties": {"type": "integer", "minimum": 2}}),
+    ),
+    "mapping": at(lambda result: result.mapping.levels, rows(_LEVEL)),
+}
+"""A mapping: what of it may leave remainders, what is padded, and the loops and kept tensors of each level."""
+_COMPUTE = record(
+    name=at("compute", TEXT),
+    instances=at("compute_instances", SOME),
+    used_instances=at("compute_used", SOME),
+    cycles=at("compute_cycles", SOME),
+    cycles_per_mac=SOME,
+    energy_pj=at("compute_pj", NUMBER),
+)
+RESULT = record(
+    architecture=TEXT,
+    layer=at("workload", TEXT),
+    bounds=named(SOME),
+    valid=TRUTH,
+    violations=rows(SAID),
+    macs=SOME,
+    padded_macs=SOME,
+    energy_pj=NUMBER,
+    pj_per_mac=NUMBER,
+    cycles=SOME,
+    edp_pj_cycles=at("edp", NUMBER),
+    clock_hz=or_null(NUMBER),
+    run_time_s=at("seconds", or_null(NUMBER)),
+    power_w=or_null(NUMBER),
+    utilization=part(
+        record(
+            overall=at("utilization", NUMBER),
+            spatial=at("spatial_utilization", NUMBER),
+            temporal=at("temporal_utilization", SHARE),
+        )
+    ),
+    bottleneck=TEXT,
+    compute=part(_COMPUTE),
+    ramps=rows(fields_of(Ramp, times=SOME, cycles=SOME)),
+    fills=rows(fields_of(LevelFills)),
+    computing_cycles=SOME,
+    bursts=rows(fields_of(TensorBursts, run_words=SOME)),
+    moves=rows(fields_of(Moves, tiles=SOME)),
+    time=at(Result.time_rows, rows(record(component=TEXT, what=TEXT, cycles=SOME, share=SHARE))),
+    cycles_without_overlap=SOME,
+    levels=rows(fields_of(LevelResult, instances=SOME, used_instances=SOME, word_bits=SOME)),
+    tensors=rows(fields_of(TensorAtLevel, tile_words=SOME, word_bits=SOME, compression=SHARE, energy_pj=NUMBER)),
+    networks=rows(fields_of(TensorOnNetwork, children=SOME, distinct=SOME)),
+    energy=at(Result.energy_rows, rows(record(component=TEXT, tensor=TEXT, action=TEXT, energy_pj=NUMBER))),
+    cycles_by_component=at(
+        Result.cycle_rows, rows(record(component=TEXT, cycles=COUNT, share=SHARE, bottleneck=TRUTH))
+    ),
+    **_NEST,
+)
+"""One mapping. Counts are words of one instance, the busiest one; totals and energies [pJ] are of all instances."""
+_POINT = {
+    "energy_pj": NUMBER,
+    "cycles": SOME,
+    "edp_pj_cycles": at("edp", NUMBER),
+    "utilization": NUMBER,
+    **_NEST,
+}
+POINT = record(**_POINT)
+"""One mapping among several: what it costs, and its loops."""
+_BUDGET = record(mappings=or_null(SOME), seconds=or_null(NUMBER))
+CERTIFICATE = record(
+    value=NUMBER,
+    bound=NUMBER,
+    gap=at(lambda found: found.gap if math.isfinite(found.gap) else None, or_null(NUMBER)),
+    proved=TRUTH,
+    nodes=COUNT,
+    evaluated=COUNT,
+    table_bytes=COUNT,
+)
+"""What a search proves; the gap is null while the bound is 0, so that none is known."""
+
+
+def _quantile_pj(spread: Spread, share: float) -> float:
+    """Energy [pJ] that a share of the mappings does not exceed; exact at both ends."""
+    return {0.0: spread.min_pj, 1.0: spread.max_pj}.get(share, spread.quantile_pj(share))
+
+
+def _within(spread: Spread, factor: float) -> dict[str, float]:
+    count = spread.within(factor)
+    return {"factor": factor, "count": count, "share": count / spread.valid}
+
+
+_SPREAD = record(
+    resolution=NUMBER,
+    min_pj=NUMBER,
+    max_pj=NUMBER,
+    max_over_min=at("ratio", NUMBER),
+    quantiles=at(
+        lambda spread: [{"share": share, "energy_pj": _quantile_pj(spread, share)} for share in QUANTILES],
+        rows(record(share=SHARE, energy_pj=NUMBER)),
+    ),
+    within=at(
+        lambda spread: [_within(spread, factor) for factor in WITHIN],
+        rows(record(factor=NUMBER, count=COUNT, share=SHARE)),
+    ),
+    histogram=at(
+        lambda spread: [bin_ for bin_ in spread.histogram(MOST_BINS) if bin_[2]], rows(row(NUMBER, NUMBER, SOME))
+    ),
+)
+_SAMPLE = record(
+    seen=SOME, valid=SOME, rejections=rows(fields_of(Rejection)), spread=_SPREAD, curve=rows(row(SOME, NUMBER))
+)
+"""What an exhaustive or random search saw."""
+SEARCH = record(
+    objective=TEXT,
+    method=word("exact", "exhaustive", "random"),
+    seed=at(lambda search: search.seed if search.method == "random" else None, or_null(COUNT)),
+    budget=at(lambda _: {}, _BUDGET),
+    stop=word(*STOPS),
+    uneven=TRUTH,
+    imperfect=rows(TEXT),
+    padded=rows(TEXT),
+    limits=rows(TEXT),
+    space_size=SOME,
+    certificate=or_null(CERTIFICATE),
+    within=Kind(
+        or_null(record(share=NUMBER, mappings=COUNT)).form,
+        lambda within: None if within is None else dict(zip(("share", "mappings"), within, strict=True)),
+    ),
+    ranked=at(lambda search: _ranked(search), rows(record(value=NUMBER, **_POINT))),
+    sample=or_null(_SAMPLE),
+)
+"""How a search went and what it proved or saw; `search_json` adds the budget that was asked for."""
+FRONT = record(
+    architecture=at(lambda front: front.points[0].architecture, TEXT),
+    layer=at(lambda front: front.points[0].workload, TEXT),
+    columns=rows(TEXT),
+    budget=at(lambda _: {}, _BUDGET),
+    stop=word(*STOPS),
+    limits=rows(TEXT),
+    space_size=SOME,
+    nodes=COUNT,
+    evaluated=COUNT,
+    table_bytes=COUNT,
+    points=at(
+        lambda front: [
+            {"values": list(values), **POINT.write(result)}
+            for values, result in zip(front.values, front.points, strict=True)
+        ],
+        rows(record(values=rows(NUMBER), **_POINT)),
+    ),
+)
+"""A Pareto front: each point with its values, in the order of the columns, and its mapping."""
+_TOTAL_PROOF = record(value=NUMBER, bound=NUMBER, gap=or_null(NUMBER), proved=TRUTH)
+TOTAL = record(
+    layers=COUNT,
+    distinct_layers=COUNT,
+    unmapped=rows(TEXT),
+    macs=COUNT,
+    energy_pj=NUMBER,
+    pj_per_mac=or_null(NUMBER),
+    cycles=COUNT,
+    run_time_s=or_null(NUMBER),
+    utilization=or_null(NUMBER),
+    outermost=or_null(TEXT),
+    outer_words=COUNT,
+    outer_bytes=COUNT,
+    yields=or_null(TEXT),
+    yields_per_run=or_null(SOME),
+    yields_per_s=or_null(NUMBER),
+    energy_pj_per_yield=or_null(NUMBER),
+    certificate=or_null(_TOTAL_PROOF),
+)
+IN_NETWORK = record(
+    energy_share=SHARE,
+    cycles_share=SHARE,
+    energy_limit_pj=or_null(NUMBER),
+    cycles_limit=or_null(COUNT),
+    energy_above_limit=or_null(SHARE),
+    cycles_above_limit=or_null(SHARE),
+)
+_SOURCE = {"formula": or_null(TEXT), "source": or_null(TEXT)}
+_ENERGIES = {name: or_null(NUMBER) for name in ("energy_pj", "pj_per_word", "pj_per_bit")}
+_DEFINED = {
+    "result": RESULT,
+    "search": SEARCH,
+    "energy_table": rows(record(component=TEXT, role=TEXT, action=TEXT, **_ENERGIES, **_SOURCE)),
+    "area": rows(
+        record(component=TEXT, instances=SOME, area_um2=or_null(NUMBER), total_um2=or_null(NUMBER), **_SOURCE)
+    ),
+}
+_TO = {name: Kind({"$ref": f"#/$defs/{name}"}) for name in _DEFINED}
+_INPUT = record(file=TEXT, sha256=Kind({"type": "string", "pattern": "^[0-9a-f]{64}$"}))
+_PROVENANCE = {
+    "accelsim": TEXT,
+    "command": word("map", "eval"),
+    "inputs": named(_INPUT),
+    "overrides": named(TEXT),
+    "limits": rows(TEXT),
+}
+_MACHINE = {"energy_table": _TO["energy_table"], "area": _TO["area"], "area_um2": or_null(NUMBER)}
+_LAYER = {"layer": TEXT, "repeat": SOME}
+_MAPPED = record(**_LAYER, in_network=IN_NETWORK, result=_TO["result"], search=_TO["search"])
+_LAYERS = rows(Kind({"oneOf": [_MAPPED.form, record(**_LAYER, no_valid_mapping=TEXT).form]}))
+_DOCUMENTS = {
+    "an evaluated mapping": {"result": _TO["result"]},
+    "a mapped layer": {"result": _TO["result"], "search": _TO["search"]},
+    "a mapped network": {"workload": TEXT, "architecture": TEXT, "total": TOTAL, "layers": _LAYERS},
+    "a Pareto front of one layer": {"front": FRONT},
+}
+RESULT_FORM: Form = {
+    "oneOf": [
+        {"title": title, **record(**_PROVENANCE, **kinds, **_MACHINE).form} for title, kinds in _DOCUMENTS.items()
+    ],
+    "$defs": {name: kind.form for name, kind in _DEFINED.items()},
+}
+"""JSON Schema of a result.json."""
+result_json, point_json, certificate_json = RESULT.write, POINT.write, CERTIFICATE.write
+
+
+def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
+    """How a search went and what it proved or saw, as plain values; the best mapping itself is not in it.
+
+    What a search has not got is null, or an empty list. `ranked` is there if more than one mapping is listed.
+    """
+    return {**SEARCH.write(search), "budget": _BUDGET.write(provenance)}
+
+
+def _ranked(search: SearchResult) -> list[dict[str, Any]]:
+    """Mappings that a search lists, where there are several, each with its value."""
+    from accelsim.inputs.objective import Objective
+
+    goal, listed = Objective.parse(search.objective), search.ranked if len(search.ranked) > 1 else ()
+    return [{"value": goal.of(result), **POINT.write(result)} for result in listed]
 
 
 def read_mapping_json(recorded: Mapping[str, Any]) -> LoopNest:
@@ -177,42 +317,6 @@ def read_mapping_json(recorded: Mapping[str, Any]) -> LoopNest:
 def _read_level(level: Mapping[str, Any]) -> LevelMapping:
     temporal, x, y = (tuple(Loop(dim, bound) for dim, bound in level[block]) for block in ("temporal", "x", "y"))
     return LevelMapping(level["level"], temporal, x=x, y=y, keep=frozenset(level["keep"]))
-
-
-def search_json(search: SearchResult, provenance: Provenance) -> dict[str, Any]:
-    """How a search went and what it proved or saw, as plain values; the best mapping itself is not in it.
-
-    What a search has not got is null, or an empty list. `ranked` is there if more than one mapping is listed.
-    """
-    from accelsim.inputs.objective import Objective
-
-    goal, within = Objective.parse(search.objective), search.within
-    return {
-        "objective": search.objective,
-        "method": search.method,
-        "seed": search.seed if search.method == "random" else None,
-        "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
-        "stop": search.stop,
-        "uneven": search.uneven,
-        "imperfect": list(search.imperfect),
-        "padded": list(search.padded),
-        "limits": list(search.limits),
-        "space_size": search.space_size,
-        "certificate": None if search.certificate is None else certificate_json(search.certificate),
-        "within": None if within is None else {"share": within[0], "mappings": within[1]},
-        "ranked": [
-            {"value": goal.of(result), **point_json(result)}
-            for result in (search.ranked if len(search.ranked) > 1 else ())
-        ],
-        "sample": None if search.sample is None else sample_json(search.sample),
-    }
-
-
-def certificate_json(certificate: Certificate) -> dict[str, Any]:
-    """What a search proves, as plain values; the gap is null while the bound is 0, so that none is known."""
-    gap = certificate.gap if math.isfinite(certificate.gap) else None
-    work = {name: getattr(certificate, name) for name in ("nodes", "evaluated", "table_bytes")}
-    return {"value": certificate.value, "bound": certificate.bound, "gap": gap, "proved": certificate.proved, **work}
 
 
 def read_certificate(recorded: Mapping[str, Any]) -> Certificate:
@@ -241,68 +345,10 @@ def read_search(recorded: Mapping[str, Any], ranked: Sequence[Result]) -> Search
     )
 
 
-def point_json(result: Result) -> dict[str, Any]:
-    """One mapping among several: what it costs, and its loops."""
-    return {
-        "energy_pj": result.energy_pj,
-        "cycles": result.cycles,
-        "edp_pj_cycles": result.edp,
-        "utilization": result.utilization,
-        "imperfect": sorted(result.mapping.imperfect),
-        "padded": result.mapping.padding,
-        "mapping": mapping_json(result.mapping),
-    }
-
-
-def sample_json(sample: Sample) -> dict[str, Any]:
-    """What an exhaustive or random search saw, as plain values."""
-    spread = sample.spread
-    exact = {0.0: spread.min_pj, 1.0: spread.max_pj}
-    return {
-        "seen": sample.seen,
-        "valid": sample.valid,
-        "rejections": [asdict(rejection) for rejection in sample.rejections],
-        "spread": {
-            "resolution": spread.resolution,
-            "min_pj": spread.min_pj,
-            "max_pj": spread.max_pj,
-            "max_over_min": spread.ratio,
-            "quantiles": [
-                {"share": share, "energy_pj": exact.get(share, spread.quantile_pj(share))} for share in QUANTILES
-            ],
-            "within": [
-                {"factor": factor, "count": spread.within(factor), "share": spread.within(factor) / spread.valid}
-                for factor in WITHIN
-            ],
-            "histogram": [list(part) for part in spread.histogram(MOST_BINS) if part[2]],
-        },
-        "curve": [list(point) for point in sample.curve],
-    }
-
-
 def front_json(front: FrontResult, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Document of a Pareto front: each point with its values, in the order of the columns, and its mapping."""
-    first = front.points[0]
-    return {
-        **provenance_json(provenance),
-        "front": {
-            "architecture": first.architecture,
-            "layer": first.workload,
-            "columns": list(front.columns),
-            "budget": {"mappings": provenance.mappings, "seconds": provenance.seconds},
-            "stop": front.stop,
-            "limits": list(front.limits),
-            "space_size": front.space_size,
-            "nodes": front.nodes,
-            "evaluated": front.evaluated,
-            "table_bytes": front.table_bytes,
-            "points": [
-                {"values": list(values), **point_json(result)}
-                for values, result in zip(front.values, front.points, strict=True)
-            ],
-        },
-        **machine,
-    }
+    """Document of a Pareto front."""
+    found = {**FRONT.write(front), "budget": _BUDGET.write(provenance)}
+    return {**provenance_json(provenance), "front": found, **machine}
 
 
 def evaluation_json(result: Result, provenance: Provenance, machine: Mapping[str, Any]) -> dict[str, Any]:

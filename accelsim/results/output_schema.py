@@ -1,250 +1,112 @@
-"""Form of result.json as JSON Schema (draft 2020-12): what `results.output` writes, each key once and none optional.
+"""Kinds of JSON values (JSON Schema, draft 2020-12): how each is written, and whether a document has its form.
 
-Energies are in pJ, counts in words of one instance (the busiest one), totals of all.
-
-Whether a document has the form that a JSON Schema describes: the keywords of `results.output_schema`.
+A record declares each key once: what is written under it, and what it looks like. No key is optional.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, get_type_hints
 
-from accelsim.model.result import LevelFills, LevelResult, Moves, Ramp, TensorAtLevel, TensorBursts, TensorOnNetwork
-from accelsim.search.result import Rejection
-
 Form = dict[str, Any]
-STOPS = ["exhausted", "budget", "timeout", "memory", "remainders", "interrupted"]
-
-_TEXT: Form = {"type": "string"}
-_COUNT: Form = {"type": "integer", "minimum": 0}
-_PADDED: Form = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 2}}
-_SOME: Form = {"type": "integer", "minimum": 1}
-_NUMBER: Form = {"type": "number", "minimum": 0}
-_SHARE: Form = {"type": "number", "minimum": 0, "maximum": 1}
-_TRUTH: Form = {"type": "boolean"}
+Getter = str | Callable[[Any], Any]
 
 
-def _record(**entries: Form) -> Form:
-    return {"type": "object", "properties": entries, "required": list(entries), "additionalProperties": False}
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
-def _rows(items: Form) -> Form:
-    return {"type": "array", "items": items}
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of JSON value.
+
+    Attributes
+    ----------
+    form : dict
+        Its JSON Schema.
+    write : callable
+        Makes it of a value.
+    of : str or callable, optional
+        Where a record has it: an attribute, or what makes it of the whole object; None: an attribute named as the key.
+    """
+
+    form: Form
+    write: Callable[[Any], Any] = _as_it_is
+    of: Getter | None = None
 
 
-def _row(*items: Form) -> Form:
-    return {"type": "array", "prefixItems": list(items), "minItems": len(items), "maxItems": len(items)}
+TEXT = Kind({"type": "string"})
+SAID = replace(TEXT, write=str)
+COUNT = Kind({"type": "integer", "minimum": 0})
+SOME = Kind({"type": "integer", "minimum": 1})
+NUMBER = Kind({"type": "number", "minimum": 0})
+SHARE = Kind({"type": "number", "minimum": 0, "maximum": 1}, float)
+TRUTH = Kind({"type": "boolean"})
 
 
-def _or_null(form: Form) -> Form:
-    return {"anyOf": [form, {"type": "null"}]}
+def at(of: Getter, kind: Kind) -> Kind:
+    """A kind of value that stands elsewhere than the key says."""
+    return replace(kind, of=of)
 
 
-_FORMS: dict[Any, Form] = {str: _TEXT, int: _COUNT, float: _NUMBER, bool: _TRUTH, int | None: _or_null(_COUNT)}
+def part(kind: Kind) -> Kind:
+    """A record whose values are of the same object as those around it."""
+    return replace(kind, of=_as_it_is)
 
 
-def _of(record: type, **entries: Form) -> Form:
-    """Form of a dataclass: each field as its type says, but for the entries that are named."""
-    types = {name: _FORMS[found] for name, found in get_type_hints(record).items() if name not in entries}
-    return _record(**types, **entries)
+def word(*words: str) -> Kind:
+    """One of some words."""
+    return Kind({"enum": list(words)})
 
 
-def _to(name: str) -> Form:
-    return {"$ref": f"#/$defs/{name}"}
+def named(kind: Kind) -> Kind:
+    """Values by names."""
+    return Kind({"type": "object", "additionalProperties": kind.form}, dict)
 
 
-_INPUT = _record(file=_TEXT, sha256={"type": "string", "pattern": "^[0-9a-f]{64}$"})
-_PROVENANCE: Form = {
-    "accelsim": _TEXT,
-    "command": {"enum": ["map", "eval"]},
-    "inputs": {"type": "object", "additionalProperties": _INPUT},
-    "overrides": {"type": "object", "additionalProperties": _TEXT},
-    "limits": _rows(_TEXT),
-}
-_LOOP = _row(_TEXT, _SOME)
-_MAPPING = _rows(_record(level=_TEXT, keep=_rows(_TEXT), temporal=_rows(_LOOP), x=_rows(_LOOP), y=_rows(_LOOP)))
-_RESULT = _record(
-    architecture=_TEXT,
-    layer=_TEXT,
-    bounds={"type": "object", "additionalProperties": _SOME},
-    valid=_TRUTH,
-    violations=_rows(_TEXT),
-    macs=_SOME,
-    padded_macs=_SOME,
-    energy_pj=_NUMBER,
-    pj_per_mac=_NUMBER,
-    cycles=_SOME,
-    edp_pj_cycles=_NUMBER,
-    clock_hz=_or_null(_NUMBER),
-    run_time_s=_or_null(_NUMBER),
-    power_w=_or_null(_NUMBER),
-    utilization=_record(overall=_NUMBER, spatial=_NUMBER, temporal=_SHARE),
-    bottleneck=_TEXT,
-    compute=_record(
-        name=_TEXT, instances=_SOME, used_instances=_SOME, cycles=_SOME, cycles_per_mac=_SOME, energy_pj=_NUMBER
-    ),
-    ramps=_rows(_of(Ramp, times=_SOME, cycles=_SOME)),
-    fills=_rows(_of(LevelFills)),
-    computing_cycles=_SOME,
-    bursts=_rows(_of(TensorBursts, run_words=_SOME)),
-    moves=_rows(_of(Moves, tiles=_SOME)),
-    time=_rows(_record(component=_TEXT, what=_TEXT, cycles=_SOME, share=_SHARE)),
-    cycles_without_overlap=_SOME,
-    levels=_rows(_of(LevelResult, instances=_SOME, used_instances=_SOME, word_bits=_SOME)),
-    tensors=_rows(_of(TensorAtLevel, tile_words=_SOME, word_bits=_SOME, compression=_SHARE, energy_pj=_NUMBER)),
-    networks=_rows(_of(TensorOnNetwork, children=_SOME, distinct=_SOME)),
-    energy=_rows(_record(component=_TEXT, tensor=_TEXT, action=_TEXT, energy_pj=_NUMBER)),
-    cycles_by_component=_rows(_record(component=_TEXT, cycles=_COUNT, share=_SHARE, bottleneck=_TRUTH)),
-    imperfect=_rows(_TEXT),
-    padded=_PADDED,
-    mapping=_MAPPING,
-)
-_BUDGET = _record(mappings=_or_null(_SOME), seconds=_or_null(_NUMBER))
-_POINT: Form = {
-    "energy_pj": _NUMBER,
-    "cycles": _SOME,
-    "edp_pj_cycles": _NUMBER,
-    "utilization": _NUMBER,
-    "imperfect": _rows(_TEXT),
-    "padded": _PADDED,
-    "mapping": _MAPPING,
-}
-_CERTIFICATE = _record(
-    value=_NUMBER,
-    bound=_NUMBER,
-    gap=_or_null(_NUMBER),
-    proved=_TRUTH,
-    nodes=_COUNT,
-    evaluated=_COUNT,
-    table_bytes=_COUNT,
-)
-_SAMPLE = _record(
-    seen=_SOME,
-    valid=_SOME,
-    rejections=_rows(_of(Rejection)),
-    spread=_record(
-        resolution=_NUMBER,
-        min_pj=_NUMBER,
-        max_pj=_NUMBER,
-        max_over_min=_NUMBER,
-        quantiles=_rows(_record(share=_SHARE, energy_pj=_NUMBER)),
-        within=_rows(_record(factor=_NUMBER, count=_COUNT, share=_SHARE)),
-        histogram=_rows(_row(_NUMBER, _NUMBER, _SOME)),
-    ),
-    curve=_rows(_row(_SOME, _NUMBER)),
-)
-_SEARCH = _record(
-    objective=_TEXT,
-    method={"enum": ["exact", "exhaustive", "random"]},
-    seed=_or_null(_COUNT),
-    budget=_BUDGET,
-    stop={"enum": STOPS},
-    uneven=_TRUTH,
-    imperfect=_rows(_TEXT),
-    padded=_rows(_TEXT),
-    limits=_rows(_TEXT),
-    space_size=_SOME,
-    certificate=_or_null(_CERTIFICATE),
-    within=_or_null(_record(share=_NUMBER, mappings=_COUNT)),
-    ranked=_rows(_record(value=_NUMBER, **_POINT)),
-    sample=_or_null(_SAMPLE),
-)
-_FRONT = _record(
-    architecture=_TEXT,
-    layer=_TEXT,
-    columns=_rows(_TEXT),
-    budget=_BUDGET,
-    stop={"enum": STOPS},
-    limits=_rows(_TEXT),
-    space_size=_SOME,
-    nodes=_COUNT,
-    evaluated=_COUNT,
-    table_bytes=_COUNT,
-    points=_rows(_record(values=_rows(_NUMBER), **_POINT)),
-)
-_ENERGY_TABLE = _rows(
-    _record(
-        component=_TEXT,
-        role=_TEXT,
-        action=_TEXT,
-        energy_pj=_or_null(_NUMBER),
-        pj_per_word=_or_null(_NUMBER),
-        pj_per_bit=_or_null(_NUMBER),
-        formula=_or_null({"type": "string"}),
-        source=_or_null(_TEXT),
-    )
-)
-_AREA = _rows(
-    _record(
-        component=_TEXT,
-        instances=_SOME,
-        area_um2=_or_null(_NUMBER),
-        total_um2=_or_null(_NUMBER),
-        formula=_or_null({"type": "string"}),
-        source=_or_null(_TEXT),
-    )
-)
-_MACHINE = {"energy_table": _to("energy_table"), "area": _to("area"), "area_um2": _or_null(_NUMBER)}
-_TOTAL = _record(
-    layers=_COUNT,
-    distinct_layers=_COUNT,
-    unmapped=_rows(_TEXT),
-    macs=_COUNT,
-    energy_pj=_NUMBER,
-    pj_per_mac=_or_null(_NUMBER),
-    cycles=_COUNT,
-    run_time_s=_or_null(_NUMBER),
-    utilization=_or_null(_NUMBER),
-    outermost=_or_null(_TEXT),
-    outer_words=_COUNT,
-    outer_bytes=_COUNT,
-    yields=_or_null(_TEXT),
-    yields_per_run=_or_null(_SOME),
-    yields_per_s=_or_null(_NUMBER),
-    energy_pj_per_yield=_or_null(_NUMBER),
-    certificate=_or_null(_record(value=_NUMBER, bound=_NUMBER, gap=_or_null(_NUMBER), proved=_TRUTH)),
-)
-_IN_NETWORK = _record(
-    energy_share=_SHARE,
-    cycles_share=_SHARE,
-    energy_limit_pj=_or_null(_NUMBER),
-    cycles_limit=_or_null(_COUNT),
-    energy_above_limit=_or_null(_SHARE),
-    cycles_above_limit=_or_null(_SHARE),
-)
-_MAPPED = _record(layer=_TEXT, repeat=_SOME, in_network=_IN_NETWORK, result=_to("result"), search=_to("search"))
-_UNMAPPED = _record(layer=_TEXT, repeat=_SOME, no_valid_mapping=_TEXT)
-_NETWORK = _record(
-    **_PROVENANCE,
-    workload=_TEXT,
-    architecture=_TEXT,
-    total=_TOTAL,
-    layers=_rows({"oneOf": [_MAPPED, _UNMAPPED]}),
-    **_MACHINE,
-)
+def rows(kind: Kind) -> Kind:
+    """A list of any length."""
+    return Kind({"type": "array", "items": kind.form}, lambda values: [kind.write(value) for value in values])
 
-RESULT_FORM: Form = {
-    "oneOf": [
-        {
-            "title": "an evaluated mapping",
-            **_record(**_PROVENANCE, result=_to("result"), **_MACHINE),
-        },
-        {
-            "title": "a mapped layer",
-            **_record(**_PROVENANCE, result=_to("result"), search=_to("search"), **_MACHINE),
-        },
-        {"title": "a mapped network", **_NETWORK},
-        {
-            "title": "a Pareto front of one layer",
-            **_record(**_PROVENANCE, front=_FRONT, **_MACHINE),
-        },
-    ],
-    "$defs": {"result": _RESULT, "search": _SEARCH, "energy_table": _ENERGY_TABLE, "area": _AREA},
-}
+
+def row(*kinds: Kind) -> Kind:
+    """A list with a place for each."""
+    forms = [kind.form for kind in kinds]
+    return Kind({"type": "array", "prefixItems": forms, "minItems": len(forms), "maxItems": len(forms)}, list)
+
+
+def or_null(kind: Kind) -> Kind:
+    """A value that may be absent."""
+    form = {"anyOf": [kind.form, {"type": "null"}]}
+    return replace(kind, form=form, write=lambda value: None if value is None else kind.write(value))
+
+
+def record(**kinds: Kind) -> Kind:
+    """Values by key, in this order: of the attributes of an object, or a mapping as it is."""
+    forms = {key: kind.form for key, kind in kinds.items()}
+    form = {"type": "object", "properties": forms, "required": list(forms), "additionalProperties": False}
+
+    def write(value: Any) -> dict[str, Any]:
+        if isinstance(value, Mapping):
+            return dict(value)
+        written = {}
+        for key, kind in kinds.items():
+            of = key if kind.of is None else kind.of
+            written[key] = kind.write(getattr(value, of) if isinstance(of, str) else of(value))
+        return written
+
+    return Kind(form, write)
+
+
+def fields_of(made: type, **kinds: Kind) -> Kind:
+    """A record of a dataclass: each field as its type says, but for those that are named."""
+    usual = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH, int | None: or_null(COUNT)}
+    types = get_type_hints(made).items()
+    return record(**{name: kinds[name] if name in kinds else usual[found] for name, found in types} | kinds)
 
 
 _MOST = 5

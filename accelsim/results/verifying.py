@@ -23,17 +23,10 @@ from accelsim.inputs.objective import Objective, costs_of
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
+from accelsim.results import Provenance, provenance_json
 from accelsim.results.explain import LARGEST_WALK, same_as_walked
-from accelsim.results.output import (
-    Provenance,
-    point_json,
-    provenance_json,
-    read_mapping_json,
-    read_search,
-    result_json,
-    search_json,
-)
-from accelsim.results.output_schema import RESULT_FORM, misfits
+from accelsim.results.output import RESULT_FORM, point_json, read_mapping_json, read_search, result_json, search_json
+from accelsim.results.output_schema import misfits
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.strategy import Budget, OnProgress
 

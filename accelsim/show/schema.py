@@ -20,7 +20,7 @@ from accelsim.inputs.fields import MEANING, Key, keys_form, node_of
 from accelsim.inputs.forms import Form
 from accelsim.inputs.mapping import MAPPING_FORM
 from accelsim.inputs.workload_reader import WORKLOAD_FORM
-from accelsim.results.output_schema import RESULT_FORM
+from accelsim.results.output import RESULT_FORM
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

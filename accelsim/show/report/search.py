@@ -10,7 +10,7 @@ from accelsim import __version__
 from accelsim.inputs.mapping import dump_mapping
 from accelsim.inputs.units import format_bits, printable
 from accelsim.model.result import Result
-from accelsim.results.output import Provenance, to_json
+from accelsim.results import Provenance, to_json
 from accelsim.search.result import FrontResult, Sample, SearchResult
 from accelsim.show.report import (
     STOPS,
