@@ -71,6 +71,12 @@ def said(text: str) -> str:
     return re.sub(rf"\w{{{_LONG_NAME},}}", lambda name: _BETWEEN_WORDS.sub("<wbr>", name[0]), escape(together))
 
 
+def frame(name: str) -> str:
+    """Part of a page that its script fills, with the words that explain it."""
+    found = re.search(rf"<!-- {name} -->\n(.*?)\n+(?:<!--|\Z)", _file("frames.html"), re.DOTALL)
+    return found[1] if found else ""
+
+
 def _file(name: str) -> str:
     return (files("accelsim.show.html") / name).read_text(encoding="utf-8")
 

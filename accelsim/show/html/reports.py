@@ -18,7 +18,7 @@ from accelsim.model.limits import macs_per_byte, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
 from accelsim.population.result import Census
 from accelsim.search.result import SearchResult
-from accelsim.show.html import embedded, page, section, table, written
+from accelsim.show.html import embedded, frame, page, section, table, written
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.explore import axis_of, cells, same_value, two_costs, varied_values
@@ -76,34 +76,37 @@ def chosen(census: Census, drawn: int) -> list[Chosen]:
         first = known or more
         named[more.result.mapping] = Chosen(label, first.kind, first.result)
     first_drawn = range(min(drawn, len(census.sample)))
-    regions = (_drawn(census, index, "region") for index in _regions(census) if index not in first_drawn)
+
+    def of_sample(index: int, kind: str) -> Chosen:
+        return Chosen(f"drawn no. {index + 1:,}", kind, census.sample.result(index))
+
+    regions = (of_sample(index, "region") for index in _regions(census) if index not in first_drawn)
     return [
         *named.values(),
         *(region for region in regions if region.result.mapping not in named),
-        *(_drawn(census, index, "drawn") for index in first_drawn),
+        *(of_sample(index, "drawn") for index in first_drawn),
     ]
 
 
-def _drawn(census: Census, index: int, kind: str) -> Chosen:
-    return Chosen(f"drawn no. {index + 1:,}", kind, census.sample.result(index))
+def _known(proved: bool) -> str:
+    return "" if proved else " known"
 
 
 def _named(census: Census) -> Iterator[Chosen]:
     """Mappings with a name; one mapping may come more than once."""
     outermost = census.best.levels[0].level
     energy, cycles, words = (census.range_of(column) for column in ("energy", "cycles", "outer_words"))
-    known = {found.column: "" if found.lowest_proved else " known" for found in census.ranges}
-    yield Chosen(f"lowest energy{known['energy']}", "best", census.best)
+    yield Chosen(f"lowest energy{_known(energy.lowest_proved)}", "best", census.best)
     front = census.front.points
     for number in np.unique(np.linspace(0, len(front) - 1, min(len(front), MOST_FRONT)).astype(int)).tolist():
         yield Chosen(f"front {number + 1}", "front", front[number])
-    yield Chosen(f"fewest cycles{known['cycles']}", "named", cycles.lowest_mapping)
-    yield Chosen(f"fewest {outermost} words{known['outer_words']}", "named", words.lowest_mapping)
+    yield Chosen(f"fewest cycles{_known(cycles.lowest_proved)}", "named", cycles.lowest_mapping)
+    yield Chosen(f"fewest {outermost} words{_known(words.lowest_proved)}", "named", words.lowest_mapping)
     for share in QUANTILES:
         name = "median energy" if share == 0.5 else f"{100 * share:g} % quantile of energy"
         index = census.sample.nearest("energy", census.sample.quantile("energy", share).value)
         yield Chosen(name, "named", census.sample.result(index))
-    yield Chosen(f"highest energy{'' if energy.highest_proved else ' known'}", "named", energy.highest_mapping)
+    yield Chosen(f"highest energy{_known(energy.highest_proved)}", "named", energy.highest_mapping)
 
 
 def _regions(census: Census) -> list[int]:
@@ -176,72 +179,19 @@ def mapping_data(result: Result, architecture: Architecture, einsum: Einsum) -> 
     }
 
 
-# Parts of a page that the script fills, and the words that explain it; `$back` stands for a button.
-_SPREAD = """<section id="spread"><h2>How the energy is spread</h2>
-<p class="note" id="spread-note">Drag over the bars, or move the two handles, to choose a range of energy.</p>
-<div id="spread-plot" class="plot" role="img" aria-label="Histogram of the energy of the valid mappings"></div>
-<div class="range"><label>from <input id="from" type="range" step="1"></label>
-<label>to <input id="to" type="range" step="1"></label></div>
-<p id="range-text" role="status"></p>
-<p class="controls"><button id="everything" type="button">Whole range</button>
-<label><input id="log-count" type="checkbox"> logarithmic count</label></p></section>"""
-_SCATTER = """<section id="scatter"><h2>One cost against another</h2>
-<p class="controls"><label>up <select id="y-axis"></select></label>
-<label>across <select id="x-axis"></select></label></p>
-<div id="scatter-plot" class="plot" role="img" aria-label="Scatter plot of the mappings listed below"></div>
-<p class="note" id="scatter-note"></p></section>"""
-_LIST = """<section id="list"><h2 id="list-title">Mappings</h2>
-<p class="controls"><label>show <select id="kinds"></select></label></p>
-<p class="note" id="list-note"></p>
-<div class="scroll tall" tabindex="0" role="region" aria-labelledby="list-title">
-<table id="mappings"><thead></thead><tbody></tbody></table></div></section>"""
 _BACK = '<button id="back" type="button">Back to the list</button>'
-_SHOWN = """<section id="shown" tabindex="-1" aria-live="polite">
-<div class="head"><h2 id="shown-title"></h2>
-<button id="show-best" type="button">Show the best</button>$back</div>
-<dl id="shown-costs" class="costs"></dl>
-<h3>Loop nest</h3><p class="note">for: in time, par_for: in space; sizes of one instance</p><div id="nest"></div>
-<h3>Energy</h3><div id="energy"></div>
-<h3>Cycles</h3><p class="note">All components work at the same time: the one that needs most sets the total.</p>
-<div id="cycles"></div></section>"""
-_ROOFLINE = """<p class="note">A mapping cannot do more MACs in a cycle than the compute units allow (flat roof), nor
-more than the bandwidth of a level allows for the MACs that it does with each byte moved there (slanted roofs).</p>
-<div id="roofline-plot" class="plot" role="img" aria-label="Roofline of the machine with the best mapping"></div>
-<p class="note" id="roofline-note"></p>"""
-_READING = """<ul>
-<li>A <b>mapping</b> says in what order, on which units and from which memories a layer is computed. All mappings
-give the same result; they differ in energy and time.</li>
-<li>A <b>level</b> is a memory, from the outermost (usually DRAM) inwards. It keeps tiles of tensors, or lets them pass
-by.</li>
-<li><b>DRAM words</b>, or those of another outermost level, are the words that are read from it and written to it.</li>
-<li><b>Utilization</b> is the share of the compute units' cycles that do multiply-accumulates (MACs).</li>
-<li>The <b>Pareto front</b> holds the mappings that none other beats in both energy and cycles.</li>
-<li>Energy is that of all components together: memories, networks, compute units and leakage.</li>
-</ul>"""
-_SAMPLE_READING = """<p>The histogram and the dots are mappings that were drawn so that each valid one is equally
-likely. The exact numbers do not come from them. Rare mappings are seldom drawn, so some of each region of the histogram
-that was seen at all are shown as well, as rings.</p>"""
 
 DRAWN = 1200
 """Mappings of the uniform sample that a page shows at most."""
 DATA_BYTES = 900_000
 """JSON of mappings at most; the last drawn are left out beyond that."""
-_RANKED = 200
-_BARS = 60
+_RANKED, _BARS = 200, 60
 
 
 def census_report(census: Census, architecture: Architecture, einsum: Einsum) -> str:
-    """Write a page on all valid mappings of an Einsum on a machine: one HTML file to open in a browser.
+    """Write a page on all valid mappings of an Einsum on a machine: one HTML file of less than 6 MB, for a browser.
 
-    Parameters
-    ----------
-    einsum : Einsum
-        The machine and the layer of the census.
-
-    Returns
-    -------
-    str
-        The file, less than 6 MB; equal input gives equal text.
+    Equal input gives equal text.
 
     Raises
     ------
@@ -263,10 +213,7 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
             "uniform": True,
             "what": "mappings drawn",
             "marks": [
-                [
-                    "lowest" if census.range_of("energy").lowest_proved else "lowest known",
-                    rounded(census.best.energy_pj),
-                ],
+                [f"lowest{_known(census.range_of('energy').lowest_proved)}", rounded(census.best.energy_pj)],
                 ["median", rounded(census.sample.quantile("energy", 0.5).value)],
             ],
         },
@@ -274,35 +221,16 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
         "complete_front": census.front.stop == "exhausted",
     }
     title = f"All mappings of {einsum.name} onto {architecture.name}"
-    sections = [
-        section("figures", "In numbers", written(report_on_census(census))),
-        _explorer(spread=True),
-        _machine(architecture, census.best),
-        section("reading", "How to read this page", _READING + _SAMPLE_READING),
-    ]
+    sections = section("figures", "In numbers", written(report_on_census(census))) + _explorer(spread=True)
+    sections += _machine(architecture, census.best)
+    sections += section("reading", "How to read this page", frame("reading") + frame("sample"))
     about = "" if census.exact else "About "
     lead = f"{about}{census.mappings:,} of the {census.space_size:,} mappings that the constraints allow are valid."
-    return page(title, lead, "".join(sections), data)
+    return page(title, lead, sections, data)
 
 
 def search_report(search: SearchResult, architecture: Architecture, einsum: Einsum) -> str:
-    """Write a page on what a search found: one HTML file to open in a browser.
-
-    Parameters
-    ----------
-    einsum : Einsum
-        The machine and the layer of the search.
-
-    Returns
-    -------
-    str
-        The file, less than 6 MB; equal input gives equal text.
-
-    Raises
-    ------
-    AccelsimError
-        If plotly is not installed.
-    """
+    """Write a page on what a search found: see `census_report`."""
     shown = [Chosen("best", "best", search.best)]
     shown += [Chosen(f"rank {rank}", "named", found) for rank, found in enumerate(search.ranked[1:_RANKED], 2)]
     histogram, edges = _seen(search)
@@ -316,7 +244,7 @@ def search_report(search: SearchResult, architecture: Architecture, einsum: Eins
         section("figures", "In numbers", written([*headline(search.best, search), *ranked_report(search)])),
         _explorer(spread=histogram is not None, many=len(shown) > 1),
         _machine(architecture, search.best),
-        section("reading", "How to read this page", _READING),
+        section("reading", "How to read this page", frame("reading")),
     ]
     title = f"{einsum.name} mapped onto {architecture.name}"
     lead = f"The best of the mappings looked at takes {energy(search.best.energy_pj)}."
@@ -359,61 +287,28 @@ def _mappings(
 
 def _explorer(*, spread: bool, many: bool = True) -> str:
     """Frames that the script fills: the distribution, the scatter, the list of mappings and the one shown."""
-    charts = (_SPREAD if spread else "") + (_SCATTER + _LIST if many else "")
-    shown = _SHOWN.replace("$back", _BACK if many else "")
+    charts = (frame("spread") if spread else "") + (frame("scatter") + frame("list") if many else "")
+    shown = frame("shown").replace("$back", _BACK if many else "")
     found = f'<div class="charts">{charts}</div>{shown}' if charts else shown
     return f'<div class="explore{"" if charts else " alone"}">{found}</div>'
 
 
 def _machine(architecture: Architecture, best: Result) -> str:
-    svg = re.sub(
-        "<!--.*?-->", "", figure_bytes(plot_mapping(best, architecture), ["svg"])["svg"].decode(), flags=re.DOTALL
-    )
-    drawn = f'<div class="machine">{svg[svg.index("<svg") :]}</div>'
+    svg = figure_bytes(plot_mapping(best, architecture), ["svg"])["svg"].decode()
+    svg = re.sub("<!--.*?-->", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    drawn = f'<div class="machine">{svg}</div>'
     title = section("machine", "The machine, as the best mapping uses it", drawn)
-    return f'<div class="pair">{title}{section("roofline", "Roofline", _ROOFLINE)}</div>'
+    return f'<div class="pair">{title}{section("roofline", "Roofline", frame("roofline"))}</div>'
 
 
 Rows = Sequence[Mapping[str, Any]]
 MOST = 20_000
 """Designs of a page at most; those of the front go first."""
 _LISTED = 500
-_FRAMES = """<section id="only"><h2>Designs shown</h2><p class="controls">$only</p></section>
-<section id="scatter"><h2>One cost against another</h2>
-<p class="controls"><label>up <select id="y-axis"></select></label>
-<label>across <select id="x-axis"></select></label>
-<label>colour <select id="colour"></select></label>
-<label><input id="log-axes" type="checkbox"> logarithmic</label></p>
-<div id="scatter-plot" class="plot" role="img" aria-label="Scatter plot of the designs"></div>
-<p class="note">Each dot is a design; rings are on the front; triangles are bounds of designs that were not mapped,
-because a finished one beats whatever they could reach.</p></section>
-<section id="parallel"><h2>Parameters and costs of each design</h2>
-<p class="note">Each line is a mapped design; costs that differ by more than a factor of 3 have a logarithmic
-axis.</p>
-<div id="parallel-plot" class="plot" role="img" aria-label="Parallel coordinates of the mapped designs"></div>
-</section>"""
 
 
 def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
-    """Write a page on the designs of a sweep: one HTML file to open in a browser.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Of the table of designs.
-    about : mapping
-        What sweep.json holds.
-
-    Returns
-    -------
-    str
-        Equal input gives equal text.
-
-    Raises
-    ------
-    AccelsimError
-        If plotly is not installed.
-    """
+    """Write a page on the designs of a sweep, of which sweep.json tells what they are `about`: see `census_report`."""
     kept = sorted(rows, key=lambda row: (not row["front"], row["design"]))[:MOST]
     varied = varied_values(about)
     across, up = two_costs(about)
@@ -439,7 +334,7 @@ def sweep_report(rows: Rows, about: Mapping[str, Any]) -> str:
     listed = f"{len(best):,}" if len(best) <= _LISTED else f"The first {_LISTED:,} of {len(best):,}"
     only = [f'<label>{escape(name)} <select id="only-{i}"></select></label>' for i, name in enumerate(varied)]
     sections = [
-        _FRAMES.replace("$only", " ".join(only)),
+        frame("sweep").replace("$only", " ".join(only)),
         section("front", "The front", table(f"{listed} designs of the front", listing)),
     ]
     mapped = sum(row["status"] == "mapped" for row in rows)
