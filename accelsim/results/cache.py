@@ -341,28 +341,24 @@ def _look_up(
     constraints: Constraints | None,
 ) -> SearchResult | None:
     """Result of an entry with its mappings evaluated anew, or None."""
+    from accelsim.model.evaluate import evaluate
+    from accelsim.results.output import read_mapping_json, read_search
+
     body = cache.read(key)
     if body is None:
         return None
     try:
-        found = _from_entry(body, architecture, einsum)
+        nameless = _nameless(einsum)
+        nests = [rename(read_mapping_json(each), nameless, einsum) for each in body["mappings"]]
+        found = read_search(body, [evaluate(architecture, einsum, nest) for nest in nests])
+        found = replace(found, seconds=float(body["seconds"]), kept=body["kept"])
         wrong = _wrong(found, body, options, constraints)
     except (LookupError, TypeError, ValueError, AttributeError, AccelsimError) as error:
-        found, wrong = None, f"{type(error).__name__}: {error}"
+        wrong = f"{type(error).__name__}: {error}"
     if wrong:
         cache.damaged(key, wrong)
         return None
     return found
-
-
-def _from_entry(body: Mapping[str, Any], architecture: Architecture, einsum: Einsum) -> SearchResult:
-    from accelsim.model.evaluate import evaluate
-    from accelsim.results.output import read_mapping_json, read_search
-
-    nameless = _nameless(einsum)
-    nests = [rename(read_mapping_json(each), nameless, einsum) for each in body["mappings"]]
-    found = read_search(body, [evaluate(architecture, einsum, nest) for nest in nests])
-    return replace(found, seconds=float(body["seconds"]), kept=body["kept"])
 
 
 def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None) -> str:
@@ -383,15 +379,15 @@ def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, co
         if result.cycles != kept["cycles"] or not math.isclose(result.energy_pj, kept["energy_pj"], rel_tol=_SAME):
             was = f"{kept['energy_pj']:.6g} pJ and {kept['cycles']} cycles"
             return f"its mapping costs {result.energy_pj:.6g} pJ and {result.cycles} cycles, not {was}"
-        broken = _broken(result, constraints)
-        if broken:
-            return broken
+        if broken := rules_broken(result, constraints):
+            return "; ".join(broken)
     return ""
 
 
-def _broken(result: Result, constraints: Constraints | None) -> str:
+def rules_broken(result: Result, constraints: Constraints | None) -> list[str]:
+    """Rules that a mapping breaks, those of the constraints included."""
     broken = [str(violation) for violation in result.violations]
-    if constraints is not None:
-        broken += constraints.broken_by(result.mapping)
-        broken += constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
-    return "; ".join(broken)
+    if constraints is None:
+        return broken
+    slow = constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
+    return broken + constraints.broken_by(result.mapping) + slow

@@ -35,22 +35,11 @@ Ranges = Mapping[str, tuple[int, int]]
 class TileStep:
     """One step of the loops outside a tile, for the first instance of the level.
 
-    Attributes
-    ----------
-    number : int
-        From 1 on; 0 for the end, when what is left leaves the tile.
-    indices : tuple of int
-        Of the loops outside, outermost first; empty at the end.
-    before, after : mapping of str to (int, int), or None
-        Box before and after the step: along each rank the first coordinate, and one past the last; None: no tile.
-    entering, leaving : int
-        Words.
-    first : int
-        Of those entering: output words that come in for the first time, so that there is nothing to read.
-    why : str
-        What decides which words are moved.
-    fills, updates : int
-        Words filled from the level above, and sent up to it as updates, in all steps until now.
+    `number` counts from 1; 0 is the end, when what is left leaves the tile, without `indices` (of the loops outside,
+    outermost first). `before` and `after` are boxes: along each rank the first coordinate, and one past the last; None:
+    no tile. Words are `entering`, `leaving` and, of an output, `first`: they come in for the first time, so that there
+    is nothing to read. `why` says what decides which words move; `fills` and `updates` are the words filled from the
+    level above, and sent up to it, in all steps until now.
     """
 
     number: int
@@ -69,27 +58,11 @@ class TileStep:
 class TileWalk:
     """All steps of one tensor's tile at one level.
 
-    Attributes
-    ----------
-    parent : str
-        The next level outwards that keeps the tensor.
-    ranks : tuple of str
-        Short names of the tensor's ranks.
-    loops : tuple of mapping
-        Temporal loops outside the tile, outermost first: `dim`, `bound`, iterations of the `last_pass`, `level`.
-    instances : int
-        Instances of the level in use; the steps are those of the first one. The others move as many words, or
-        fewer where loops leave remainders.
-    steps : tuple of TileStep
-        The first ones, up to a limit.
-    count : int
-        All of them, with the end.
-    parent_reads, parent_updates : int
-        Words that one instance of the parent reads for all instances below it, and takes from them.
-    parents, below : int
-        Instances of the parent in use, and of this level below each of them.
-    fills, first, updates : int
-        In all steps: words filled from the parent, output words that came in for the first time, updates of the parent.
+    `parent` is the next level outwards that keeps the tensor: `parents` of its instances are in use, with so many of
+    this level `below` each, and each of them has `parent_reads` and `parent_updates` [words] for all of these. The
+    steps are those of the first one of the `instances` in use; the others move as many words, or fewer where loops
+    leave remainders. `loops` are those in time outside the tile, outermost first, with the iterations of the
+    `last_pass`. `steps` are the first ones of `count`, with the end; `fills`, `first` and `updates` [words] are of all.
     """
 
     level: str
@@ -192,11 +165,13 @@ def explain(
     ]
     totals = _totals(result, counts)
     computing, fills = walk_fills(architecture, einsum, mapping, counts)
+    innermost = len(mapping.levels)
+    asking = tuple(ComputeWalk(steps=counts.steps, **_asked(mapping, t, innermost, counts)) for t in chosen)
     return Explanation(
         result=result,
         ranks={t.name: dict(zip(rank_names(t), map(_rank_text, t.ranks), strict=True)) for t in chosen},
         walks=tuple(_walk(einsum, mapping, t, index, counts, steps) for index, t in tiles),
-        compute=tuple(_compute_walk(mapping, t, counts) for t in chosen) if level in (None, levels[-1]) else (),
+        compute=asking if level in (None, levels[-1]) else (),
         compute_steps=counts.steps,
         totals=tuple(totals),
         computing_cycles=computing,
@@ -244,8 +219,6 @@ def refuse_large(einsum: Einsum, compute_units: int = 1) -> None:
 def rank_names(tensor: Tensor) -> tuple[str, ...]:
     """Short names of a tensor's ranks: the dimension in small letters, `h` and `w` for the windows of a convolution.
 
-    Examples
-    --------
     >>> rank_names(Tensor("Inputs", ((("C", 1),), (("P", 2), ("R", 1)))))
     ('c', 'h')
     """
@@ -260,14 +233,8 @@ def _rank_text(rank: Sequence[tuple[str, int]]) -> str:
     return " + ".join(dim if factor == 1 else f"{factor}*{dim}" for dim, factor in rank)
 
 
-def _parent(mapping: LoopNest, tensor: Tensor, index: int) -> int:
-    """Next level outwards that keeps the tensor."""
-    return max(i for i in range(index) if tensor.name in mapping.levels[i].keep)
-
-
 def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts, most: int) -> TileWalk:
     """Walk the tile of one tensor at one level."""
-    parent = _parent(mapping, tensor, index)
     names = [level.level for level in mapping.levels]
     told: list[TileStep] = []
     count = first = 0
@@ -276,46 +243,39 @@ def _walk(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int, counts:
         first += last.first
         if len(told) < most:
             told.append(last)
-    above_counts, here = counts.levels[parent][tensor.name], counts.levels[index][tensor.name]
     passes = last_passes(mapping, einsum.dims)
     return TileWalk(
         level=names[index],
-        tensor=tensor.name,
-        parent=names[parent],
         ranks=rank_names(tensor),
-        output=tensor.output,
-        tile_words=here.tile,
+        tile_words=counts.levels[index][tensor.name].tile,
         loops=tuple(
             {"dim": loop.dim, "bound": loop.bound, "last_pass": last_pass, "level": names[above]}
             for above in range(index)
             for loop, last_pass in zip(mapping.levels[above].temporal, passes[above][0], strict=True)
         ),
         instances=counts.used[index],
-        parents=counts.used[parent],
-        below=counts.used[index] // counts.used[parent],
         steps=tuple(told),
         count=count,
         fills=last.fills,
         first=first,
         updates=last.updates,
-        parent_reads=above_counts.reads,
-        parent_updates=above_counts.updates,
+        **_asked(mapping, tensor, index, counts),
     )
 
 
-def _compute_walk(mapping: LoopNest, tensor: Tensor, counts: OracleCounts) -> ComputeWalk:
-    parent = _parent(mapping, tensor, len(mapping.levels))
-    above = counts.levels[parent][tensor.name]
-    return ComputeWalk(
-        tensor=tensor.name,
-        parent=mapping.levels[parent].level,
-        steps=counts.steps,
-        parents=counts.used[parent],
-        below=counts.used[-1] // counts.used[parent],
-        output=tensor.output,
-        parent_reads=above.reads,
-        parent_updates=above.updates,
-    )
+def _asked(mapping: LoopNest, tensor: Tensor, index: int, counts: OracleCounts) -> dict[str, Any]:
+    """What the instances at a place ask of the next level outwards that keeps the tensor."""
+    parent = max(i for i in range(index) if tensor.name in mapping.levels[i].keep)
+    above, used = counts.levels[parent][tensor.name], counts.used
+    return {
+        "tensor": tensor.name,
+        "output": tensor.output,
+        "parent": mapping.levels[parent].level,
+        "parents": used[parent],
+        "below": used[index] // used[parent],
+        "parent_reads": above.reads,
+        "parent_updates": above.updates,
+    }
 
 
 def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Iterator[TileStep]:
@@ -356,6 +316,7 @@ def _steps(einsum: Einsum, mapping: LoopNest, tensor: Tensor, index: int) -> Ite
 
 
 def _ranges(ranks: Sequence[str], box: Box | None) -> Ranges | None:
+    """First coordinate, and one past the last, along each rank."""
     return None if box is None else {rank: (low, high + 1) for rank, (low, high) in zip(ranks, box, strict=True)}
 
 
@@ -381,18 +342,16 @@ def _why(step: OracleStep, before: Box | None, vector: Vector, remembered: Vecto
 def _totals(result: Result, counts: OracleCounts) -> list[dict[str, Any]]:
     """Counts of the walk beside those of the closed formula, for each level and tensor [words]."""
     at = {(node.level, name): index for index, node in enumerate(result.mapping.levels) for name in node.keep}
-    rows = []
-    for t in result.tensors:
-        walked = counts.levels[at[t.level, t.tensor]][t.tensor]
-        rows.append(
-            {
-                "level": t.level,
-                "tensor": t.tensor,
-                "counted": {name: getattr(walked, name) for name in _COUNTED},
-                "formula": {"tile": t.tile_words, **{name: getattr(t, name) for name in _COUNTED[1:]}},
-            }
-        )
-    return rows
+    walked = [counts.levels[at[t.level, t.tensor]][t.tensor] for t in result.tensors]
+    return [
+        {
+            "level": t.level,
+            "tensor": t.tensor,
+            "counted": {name: getattr(own, name) for name in _COUNTED},
+            "formula": {"tile": t.tile_words, **{name: getattr(t, name) for name in _COUNTED[1:]}},
+        }
+        for t, own in zip(result.tensors, walked, strict=True)
+    ]
 
 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:

@@ -145,14 +145,15 @@ CERTIFICATE = record(
 """What a search proves; the gap is null while the bound is 0, so that none is known."""
 
 
-def _quantile_pj(spread: Spread, share: float) -> float:
-    """Energy [pJ] that a share of the mappings does not exceed; exact at both ends."""
-    return {0.0: spread.min_pj, 1.0: spread.max_pj}.get(share, spread.quantile_pj(share))
+def _quantile_rows(spread: Spread) -> list[dict[str, float]]:
+    """Energies [pJ] that shares of the mappings do not exceed; exact at both ends."""
+    exact = {0.0: spread.min_pj, 1.0: spread.max_pj}
+    return [{"share": each, "energy_pj": exact.get(each, spread.quantile_pj(each))} for each in QUANTILES]
 
 
-def _within(spread: Spread, factor: float) -> dict[str, float]:
-    count = spread.within(factor)
-    return {"factor": factor, "count": count, "share": count / spread.valid}
+def _within_rows(spread: Spread) -> list[dict[str, float]]:
+    counts = {factor: spread.within(factor) for factor in WITHIN}
+    return [{"factor": factor, "count": n, "share": n / spread.valid} for factor, n in counts.items()]
 
 
 _SPREAD = record(
@@ -160,14 +161,8 @@ _SPREAD = record(
     min_pj=NUMBER,
     max_pj=NUMBER,
     max_over_min=at("ratio", NUMBER),
-    quantiles=at(
-        lambda spread: [{"share": share, "energy_pj": _quantile_pj(spread, share)} for share in QUANTILES],
-        rows(record(share=SHARE, energy_pj=NUMBER)),
-    ),
-    within=at(
-        lambda spread: [_within(spread, factor) for factor in WITHIN],
-        rows(record(factor=NUMBER, count=COUNT, share=SHARE)),
-    ),
+    quantiles=at(_quantile_rows, rows(record(share=SHARE, energy_pj=NUMBER))),
+    within=at(_within_rows, rows(record(factor=NUMBER, count=COUNT, share=SHARE))),
     histogram=at(
         lambda spread: [bin_ for bin_ in spread.histogram(MOST_BINS) if bin_[2]], rows(row(NUMBER, NUMBER, SOME))
     ),
@@ -379,24 +374,17 @@ class LayerOutcome:
 def network_totals(outcomes: Sequence[LayerOutcome], yields: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Totals over the mapped layers, each counted as often as the network has it.
 
-    Parameters
-    ----------
-    yields : mapping of str to int, optional
-        What one run gives; rates are only told where every layer is mapped.
-
-    Returns
-    -------
-    dict
-        Energy [pJ], cycles, words and bytes at the outermost level, time [s], and what a run yields a second.
+    Energy [pJ], cycles, words and bytes at the outermost level, time [s], and what a run `yields` a second; rates are
+    only told where every layer is mapped.
     """
     mapped = [(o.einsum.repeat, o.search.best) for o in outcomes if o.search is not None]
-    macs = sum(repeat * best.macs for repeat, best in mapped)
-    energy_pj = sum(repeat * best.energy_pj for repeat, best in mapped)
-    cycles = sum(repeat * best.cycles for repeat, best in mapped)
+    macs, energy_pj, cycles, outer_words = (
+        sum(repeat * getattr(best, name) for repeat, best in mapped)
+        for name in ("macs", "energy_pj", "cycles", "outer_words")
+    )
     capacity = sum(repeat * best.cycles * best.compute_instances / best.cycles_per_mac for repeat, best in mapped)
     clock_hz = mapped[0][1].clock_hz if mapped else None
     outermost = mapped[0][1].levels[0] if mapped else None
-    outer_words = sum(repeat * best.outer_words for repeat, best in mapped)
     whole = all(o.search is not None for o in outcomes)
     item, items = next(iter((yields or {}).items()), ("", 0))
     seconds = cycles / clock_hz if clock_hz else None
@@ -446,23 +434,25 @@ def layer_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     mapped = [(o, o.search.best) for o in outcomes if o.search is not None]
     energy_pj = sum(o.einsum.repeat * best.energy_pj for o, best in mapped)
     cycles = sum(o.einsum.repeat * best.cycles for o, best in mapped)
-    rows = []
+
+    def share(repeat: int, value: float, of: float) -> float:
+        return repeat * max(0, value) / of if of else 0.0
+
+    found = []
     for o, best in mapped:
         repeat, limits = o.einsum.repeat, o.limits
-        above = None if limits is None else max(0.0, best.energy_pj - limits.energy_pj)
-        waits = None if limits is None else max(0, best.cycles - limits.cycles)
-        rows.append(
-            {
-                "layer": o.einsum.name,
-                "energy_share": repeat * best.energy_pj / energy_pj if energy_pj else 0.0,
-                "cycles_share": repeat * best.cycles / cycles,
-                "energy_limit_pj": None if limits is None else limits.energy_pj,
-                "cycles_limit": None if limits is None else limits.cycles,
-                "energy_above_limit": None if above is None else repeat * above / energy_pj if energy_pj else 0.0,
-                "cycles_above_limit": None if waits is None else repeat * waits / cycles,
-            }
-        )
-    return rows
+        row: dict[str, Any] = {
+            "layer": o.einsum.name,
+            "energy_share": share(repeat, best.energy_pj, energy_pj),
+            "cycles_share": share(repeat, best.cycles, cycles),
+            **dict.fromkeys(("energy_limit_pj", "cycles_limit", "energy_above_limit", "cycles_above_limit")),
+        }
+        if limits is not None:
+            row |= {"energy_limit_pj": limits.energy_pj, "cycles_limit": limits.cycles}
+            row["energy_above_limit"] = share(repeat, best.energy_pj - limits.energy_pj, energy_pj)
+            row["cycles_above_limit"] = share(repeat, best.cycles - limits.cycles, cycles)
+        found.append(row)
+    return found
 
 
 def network_rows(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:

@@ -111,21 +111,13 @@ def fields_of(made: type, **kinds: Kind) -> Kind:
 
 _MOST = 5
 """Misfits that are told."""
-_TYPES: dict[str, Any] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "integer": int,
-    "number": int | float,
-}
+_TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
+_TYPES["number"] = int | float
 
 
 def misfits(form: Mapping[str, Any], document: Any) -> list[str]:
     """Say where a document has not the form: the first few places.
 
-    Examples
-    --------
     >>> misfits({"type": "object", "properties": {"cycles": {"type": "integer"}}}, {"cycles": 1.5})
     ['cycles: 1.5 is no integer']
     """
@@ -154,7 +146,12 @@ def _misfits(form: Mapping[str, Any], value: Any, at: str, defs: Mapping[str, An
     elif kind == "object":
         yield from _misfits_of_record(form, value, at, defs)
     elif kind == "array":
-        yield from _misfits_of_rows(form, value, at, defs)
+        if not form.get("minItems", 0) <= len(value) <= form.get("maxItems", math.inf):
+            yield f"{at}: it has {len(value)} entries, not {form['minItems']}"
+            return
+        forms = form.get("prefixItems") or [form.get("items", {})] * len(value)
+        for number, (each, entry) in enumerate(zip(forms, value, strict=True)):
+            yield from _misfits(each, entry, f"{at}[{number}]", defs)
     elif kind == "string" and not re.search(form.get("pattern", ""), value):
         yield f"{here}: {_shown(value)} is not of the form {form['pattern']}"
     elif kind in ("integer", "number"):
@@ -178,15 +175,6 @@ def _misfits_of_record(
             yield f"{below}: unknown key"
         elif other is not True:
             yield from _misfits(other, entry, below, defs)
-
-
-def _misfits_of_rows(form: Mapping[str, Any], value: list[Any], at: str, defs: Mapping[str, Any]) -> Iterator[str]:
-    if not form.get("minItems", 0) <= len(value) <= form.get("maxItems", math.inf):
-        yield f"{at}: it has {len(value)} entries, not {form['minItems']}"
-        return
-    forms = form.get("prefixItems") or [form.get("items", {})] * len(value)
-    for number, (each, entry) in enumerate(zip(forms, value, strict=True)):
-        yield from _misfits(each, entry, f"{at}[{number}]", defs)
 
 
 def _shown(value: Any) -> str:

@@ -19,13 +19,25 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.machine_tables import machine_json
-from accelsim.inputs.objective import Objective, costs_of
+from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate
+from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
 from accelsim.results import Provenance, provenance_json
+from accelsim.results.cache import rules_broken
 from accelsim.results.explain import LARGEST_WALK, same_as_walked
-from accelsim.results.output import RESULT_FORM, point_json, read_mapping_json, read_search, result_json, search_json
+from accelsim.results.output import (
+    RESULT_FORM,
+    LayerOutcome,
+    network_rows,
+    network_totals,
+    point_json,
+    read_mapping_json,
+    read_search,
+    result_json,
+    search_json,
+)
 from accelsim.results.output_schema import misfits
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.strategy import Budget, OnProgress
@@ -60,9 +72,8 @@ def compare(what: str, recorded: Any, found: Any, note: str = "") -> Check:
 
 def _count_values(value: Any) -> int:
     """How many values there are that are neither lists nor mappings."""
-    if isinstance(value, dict | list):
-        return sum(map(_count_values, value.values() if isinstance(value, dict) else value))
-    return 1
+    inside = value.values() if isinstance(value, dict) else value
+    return sum(map(_count_values, inside)) if isinstance(value, dict | list) else 1
 
 
 def _differences(recorded: Any, found: Any, at: str = "") -> Iterator[str]:
@@ -74,21 +85,18 @@ def _differences(recorded: Any, found: Any, at: str = "") -> Iterator[str]:
                 yield f"{below} is {'missing' if key in found else 'unknown'}"
             else:
                 yield from _differences(recorded[key], found[key], below)
-    elif isinstance(found, list) and isinstance(recorded, list):
+        return
+    if isinstance(found, list) and isinstance(recorded, list):
         if len(recorded) != len(found):
             yield f"{at} has {len(recorded)} entries, not {len(found)}"
-        else:
-            for number, (a, b) in enumerate(zip(recorded, found, strict=True)):
-                yield from _differences(a, b, f"{at}[{number}]")
-    elif not _equal(recorded, found):
-        yield f"{at} is {recorded!r}, not {found!r}"
-
-
-def _equal(recorded: Any, found: Any) -> bool:
+            return
+        for number, (a, b) in enumerate(zip(recorded, found, strict=True)):
+            yield from _differences(a, b, f"{at}[{number}]")
+        return
     numbers = all(isinstance(each, int | float) and not isinstance(each, bool) for each in (recorded, found))
-    if numbers and isinstance(found, float):
-        return close(recorded, found)
-    return type(recorded) is type(found) and bool(recorded == found)
+    alike = type(recorded) is type(found) and recorded == found
+    if not (close(recorded, found) if numbers and isinstance(found, float) else alike):
+        yield f"{at} is {recorded!r}, not {found!r}"
 
 
 def close(a: float, b: float) -> bool:
@@ -138,10 +146,8 @@ def same_version(document: Mapping[str, Any]) -> bool:
 
 
 _VERSION = "accelsim"
-_SEARCH = tuple(
-    f"search.{name}"
-    for name in ("objective", "seed", "budget", "stop", "uneven", "imperfect", "padded", "within.share")
-)
+_OF_SEARCH = ("objective", "seed", "budget", "stop", "uneven", "imperfect", "padded", "within.share")
+_SEARCH = tuple(f"search.{name}" for name in _OF_SEARCH)
 _FRONT = ("front.columns", "front.budget", "front.stop")
 """Fields that say what was asked, by which version, and how the search ended: copied from the file."""
 _WORK = ("nodes", "evaluated", "table_bytes")
@@ -173,26 +179,11 @@ class Task:
         return evaluate(self.architecture, self.einsum, read_mapping_json(recorded))
 
     def valid_cost(self, recorded: Mapping[str, Any]) -> Result:
-        """Evaluate a listed mapping.
-
-        Raises
-        ------
-        ValueError
-            If it breaks a rule.
-        """
+        """Evaluate a listed mapping; raises ValueError if it breaks a rule."""
         result = self.cost(recorded)
-        broken = self.breaks(result)
-        if broken:
+        if broken := rules_broken(result, self.constraints):
             raise ValueError(f"a listed mapping is not valid: {'; '.join(broken)}")
         return result
-
-    def breaks(self, result: Result) -> list[str]:
-        """Rules that a mapping breaks, those of the constraints included."""
-        broken = [str(violation) for violation in result.violations]
-        if self.constraints is None:
-            return broken
-        slow = self.constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
-        return broken + self.constraints.broken_by(result.mapping) + slow
 
     def search(self, recorded: Mapping[str, Any], **options: Any) -> SearchResult:
         """Search for what a file says was asked."""
@@ -210,8 +201,7 @@ class Task:
 
 def refuse_other_forms(document: Any) -> None:
     """Raise AccelsimError if a document has not the form of a result.json."""
-    wrong = misfits(RESULT_FORM, document)
-    if wrong:
+    if wrong := misfits(RESULT_FORM, document):
         raise AccelsimError("not what `accelsim map` writes: " + "; ".join(wrong))
 
 
@@ -293,46 +283,33 @@ def verify_rest(
     """
     made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
     if "layers" in document:
-        made |= _network_anew(document["layers"], architecture, workload, found)
+        outcomes = [
+            LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
+            for layer, search, entry in zip(workload.layers, found, document["layers"], strict=False)
+        ]
+        pairs = zip(document["layers"], network_rows(outcomes), strict=True)
+        made |= {"workload": workload.name, "architecture": architecture.name}
+        made |= {"total": network_totals(outcomes, workload.yields), "layers": [{**old, **row} for old, row in pairs]}
     return compare("origin, sums, energy table and area", dict(document), made)
-
-
-def _network_anew(
-    entries: Sequence[Mapping[str, Any]],
-    architecture: Architecture,
-    workload: Workload,
-    found: Sequence[SearchResult | None],
-) -> dict[str, Any]:
-    """What a network has beside the results and searches of its layers: names, sums and shares."""
-    from accelsim.model.limits import layer_limits
-    from accelsim.results.output import LayerOutcome, network_rows, network_totals
-
-    outcomes = [
-        LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
-        for layer, search, entry in zip(workload.layers, found, entries, strict=False)
-    ]
-    layers = [{**entry, **row} for entry, row in zip(entries, network_rows(outcomes), strict=True)]
-    totals = network_totals(outcomes, workload.yields)
-    return {"workload": workload.name, "architecture": architecture.name, "total": totals, "layers": layers}
 
 
 def _check_result(task: Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:
     """Compare every number of a mapping with the model's, and walk its nest."""
     found = result_json(result)
-    broken = task.breaks(result)
+    broken = rules_broken(result, task.constraints)
     wanted = "valid" if recorded["valid"] else "invalid"
     yield Check("mapping", wanted, "; ".join(broken) or "valid", recorded["valid"] == (not broken))
     for what, key in (("energy [pJ]", "energy_pj"), ("cycles", "cycles"), ("EDP [pJ x cycle]", "edp_pj_cycles")):
         yield check_value(what, recorded[key], found[key])
     yield compare("all counts and energies", dict(recorded), found, "evaluated by the cost model")
-    walked = same_as_walked(task.architecture, task.einsum, result)
+    walked, what = same_as_walked(task.architecture, task.einsum, result), "loop nest executed"
     if walked is None:
         size = f"{task.einsum.macs:,} MACs on {result.compute_used:,} compute units"
         note = f"too large to execute: {size}, the limit is {LARGEST_WALK:,} MACs x units"
-        yield Check("loop nest executed", None, None, None, note)
+        yield Check(what, None, None, None, note)
     else:
-        yield Check("loop nest executed", "counts as recorded", "the same" if walked else "different", walked,
-                    "each step of the nest, no formula")  # fmt: skip
+        note = "each step of the nest, no formula"
+        yield Check(what, "counts as recorded", "the same" if walked else "different", walked, note)
 
 
 def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tuple[list[Check], SearchResult]:
@@ -357,17 +334,17 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     if again is not None and again.certificate is not None:
         checks += check_certificate(certificate, again.certificate)
         if again.stop == "exhausted" and recorded["ranked"]:
-            rows, values = recorded["ranked"], [goal.of(each) for each in again.ranked]
-            alike = len(values) == len(rows) and all(
-                close(row["value"], each) for row, each in zip(rows, values, strict=True)
-            )
-            checks.append(Check("values of the best mappings", len(rows), len(values), alike))
+            listed = [row["value"] for row in recorded["ranked"]]
+            values = [goal.of(each) for each in again.ranked]
+            alike = len(values) == len(listed) and all(map(close, listed, values))
+            checks.append(Check("values of the best mappings", len(listed), len(values), alike))
     if sample is not None and recorded["stop"] in ("exhausted", "budget"):
         sampled = _sample_again(task, recorded)
     same_way = again is not None and task.same_way(recorded, again.stop)
     ended = again if again is not None and recorded["stop"] == again.stop == "exhausted" else None
     remade = _search_anew(task, recorded, best, ended, sampled, same_way=same_way)
-    found = search_json(remade, _asked(recorded))
+    asked = Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
+    found = search_json(remade, asked)
     found["sample"] = sample if sampled is None else found["sample"]
     checks.append(compare("all fields of the search", dict(recorded), found))
     left = [_VERSION, *_SEARCH]
@@ -389,16 +366,8 @@ def _search_anew(
 ) -> SearchResult:
     """A search as recorded, with what is evaluated and searched anew in the place of what the file says.
 
-    Parameters
-    ----------
-    best : Result
-        Its mapping, evaluated.
-    again : SearchResult or None
-        The exact search run anew, where both it and the one that is recorded ended by themselves.
-    sampled : SearchResult or None
-        The same for an exhaustive or a random search.
-    same_way : bool
-        The search run anew visits the same nodes.
+    `best` is its mapping, evaluated; `again` and `sampled` are the exact search and the one by sampling run anew, where
+    both these and the one that is recorded ended by themselves; `same_way`: it visits the same nodes.
     """
     found = read_search(recorded, [task.valid_cost(row) for row in recorded["ranked"]] or [best])
     exact, made = recorded["sample"] is None, again or sampled
@@ -422,11 +391,6 @@ def _search_anew(
     return found
 
 
-def _asked(recorded: Mapping[str, Any]) -> Provenance:
-    """The budget that was asked for."""
-    return Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
-
-
 def _sample_again(task: Task, recorded: Mapping[str, Any]) -> SearchResult | None:
     """Look at the same mappings one by one, or None where the time is too short."""
     exhaustive, sample = recorded["seed"] is None, recorded["sample"]
@@ -444,12 +408,12 @@ def _sample_again(task: Task, recorded: Mapping[str, Any]) -> SearchResult | Non
 
 def _check_none_valid(task: Task, recorded: str) -> Check:
     """Search anew where no mapping is said to be valid."""
-    said = recorded.partition("\n")[0]
     try:
-        found = task.search({"objective": "energy"}, budget=task.budget)
+        best = task.search({"objective": "energy"}, budget=task.budget).best
+        found, alike = f"one of {best.energy_pj:.6g} pJ", False
     except NoValidMapping as error:
-        return Check("no valid mapping", said, str(error).partition("\n")[0], str(error) == recorded)
-    return Check("no valid mapping", said, f"one of {found.best.energy_pj:.6g} pJ", False)
+        found, alike = str(error).partition("\n")[0], str(error) == recorded
+    return Check("no valid mapping", recorded.partition("\n")[0], found, alike)
 
 
 def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
@@ -491,9 +455,8 @@ def _compare_fronts(recorded: Mapping[str, Any], again: FrontResult) -> Check:
     points = [tuple(point["values"]) for point in recorded["points"]]
     said, found = many(len(points), "point"), many(len(again.values), "point")
     if recorded["stop"] == "exhausted":
-        alike = len(points) == len(again.values) and all(
-            all(map(close, a, b)) for a, b in zip(points, again.values, strict=True)
-        )
+        pairs = zip(points, again.values, strict=False)
+        alike = len(points) == len(again.values) and all(all(map(close, a, b)) for a, b in pairs)
         return Check("front, searched anew", said, found + ("" if alike else ", different ones"), alike)
     reached = all(
         any(all(b <= a * (1 + TOLERANCE) for a, b in zip(point, best, strict=True)) for best in again.values)

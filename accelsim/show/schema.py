@@ -57,8 +57,6 @@ def json_schema(kind: str) -> dict[str, Any]:
         `architecture`, `gpu`, `workload`, `mapping`, `constraints`, `energy_table`, `sweep`, or `result`: the
         result.json that `map` and `eval` write, and what they print with `--json`.
 
-    Examples
-    --------
     >>> json_schema("mapping")["required"]
     ['mapping']
     """

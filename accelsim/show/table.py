@@ -236,8 +236,6 @@ def to_csv(rows: Sequence[Row]) -> str:
 
     Lists of plain values are one cell; lists of records are left out.
 
-    Examples
-    --------
     >>> print(to_csv([{"layer": "conv1", "energy_pj": 1.5, "proved": True, "share": {"energy": None}}]), end="")
     layer,energy_pj,proved,share_energy
     conv1,1.5,true,
@@ -265,8 +263,6 @@ def csv_files(file: str, parts: Iterable[Part]) -> dict[str, bytes]:
 
     Tables of one name are one.
 
-    Examples
-    --------
     >>> list(csv_files("out.csv", [Table("levels", (), [{"level": "GLB"}]), "a line", Table("cycles", (), [])]))
     ['out.csv', 'out_cycles.csv']
     """

@@ -60,8 +60,6 @@ def section(name: str, title: str, content: str) -> str:
 def said(text: str) -> str:
     r"""Text as HTML, in which numbers stay beside their units, and long names break between their words.
 
-    Examples
-    --------
     >>> said("2.5 mJ & 3 % more")
     '2.5\xa0mJ &amp; 3\xa0% more'
     >>> said("WeightInputBuffer")
@@ -92,8 +90,6 @@ def _plotly() -> str:
 def embedded(data: Any) -> str:
     r"""JSON that may stand inside a script element: no name in it can end the element.
 
-    Examples
-    --------
     >>> print(embedded({"name": "</script>"}))
     {"name":"\u003c/script\u003e"}
     """

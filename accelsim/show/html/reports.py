@@ -125,8 +125,6 @@ def _regions(census: Census) -> list[int]:
 def rounded(value: float, digits: int = 6) -> float:
     """Value to so many digits.
 
-    Examples
-    --------
     >>> rounded(12278333440.0), rounded(0.0123456789, 3)
     (12278300000.0, 0.0123)
     """
@@ -198,8 +196,6 @@ def census_report(census: Census, architecture: Architecture, einsum: Einsum) ->
     AccelsimError
         If plotly is not installed.
 
-    Examples
-    --------
     >>> Path("gemm.html").write_text(census_report(census, machine, layer))  # doctest: +SKIP
     """
     edges = energy_edges(census)

@@ -238,8 +238,6 @@ def set_limits(axis: Axis, low: float, high: float) -> None:
 def lower_steps(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """Points (x, y) that none to their left lies as low as, by x.
 
-    Examples
-    --------
     >>> lower_steps([(2, 5), (1, 7), (3, 6), (4, 1)])
     [(1, 7), (2, 5), (4, 1)]
     """
@@ -260,8 +258,6 @@ def frame_only(ax: Axes) -> None:
 def log_tick(value: float) -> str:
     r"""Number at a tick of a logarithmic axis.
 
-    Examples
-    --------
     >>> log_tick(20.0), log_tick(0.01), log_tick(1e7), log_tick(2e-7)
     ('20', '0.01', '$10^{7}$', '$2\\times 10^{-7}$')
     """
@@ -275,8 +271,6 @@ def log_tick(value: float) -> str:
 def tick(value: float) -> str:
     """Number at a tick.
 
-    Examples
-    --------
     >>> tick(11_050_000.0), tick(2000.0), tick(6.64), tick(3e11)
     ('11.05M', '2k', '6.64', '300G')
     """
@@ -294,8 +288,6 @@ def names_of(pairs: Sequence[tuple[str, str]]) -> list[str]:
     pairs : sequence of (str, str)
         Layer and machine.
 
-    Examples
-    --------
     >>> names_of([("conv1", "eyeriss"), ("conv2", "eyeriss")]), names_of([("conv1", "eyeriss"), ("conv1", "nvdla")])
     (['conv1', 'conv2'], ['eyeriss', 'nvdla'])
     """

@@ -33,8 +33,6 @@ _MOST_LINES = 500
 def axis_of(column: str, values: Iterable[float]) -> tuple[str, float]:
     """Label of the axis of a column, and what one of its unit is in the column's: the largest value chooses the unit.
 
-    Examples
-    --------
     >>> axis_of("energy_pj", [3.4e10, 4.2e10]), axis_of("time_s", [1.6, 0.3]), axis_of("area_um2", [2.1e6])
     (('energy [mJ]', 1000000000.0), ('time [s]', 1.0), ('area [mm2]', 1000000.0))
     >>> axis_of("edp_pj_cycles", [4.6e17]), axis_of("cycles", [88e6])

@@ -30,8 +30,6 @@ OTHER_COLOUR = "#999999"
 def count(number: int) -> str:
     """Count for people: exact below 100 000, else to four digits.
 
-    Examples
-    --------
     >>> count(99999), count(11010048), count(0)
     ('99,999', '11.01M', '0')
     """
@@ -48,8 +46,6 @@ def count(number: int) -> str:
 def large(number: int) -> str:
     """Size of a map space: exact below a million, else like 1.2e15.
 
-    Examples
-    --------
     >>> large(41472), large(196 * 10**400)
     ('41,472', '2.0e402')
     """
@@ -59,8 +55,6 @@ def large(number: int) -> str:
 def percent(share: float) -> str:
     """Share (0..1) in percent to three digits; only the whole says 100 %.
 
-    Examples
-    --------
     >>> percent(0.9746), percent(0.99999), percent(1.0), percent(1e-7)
     ('97.5 %', '>99.9 %', '100 %', '<0.001 %')
     """
@@ -74,8 +68,6 @@ def percent(share: float) -> str:
 def share(part: float) -> str:
     """Share (0..1) in percent to one decimal, for a column.
 
-    Examples
-    --------
     >>> share(0.9746), share(1.0), share(0.9999), share(0.0001), share(0.0)
     ('97.5 %', '100 %', '>99.9 %', '<0.1 %', '0 %')
     """
@@ -89,8 +81,6 @@ def share(part: float) -> str:
 def times(factor: float) -> str:
     """Factor for people.
 
-    Examples
-    --------
     >>> times(14.0), times(10.5)
     ('14x', '10.5x')
     """
@@ -100,8 +90,6 @@ def times(factor: float) -> str:
 def energy(energy_pj: float, digits: int = 4) -> str:
     """Energy [pJ] for people, to so many digits.
 
-    Examples
-    --------
     >>> energy(12278333440.0), energy(0.0)
     ('12.28 mJ', '0 J')
     """
@@ -111,8 +99,6 @@ def energy(energy_pj: float, digits: int = 4) -> str:
 def energy_scale(total_pj: float) -> tuple[float, str]:
     """Choose the unit of a column of energies [pJ]: its size in pJ and its name; the total has one to three digits.
 
-    Examples
-    --------
     >>> energy_scale(12278333440.0)
     (1000000000.0, 'mJ')
     """
@@ -122,8 +108,6 @@ def energy_scale(total_pj: float) -> tuple[float, str]:
 def in_scale(energy_pj: float, scale: float) -> str:
     """Energy [pJ] in a column's unit, to three decimals.
 
-    Examples
-    --------
     >>> in_scale(471859200.0, 1e9), in_scale(100.0, 1e9), in_scale(0.0, 1e9)
     ('0.472', '<0.001', '')
     """
@@ -135,8 +119,6 @@ def in_scale(energy_pj: float, scale: float) -> str:
 def letters(names: Sequence[str]) -> dict[str, str]:
     """One letter for each name: the first of its own that is free, else a digit.
 
-    Examples
-    --------
     >>> letters(["Weights", "Inputs", "Outputs", "Other"])
     {'Weights': 'W', 'Inputs': 'I', 'Outputs': 'O', 'Other': 'T'}
     """
@@ -150,8 +132,6 @@ def letters(names: Sequence[str]) -> dict[str, str]:
 def split_bar(parts: Sequence[float], cells: int) -> list[int]:
     """Cells of a bar for each part of it, by largest remainder, so that they sum to `cells`.
 
-    Examples
-    --------
     >>> split_bar([1.0, 1.0, 1.0], 10)
     [4, 3, 3]
     """
@@ -169,8 +149,6 @@ def split_bar(parts: Sequence[float], cells: int) -> list[int]:
 def tensor_colours(names: Sequence[str], output: str) -> dict[str, str]:
     """Colour of each tensor: blue weights, orange inputs, green output, others as long as there are any.
 
-    Examples
-    --------
     >>> tensor_colours(["Weights", "Inputs", "Outputs"], "Outputs") == OKABE_ITO
     True
     """
@@ -206,8 +184,6 @@ STOPS = {
 def objective_value(objective: str, value: float, digits: int = 4) -> str:
     """Value of an objective with its unit.
 
-    Examples
-    --------
     >>> objective_value("energy", 4.612e9), objective_value("cycles", 123456.0), objective_value("edp", 1.5e17)
     ('4.612 mJ', '123,456 cycles', '1.5e+17 pJ x cycle')
     """
@@ -221,8 +197,6 @@ def objective_value(objective: str, value: float, digits: int = 4) -> str:
 def gap_text(gap: float | None) -> str:
     """Gap in percent to three digits, rounded up so that it never promises too much.
 
-    Examples
-    --------
     >>> gap_text(0.0312), gap_text(0.03121), gap_text(1e-7), gap_text(2.5), gap_text(float("inf"))
     ('3.12 %', '3.13 %', '<0.001 %', '250 %', 'unknown')
     """

@@ -40,8 +40,6 @@ NAMES = {
 def said(name: str, value: float | None) -> str:
     """Value of an objective or a column in words.
 
-    Examples
-    --------
     >>> said("energy_pj", 1.5e9), said("cycles", 12000.0), said("area_um2", 2.5e6), said("power_w", None)
     ('1.5 mJ', '12,000', '2.5 mm2', '')
     """

@@ -97,8 +97,6 @@ def nest_parts(result: Result) -> Iterator[Text]:
 def loop_range(bound: int, last: int) -> str:
     """Range of a loop, with the iterations of its last pass where these are fewer.
 
-    Examples
-    --------
     >>> loop_range(4, 4), loop_range(4, 3)
     ('[0:4)', '[0:4,3)')
     """

@@ -44,24 +44,24 @@ def rows_of_layers(outcomes: Sequence[LayerOutcome]) -> list[dict[str, Any]]:
     groups, rows = alike_layers(outcomes), []
     shares = {row["layer"]: row for row in layer_rows(groups)}
     for group in groups:
-        best = None if group.search is None else group.search.best
-        certificate = None if group.search is None else group.search.certificate
-        row = shares.get(group.einsum.name, {})
+        einsum, search = group.einsum, group.search
+        best, proof = (None, None) if search is None else (search.best, search.certificate)
+        row = shares.get(einsum.name, {})
         rows.append(
             {
-                "layer": group.einsum.name,
-                "repeat": group.einsum.repeat,
-                "macs": group.einsum.real_macs,
-                "energy_pj": None if best is None else best.energy_pj,
+                "layer": einsum.name,
+                "repeat": einsum.repeat,
+                "macs": einsum.real_macs,
+                "energy_pj": getattr(best, "energy_pj", None),
                 "energy_share": row.get("energy_share"),
-                "pj_per_mac": None if best is None else best.pj_per_mac,
-                "cycles": None if best is None else best.cycles,
+                "pj_per_mac": getattr(best, "pj_per_mac", None),
+                "cycles": getattr(best, "cycles", None),
                 "cycles_share": row.get("cycles_share"),
-                "utilization": None if best is None else best.utilization,
-                "bottleneck": None if best is None else best.bottleneck,
-                "gap": None if certificate is None or not math.isfinite(certificate.gap) else certificate.gap,
-                "proved": None if certificate is None else certificate.proved,
-                "verdict": "" if best is None else _gap(certificate),
+                "utilization": getattr(best, "utilization", None),
+                "bottleneck": getattr(best, "bottleneck", None),
+                "gap": None if proof is None or not math.isfinite(proof.gap) else proof.gap,
+                "proved": None if proof is None else proof.proved,
+                "verdict": "" if best is None else _gap(proof),
             }
         )
     return rows
@@ -73,7 +73,8 @@ def network_report(
     """One row for each different layer, the totals of the network, and which layers have most to gain."""
     totals, rows = network_totals(outcomes, yields), rows_of_layers(outcomes)
     objectives = ", ".join(dict.fromkeys(o.search.objective for o in outcomes if o.search is not None))
-    yield bold(f"{network} on {machine}").append(_for(objectives) + "\n", style="not bold")
+    head = f", each layer mapped for the lowest {objectives}\n" if objectives else "\n"
+    yield bold(f"{network} on {machine}").append(head, style="not bold")
     total = {**totals, "layer": "total", "repeat": totals["layers"], "energy_share": 1, "cycles_share": 1}
     yield Table("layers", _COLUMNS, rows, below=[total] if totals["macs"] else [])
     yield from _total_lines(totals)
@@ -96,14 +97,12 @@ def _total_lines(totals: Mapping[str, Any]) -> list[str]:
     if totals["run_time_s"] is not None:
         lines.append(f"{format_si(totals['run_time_s'], 's', 4)} a run")
     if totals["yields_per_s"] is not None:
-        lines.append(f"{_number(totals['yields_per_s'])} {totals['yields']} a second")
+        rate = totals["yields_per_s"]
+        lines.append(f"{rate:,.0f}" if rate >= 1000 else f"{rate:.4g}")
+        lines[-1] += f" {totals['yields']} a second"
     if totals["energy_pj_per_yield"] is not None:
         lines.append(f"{energy(totals['energy_pj_per_yield'])} a {totals['yields'].removesuffix('s')}")
     return [lines[0], *filter(None, ["; ".join(lines[1:])])]
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _first(groups: Sequence[LayerOutcome], what: str) -> Iterator[Part]:
@@ -153,10 +152,6 @@ def _total_verdict(outcomes: Sequence[LayerOutcome], total: Mapping[str, Any] | 
     if total is not None and total["gap"] is not None:
         known = f"is within {gap_text(total['gap'])} of optimal"
     return f"{proved} of {len(searches)} mapped layers are optimal (proved); the total {summed} {known}"
-
-
-def _for(objectives: str) -> str:
-    return f", each layer mapped for the lowest {objectives}" if objectives else ""
 
 
 _MOST_APART = 6
@@ -230,18 +225,12 @@ def _verdict(found: FusionResult) -> str:
         return f"nothing is fused: {found.why_not}"
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
     chains += f"; kept from {found.kept}" if found.kept else ""
-    if found.certificate.proved:
-        return f"total {found.objective}: {_product(found)}optimal (proved); {chains}"
-    return f"total {found.objective}: {_product(found)}within {gap_text(found.certificate.gap)} of optimal; {chains}"
-
-
-def _product(found: FusionResult) -> str:
-    """Value and gain of an objective that is no column of the table."""
-    goal = Objective.parse(found.objective)
-    if goal.alone:
-        return ""
-    gain = goal.value(found.unfused.energy_pj, found.unfused.cycles) / found.certificate.value
-    return f"{objective_value(found.objective, found.certificate.value)}, gain {times(gain)}, "
+    proof, goal, product = found.certificate, Objective.parse(found.objective), ""
+    if not goal.alone:  # it is no column of the table
+        gain = goal.value(found.unfused.energy_pj, found.unfused.cycles) / proof.value
+        product = f"{objective_value(found.objective, proof.value)}, gain {times(gain)}, "
+    known = "optimal (proved)" if proof.proved else f"within {gap_text(proof.gap)} of optimal"
+    return f"total {found.objective}: {product}{known}; {chains}"
 
 
 def _notes(found: FusionResult) -> list[str]:
@@ -265,20 +254,16 @@ def _chain(segment: Segment) -> Iterator[Part]:
     if found is None:
         return
     more = f" (+{len(segment.alike)})" if segment.alike else ""
-    yield heading(found.chain.name + more, _headline(segment, found))
+    before, after = segment.unfused, found.totals
+    steps = f"{found.tiling.steps} step{'' if found.tiling.steps == 1 else 's'} at {found.tiling.level}"
+    gains = times(before.energy_pj / after.energy_pj), times(before.cycles / after.cycles)
+    yield heading(found.chain.name + more, f"{steps}; gain {gains[0]} in energy, {gains[1]} in cycles")
     for line in nest_lines(found):
         yield Text(line, no_wrap=True, overflow="ellipsis")
     yield ""
     yield dim("Mappings of the parts, outermost level first; Level[tensors it keeps] and its loops:")
     for number, part in enumerate(found.parts, 1):
         yield f"{number:2}  {part.result.workload}: {nest_line(part.result)}"
-
-
-def _headline(segment: Segment, found: ChainResult) -> str:
-    before, after = segment.unfused, found.totals
-    gain = before.energy_pj / after.energy_pj, before.cycles / after.cycles
-    steps = f"{found.tiling.steps} step{'' if found.tiling.steps == 1 else 's'}"
-    return f"{steps} at {found.tiling.level}; gain {times(gain[0])} in energy, {times(gain[1])} in cycles"
 
 
 def nest_lines(found: ChainResult) -> list[str]:
@@ -297,24 +282,20 @@ def nest_lines(found: ChainResult) -> list[str]:
     for at, einsum in enumerate(chain.layers):
         mine = [part for part in found.parts if part.part.layer == at]
         moved = [dim.dims[at] for dim in chain.dims if dim.name in {loop.dim for loop in tiling.loops}]
-        lines.append(f"{indent}{einsum.name}{_again(mine, einsum.macs)}")
+        done = sum(part.count * part.result.macs for part in mine)
+        again = "" if done == einsum.macs else f" ({percent(done / einsum.macs)} of its MACs)"
+        lines.append(f"{indent}{einsum.name}{again}")
         for part in mine:
             number += 1
             lines.append(f"{indent}  {number:2}  {_part_line(part, moved)}")
+        below = []
         if at == 0 and tiling.shortcut and chain.shortcut is not None:
-            lines.append(f"{indent}> {_shortcut(found, chain.shortcut, level.word_bits)}")
+            below.append(_shortcut(found, chain.shortcut, level.word_bits))
         if at < len(chain.links):
             words = -(-einsum.output.bits // level.word_bits)
-            lines += [
-                f"{indent}> {line}" for line in _intermediate(found, at, found.rooms[at], words * level.word_bits)
-            ]
+            below += _intermediate(found, at, found.rooms[at], words * level.word_bits)
+        lines += [f"{indent}> {line}" for line in below]
     return lines
-
-
-def _again(parts: Sequence[FusedPart], macs: int) -> str:
-    """How much of a layer is computed again, or not at all."""
-    done = sum(part.count * part.result.macs for part in parts)
-    return "" if done == macs else f" ({percent(done / macs)} of its MACs)"
 
 
 def _part_line(part: FusedPart, moved: Sequence[str]) -> str:

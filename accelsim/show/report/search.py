@@ -175,8 +175,6 @@ def _rejections(sample: Sample) -> Iterator[Part]:
 def column_name(column: str) -> str:
     """Name of a column of a front, for people.
 
-    Examples
-    --------
     >>> column_name("outer_words"), column_name("capacity:GLB")
     ('outer words', 'words in GLB')
     """

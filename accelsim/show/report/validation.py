@@ -73,7 +73,13 @@ def study_report(study: Study, *, every: bool = False) -> Iterator[Part]:
         Column("ours", "ours", "{:,.6g}".format),
         Column("error", lambda row: Text(_percent(row["error"]), style="bold red" if row["agrees"] is False else "")),
     )
-    yield Table("figures", columns, rows, shown=_by_case(shown))
+    cases = list(dict.fromkeys(row["case"] for row in shown))
+    quantities = list(dict.fromkeys((row["case"], row["quantity"]) for row in shown))
+
+    def place(row: Row) -> tuple[int, int]:
+        return cases.index(row["case"]), quantities.index((row["case"], row["quantity"]))
+
+    yield Table("figures", columns, rows, shown=sorted(shown, key=place))
     yield from [""] if shown else []
     whys = [row for row in shown if row["why"] and (every or row["agrees"] is False)]
     for row in whys:
@@ -83,13 +89,6 @@ def study_report(study: Study, *, every: bool = False) -> Iterator[Part]:
     yield from _errors(study)
     yield from (f"- {note}" for note in study.notes)
     yield ""
-
-
-def _by_case(rows: Sequence[Row]) -> list[Row]:
-    """Rows of a case after each other, and in it those of a quantity."""
-    cases = list(dict.fromkeys(row["case"] for row in rows))
-    quantities = list(dict.fromkeys((row["case"], row["quantity"]) for row in rows))
-    return sorted(rows, key=lambda row: (cases.index(row["case"]), quantities.index((row["case"], row["quantity"]))))
 
 
 def _errors(study: Study) -> Iterator[Part]:
