@@ -36,16 +36,9 @@ from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_
 from accelsim.results.output import LayerOutcome, front_json, map_json, network_json
 from accelsim.search.stopping import answering
 from accelsim.search.strategy import Budget
+from accelsim.show.report import search as reports
 from accelsim.show.report import search_progress
 from accelsim.show.report.mapping import headline, result_report
-from accelsim.show.report.search import (
-    front_files,
-    front_report,
-    layer_files,
-    population_line,
-    ranked_report,
-    search_report,
-)
 
 if TYPE_CHECKING:
     from accelsim.model.limits import Limits
@@ -83,13 +76,13 @@ def _map_layer(inputs: Inputs, layer: Einsum, arguments: argparse.Namespace) -> 
 
     def report() -> Iterator[Part]:
         yield from result_report(search.best, inputs.architecture, layer, search)
-        yield from search_report(search)
+        yield from reports.search_report(search)
         population = None if search.stop == "interrupted" else _population(inputs, layer, search)
-        yield from [] if population is None else [population_line(search, *population)]
-        yield from ranked_report(search, arguments.top)
+        yield from [] if population is None else [reports.population_line(search, *population)]
+        yield from reports.ranked_report(search, arguments.top)
 
     brief = headline(search.best, search) if arguments.quiet else None
-    files = partial(layer_files, search.best, search, provenance, document)
+    files = partial(reports.layer_files, search.best, search, provenance, document)
     answer(arguments, document, report, files=files, page=page, brief=brief)
     return INTERRUPTED if search.stop == "interrupted" else DONE
 
@@ -122,7 +115,12 @@ def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     answering()
     provenance = make_provenance("map", inputs, arguments)
     document = front_json(front, provenance, machine_json(inputs.architecture))
-    answer(arguments, document, lambda: front_report(front), files=lambda: front_files(front, provenance, document))
+    answer(
+        arguments,
+        document,
+        lambda: reports.front_report(front),
+        files=lambda: reports.front_files(front, provenance, document),
+    )
     return INTERRUPTED if front.stop == "interrupted" else DONE
 
 
@@ -141,7 +139,7 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
             outcomes.append(outcome)
             search = outcome.search
             if arguments.output and search is not None and not full:
-                files = layer_files(search.best, search, provenance, map_json(search, provenance, machine))
+                files = reports.layer_files(search.best, search, provenance, map_json(search, provenance, machine))
                 try:
                     write_directory(Path(arguments.output) / folders[outcome.einsum.name], files)
                 except OSError as error:

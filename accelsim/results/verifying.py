@@ -24,20 +24,9 @@ from accelsim.inputs.workload import Einsum, Workload
 from accelsim.model.evaluate import evaluate
 from accelsim.model.limits import layer_limits
 from accelsim.model.result import Result
-from accelsim.results import Provenance, provenance_json
+from accelsim.results import Provenance, output, provenance_json
 from accelsim.results.cache import rules_broken
 from accelsim.results.explain import LARGEST_WALK, same_as_walked
-from accelsim.results.output import (
-    RESULT_FORM,
-    LayerOutcome,
-    network_rows,
-    network_totals,
-    point_json,
-    read_mapping_json,
-    read_search,
-    result_json,
-    search_json,
-)
 from accelsim.results.output_schema import misfits
 from accelsim.search.result import Certificate, FrontResult, SearchResult, column_value
 from accelsim.search.strategy import Budget, OnProgress
@@ -176,7 +165,7 @@ class Task:
 
     def cost(self, recorded: Mapping[str, Any]) -> Result:
         """Evaluate the mapping of a result or a point, as result.json holds it."""
-        return evaluate(self.architecture, self.einsum, read_mapping_json(recorded))
+        return evaluate(self.architecture, self.einsum, output.read_mapping_json(recorded))
 
     def valid_cost(self, recorded: Mapping[str, Any]) -> Result:
         """Evaluate a listed mapping; raises ValueError if it breaks a rule."""
@@ -201,7 +190,7 @@ class Task:
 
 def refuse_other_forms(document: Any) -> None:
     """Raise AccelsimError if a document has not the form of a result.json."""
-    if wrong := misfits(RESULT_FORM, document):
+    if wrong := misfits(output.RESULT_FORM, document):
         raise AccelsimError("not what `accelsim map` writes: " + "; ".join(wrong))
 
 
@@ -284,18 +273,21 @@ def verify_rest(
     made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
     if "layers" in document:
         outcomes = [
-            LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
+            output.LayerOutcome(layer, search, entry.get("no_valid_mapping", ""), layer_limits(architecture, layer))
             for layer, search, entry in zip(workload.layers, found, document["layers"], strict=False)
         ]
-        pairs = zip(document["layers"], network_rows(outcomes), strict=True)
+        pairs = zip(document["layers"], output.network_rows(outcomes), strict=True)
         made |= {"workload": workload.name, "architecture": architecture.name}
-        made |= {"total": network_totals(outcomes, workload.yields), "layers": [{**old, **row} for old, row in pairs]}
+        made |= {
+            "total": output.network_totals(outcomes, workload.yields),
+            "layers": [{**old, **row} for old, row in pairs],
+        }
     return compare("origin, sums, energy table and area", dict(document), made)
 
 
 def _check_result(task: Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:
     """Compare every number of a mapping with the model's, and walk its nest."""
-    found = result_json(result)
+    found = output.result_json(result)
     broken = rules_broken(result, task.constraints)
     wanted = "valid" if recorded["valid"] else "invalid"
     yield Check("mapping", wanted, "; ".join(broken) or "valid", recorded["valid"] == (not broken))
@@ -344,7 +336,7 @@ def _check_search(task: Task, recorded: Mapping[str, Any], best: Result) -> tupl
     ended = again if again is not None and recorded["stop"] == again.stop == "exhausted" else None
     remade = _search_anew(task, recorded, best, ended, sampled, same_way=same_way)
     asked = Provenance("map", (), {}, recorded["budget"]["mappings"], recorded["budget"]["seconds"])
-    found = search_json(remade, asked)
+    found = output.search_json(remade, asked)
     found["sample"] = sample if sampled is None else found["sample"]
     checks.append(compare("all fields of the search", dict(recorded), found))
     left = [_VERSION, *_SEARCH]
@@ -369,7 +361,7 @@ def _search_anew(
     `best` is its mapping, evaluated; `again` and `sampled` are the exact search and the one by sampling run anew, where
     both these and the one that is recorded ended by themselves; `same_way`: it visits the same nodes.
     """
-    found = read_search(recorded, [task.valid_cost(row) for row in recorded["ranked"]] or [best])
+    found = output.read_search(recorded, [task.valid_cost(row) for row in recorded["ranked"]] or [best])
     exact, made = recorded["sample"] is None, again or sampled
     proof, derived = found.certificate, (again if same_way else None) if exact else sampled
     if proof is not None:
@@ -438,7 +430,7 @@ def _check_front(task: Task, recorded: Mapping[str, Any]) -> Iterator[Check]:
         "architecture": task.architecture.name,
         "layer": task.einsum.name,
         "points": [
-            {"values": [column_value(point, column) for column in recorded["columns"]], **point_json(point)}
+            {"values": [column_value(point, column) for column in recorded["columns"]], **output.point_json(point)}
             for point in points
         ],
     }

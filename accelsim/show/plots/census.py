@@ -13,17 +13,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from accelsim.inputs.errors import AccelsimError
-from accelsim.show.plots import (
-    BEST_COLOUR,
-    DARK,
-    drawing,
-    edges_of,
-    names_of,
-    plain_log_ticks,
-    put_title,
-    set_limits,
-    short_ticks,
-)
+from accelsim.show import plots as style
+from accelsim.show.plots import BEST_COLOUR, DARK
 from accelsim.show.report import OTHER_COLOUR, large, times
 from accelsim.show.report.census import sample_words
 
@@ -118,9 +109,9 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
     Shares are estimated from a uniform sample; the band holds each with 95 % confidence (Wilson's interval), also where
     no mapping was drawn.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         rows = histogram_table(census)
-        edges = edges_of(rows)
+        edges = style.edges_of(rows)
         bottom = 0.3 / len(census.sample)
         ax.set(xscale="log", yscale="log")
         low, high = ([max(row[key], bottom) for row in rows] for key in ("share_low", "share_high"))
@@ -139,10 +130,10 @@ def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
             ax.axvspan(edges[0], edges[0] * (1 + near.share), color=BEST_COLOUR, alpha=0.3, linewidth=0, label=label)
         top = max(row["share_high"] for row in rows)
         ax.set_ylim(bottom, 1.3 * top)
-        plain_log_ticks(ax.xaxis, edges[0], edges[-1])
-        plain_log_ticks(ax.yaxis, bottom, top)
+        style.plain_log_ticks(ax.xaxis, edges[0], edges[-1])
+        style.plain_log_ticks(ax.yaxis, bottom, top)
         ax.set(xlabel="energy [pJ/MAC]", ylabel="share of the mappings, per bin")
-        put_title(ax, *heads(census), legend=True)
+        style.put_title(ax, *heads(census), legend=True)
     return ax
 
 
@@ -190,7 +181,7 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
 
     Both axes are logarithmic; that of the factor in what it is above 1, so that a percent can be seen.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         rows = within_table(census)
         exact = [row for row in rows if row["exact"] and row["factor"] > 1]
         drawn = [row for row in rows if not row["exact"]]
@@ -209,11 +200,11 @@ def plot_within(census: Census, ax: Axes | None = None) -> Axes:
         left, right = min([above[0], *(row["factor"] - 1 for row in exact)]), above[-1]
         ax.set_xlim(left / 1.2, right * 1.2)
         ax.set_ylim(bottom, 2)
-        plain_log_ticks(ax.yaxis, bottom, 1)
+        style.plain_log_ticks(ax.yaxis, bottom, 1)
         _factor_ticks(ax, left, right)
         known = "" if census.range_of("energy").lowest_proved else " known"
         ax.set(xlabel=f"energy / lowest energy{known}", ylabel="share of the mappings")
-        put_title(ax, *heads(census), legend=True)
+        style.put_title(ax, *heads(census), legend=True)
     return ax
 
 
@@ -234,7 +225,7 @@ def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
     `lowest` and `highest` are those found, and exact where `marks_table` says optimum and highest; quantiles are
     estimates of those of all valid mappings.
     """
-    names = names_of([(census.workload, census.architecture) for census in censuses])
+    names = style.names_of([(census.workload, census.architecture) for census in censuses])
     rows = []
     for name, census in zip(names, censuses, strict=True):
         found, sample, macs = census.range_of("energy"), census.sample, census.macs
@@ -262,7 +253,7 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
     censuses : sequence of Census
         Of layers, machines, or both.
     """
-    with drawing(ax, 1.3 + 0.6 * len(censuses)) as ax:
+    with style.drawing(ax, 1.3 + 0.6 * len(censuses)) as ax:
         rows = compare_table(censuses)
         low, high = min(row["lowest"] for row in rows), max(row["highest"] for row in rows)
         ax.set_xscale("log")
@@ -271,7 +262,7 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
             own = math.log10(row["highest"] / row["lowest"]) if row["highest"] > row["lowest"] else 0.0
             table = histogram_table(census, max(8, round(70 * own / decades)))
             most = max(bin_["share"] for bin_ in table)
-            edges = edges_of(table)
+            edges = style.edges_of(table)
             half = [0.32 * bin_["share"] / most for bin_ in table]
             up, down = ([place + 0.12 + sign * at for at in (*half, half[-1])] for sign in (-1, 1))
             ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5)
@@ -299,12 +290,12 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
         ax.set_yticks([])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.spines["left"].set_visible(False)
-        plain_log_ticks(ax.xaxis, low, high)
+        style.plain_log_ticks(ax.xaxis, low, high)
         ax.set_xlabel("energy [pJ/MAC]")
         head = "Energy of all valid mappings"
         alike = (("of", {row["workload"] for row in rows}), ("on", {row["architecture"] for row in rows}))
         one = [f"{word} {names.pop()}" for word, names in alike if len(names) == 1]
-        put_title(ax, " ".join([head, *one]), legend=True)
+        style.put_title(ax, " ".join([head, *one]), legend=True)
     return ax
 
 
@@ -374,7 +365,7 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
         complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost
         level.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         rows, marked = density_table(census, over), front_over_table(census, over)
         ax.set(xscale="log", yscale="log")
         _draw_cells(rows, over, len(census.sample), ax)
@@ -388,15 +379,15 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
         for axis, values in zip((ax.xaxis, ax.yaxis), ends, strict=True):
             low, high = min(values), max(values)
             room = (high / low) ** 0.04
-            set_limits(axis, low / room, high * room)
-            plain_log_ticks(axis, low, high)
+            style.set_limits(axis, low / room, high * room)
+            style.plain_log_ticks(axis, low, high)
         if over != "utilization":
-            short_ticks(ax.xaxis)
+            style.short_ticks(ax.xaxis)
         outermost = census.best.levels[0].level
         words = f"words moved at {outermost}"
         ax.set_xlabel({"cycles": "cycles", "outer_words": words, "utilization": "overall utilization"}[over])
         ax.set_ylabel("energy [pJ/MAC]")
-        put_title(ax, *heads(census), legend=True)
+        style.put_title(ax, *heads(census), legend=True)
     return ax
 
 
@@ -426,5 +417,5 @@ def _draw_cells(rows: list[dict[str, Any]], over: str, drawn: int, ax: Axes) -> 
     ax.add_collection(cells)
     bar = ax.figure.colorbar(cells, ax=ax, label="share of the mappings, per cell", pad=0.02)
     bar.ax.set_ylim(0.9 / drawn, norm.vmax)
-    plain_log_ticks(bar.ax.yaxis, 1 / drawn, float(shares.max()))
+    style.plain_log_ticks(bar.ax.yaxis, 1 / drawn, float(shares.max()))
     bar.ax.minorticks_off()

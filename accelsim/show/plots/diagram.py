@@ -20,17 +20,8 @@ from accelsim.inputs.nodes import level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
 from accelsim.model.result import Result
-from accelsim.show.plots import (
-    AXES_SHARE,
-    BEST_COLOUR,
-    DARK,
-    PALE,
-    drawing,
-    letters_over,
-    plain_log_ticks,
-    points,
-    put_title,
-)
+from accelsim.show import plots as style
+from accelsim.show.plots import AXES_SHARE, BEST_COLOUR, DARK, PALE
 from accelsim.show.plots.result import result_colours
 from accelsim.show.report import count, letters
 from accelsim.show.report.mapping import loop_lines
@@ -99,7 +90,7 @@ def mapping_table(result: Result) -> list[dict[str, Any]]:
 def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axes:
     """Draw a machine: a box for each level with its size and instances, and the fanout below it."""
     lines = 3.3 * len(architecture.levels) + 2.3
-    with drawing(ax, _HEAD_IN + _LINE_IN * lines) as ax:
+    with style.drawing(ax, _HEAD_IN + _LINE_IN * lines) as ax:
         rows = architecture_table(architecture)
         size = _canvas(ax, 3.3 * len(rows) - 1.0)
         for number, row in enumerate(rows):
@@ -107,7 +98,7 @@ def plot_architecture(architecture: Architecture, ax: Axes | None = None) -> Axe
             _draw_box(ax, row, (0.2, 0.8), (top, top + 2.1), size, used=None)
             if number < len(rows) - 1:
                 _draw_fanout(ax, row, 0.5, (top + 2.1, top + 3.3), size)
-        put_title(ax, f"{architecture.name}: {architecture.macs:,} {architecture.compute.name}s")
+        style.put_title(ax, f"{architecture.name}: {architecture.macs:,} {architecture.compute.name}s")
     return ax
 
 
@@ -122,7 +113,7 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
         The machine that was mapped to.
     """
     lines = sum(inside + below for inside, below in _heights(_nest(result)))
-    with drawing(ax, _HEAD_IN + _LINE_IN * (lines + 2.2)) as ax:
+    with style.drawing(ax, _HEAD_IN + _LINE_IN * (lines + 2.2)) as ax:
         nest, rows, colours = _nest(result), architecture_table(architecture), result_colours(result)
         heights = _heights(nest)
         size = _canvas(ax, sum(inside + below for inside, below in heights) + 2.2)
@@ -142,7 +133,7 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
         for (tensor, colour), short in zip(colours.items(), letters(list(colours)).values(), strict=True):
             ax.bar([-9], [0], color=colour, label=f"{tensor} ({short})")
         names = f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC"
-        put_title(ax, names, "tiles [words] beside their level", "bars: share of one instance", legend=True)
+        style.put_title(ax, names, "tiles [words] beside their level", "bars: share of one instance", legend=True)
     return ax
 
 
@@ -180,7 +171,7 @@ def _canvas(ax: Axes, lines: float) -> float:
     ax.set_xlim(0, 1)
     ax.set_ylim(lines, -0.2)
     ax.axis("off")
-    return min(points("font.size"), 72 * high / lines / 1.25)
+    return min(style.points("font.size"), 72 * high / lines / 1.25)
 
 
 def _draw_box(
@@ -199,7 +190,7 @@ def _draw_box(
     said = said if row["instances"] > 1 else "1 instance"
     said += "" if compute or used is not None else f", words of {row['word_bits']} bits"
     at = left + 0.02
-    letters_wide = letters_over(ax, size) / AXES_SHARE * (right - left - 0.06)
+    letters_wide = style.letters_over(ax, size) / AXES_SHARE * (right - left - 0.06)
     name_size = size * min(1.0, (letters_wide - len(room)) / (1.15 * len(row["component"])))
     ax.text(at, top + 0.7, row["component"], va="center", fontsize=name_size, fontweight="bold")
     ax.text(right - 0.03, top + 0.7, room.strip(), va="center", ha="right", fontsize=size)
@@ -233,7 +224,7 @@ def _draw_lines(
     ax: Axes, lines: Sequence[_Line], top: float, size: float, indent: float, colours: dict[str, str]
 ) -> None:
     """Draw the lines of a loop nest below each other; a coloured square stands before the tile of each tensor."""
-    letter = AXES_SHARE / letters_over(ax, size)
+    letter = AXES_SHARE / style.letters_over(ax, size)
     for number, line in enumerate(lines):
         x, y = _NEST + indent * line.depth, top + number + 0.5
         if line.text:
@@ -255,7 +246,7 @@ def plot_machine_roofline(architecture: Architecture, stands: Sequence[Stand], a
     stands : sequence of Stand
         Each with two marks and a line between them: at best (each word moved once), and as mapped.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         peak, outer = peak_macs_per_cycle(architecture), architecture.levels[0].name
         roofs = {port.name: port.bytes_per_cycle for port in ports(architecture) if port.level == outer}
         ridges = [peak / bytes_per_cycle for bytes_per_cycle in roofs.values()]
@@ -278,7 +269,7 @@ def plot_roofline(
     gpu: Gpu, number_format: str, ridges: Sequence[Ridge], points: Sequence[Point], ax: Axes | None = None
 ) -> Axes:
     """Draw layers under the roofline of a GPU: bounds of math, DRAM and L2 [TFLOPS over FLOP/B]."""
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         across = [point.intensity for point in points]
         low, high = min(*across, ridges[-1].intensity) / 2, max(*across, ridges[0].intensity) * 2
         roofs = [(ridge.level, ridge.bytes_per_s * 1e-12) for ridge in ridges]
@@ -297,35 +288,35 @@ def plot_roofline(
 def _draw_roofs(ax: Axes, peak: float, roofs: Iterable[tuple[str, float]], low: float, high: float) -> None:
     """Draw from low to high what the peak allows below each slanted roof: its name and its slope."""
     x = np.geomspace(low, high, 200)
-    for (name, slope), style in zip(roofs, ("-", "--", ":"), strict=False):
-        ax.plot(x, np.minimum(peak, x * slope), style, color=DARK, label=name)
+    for (name, slope), line in zip(roofs, ("-", "--", ":"), strict=False):
+        ax.plot(x, np.minimum(peak, x * slope), line, color=DARK, label=name)
 
 
 def _finish(ax: Axes, across: str, up: str, title: str) -> None:
     """Give a roofline its scales, labels and title."""
     ax.set(xscale="log", yscale="log", xlabel=across, ylabel=up)
     for axis in (ax.xaxis, ax.yaxis):
-        plain_log_ticks(axis, *axis.get_view_interval())
-    put_title(ax, title, legend=True)
+        style.plain_log_ticks(axis, *axis.get_view_interval())
+    style.put_title(ax, title, legend=True)
 
 
 def plot_sweep(
     name: str, values: Sequence[int], tflops: Floats, chosen: tuple[int, float], title: str, ax: Axes | None = None
 ) -> Axes:
     """Draw throughput [TFLOPS] over one size of a product; steps are those of tiles and waves."""
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         step = values[1] - values[0] if len(values) > 1 else 1
         label = f"multiples of {step}" if step > 1 else f"each {name}"
         ax.plot(values, tflops, color=_BLUE, linewidth=0.9, label=label)
         ax.plot(*([value] for value in chosen), "o", color=BEST_COLOUR, label=f"{name} = {chosen[0]}")
         ax.set(xlabel=name, ylabel="throughput [TFLOPS]", ylim=(0, 1.08 * float(np.max(tflops))))
-        put_title(ax, title, legend=True)
+        style.put_title(ax, title, legend=True)
     return ax
 
 
 def plot_measured(title: str, measured_us: Floats, predicted_us: Floats, ax: Axes | None = None) -> Axes:
     """Draw predicted over measured times [us], with lines of equality and of a quarter off."""
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         ends = np.array([float(measured_us.min()), float(measured_us.max())])
         ax.plot(ends, ends, color=DARK, linewidth=0.8, zorder=0)
         for factor in (0.8, 1.25):
@@ -334,5 +325,5 @@ def plot_measured(title: str, measured_us: Floats, predicted_us: Floats, ax: Axe
         ax.set(xscale="log", yscale="log", xlabel="measured [us]", ylabel="predicted [us]")
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(LogLocator(numticks=5))
-        put_title(ax, title)
+        style.put_title(ax, title)
     return ax

@@ -10,18 +10,8 @@ from matplotlib.axes import Axes
 
 from accelsim.inputs.expression import quantity
 from accelsim.inputs.units import si_scale
-from accelsim.show.plots import (
-    BEST_COLOUR,
-    DARK,
-    drawing,
-    fit_scale,
-    letters_beside,
-    lower_steps,
-    points,
-    put_title,
-    tick,
-    wide_range,
-)
+from accelsim.show import plots as style
+from accelsim.show.plots import BEST_COLOUR, DARK
 from accelsim.show.report import OTHER_COLOUR, energy_scale
 from accelsim.show.report.explore import NAMES
 
@@ -94,13 +84,13 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
     about : mapping
         What sweep.json holds.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         table = designs_front_table(rows, about)
         for direction, axis, column in zip(("across", "up"), (ax.xaxis, ax.yaxis), two_costs(about), strict=True):
             label, scale = axis_of(column, [row[direction] for row in table])
             table = [{**row, direction: row[direction] / scale} for row in table]
             if table:
-                fit_scale(axis, [row[direction] for row in table])
+                style.fit_scale(axis, [row[direction] for row in table])
             axis.set_label_text(label)
         looks = {
             "pruned": ("bound of a pruned design", _LEFT_OUT, "v", 12),
@@ -114,10 +104,10 @@ def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = N
                 ax.scatter(
                     xs, ys, size, color=colour, marker=marker, label=f"{label} ({len(chosen):,})", zorder=2 + order
                 )
-        steps = lower_steps((row["across"], row["up"]) for row in table if row["kind"] != "pruned")
+        steps = style.lower_steps((row["across"], row["up"]) for row in table if row["kind"] != "pruned")
         if steps:
             ax.step([x for x, _ in steps], [y for _, y in steps], where="post", color=DARK, linewidth=1.0, zorder=1.5)
-        put_title(ax, about["name"], f"{len(rows):,} designs", legend=bool(table))
+        style.put_title(ax, about["name"], f"{len(rows):,} designs", legend=bool(table))
     return ax
 
 
@@ -164,7 +154,7 @@ def _parallel_axes(rows: Rows, about: Mapping[str, Any]) -> dict[str, Callable[[
     for name in about["columns"]:
         values_of = cells(rows, name) or [0.0, 1.0]
         low, high = min(values_of), max(values_of)
-        log = wide_range(low, high)
+        log = style.wide_range(low, high)
 
         def along(cell: Any, low: float = low, high: float = high, log: bool = log) -> float:
             if high <= low:
@@ -183,7 +173,7 @@ def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) 
     rows, about, ax
         As for `plot_designs_front`.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         table = parallel_table(rows, about)
         varied = varied_values(about)
         names = [*varied, *about["columns"]]
@@ -195,7 +185,7 @@ def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) 
             for row in chosen:
                 ax.plot(at, [row[name] for name in names], color=colour, linewidth=width, zorder=order)
         mapped = [row for row in rows if row["status"] == "mapped"]
-        small = points("xtick.labelsize") * 0.9
+        small = style.points("xtick.labelsize") * 0.9
         labels = list(varied)
         for x, name in zip(at, names, strict=True):
             ax.axvline(x, color=DARK, linewidth=0.8, zorder=3)
@@ -219,13 +209,13 @@ def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) 
         ax.spines["left"].set_visible(False)
         shown = f"{len(front):,} on the front (in colour) of {len(table):,} mapped designs"
         more = "" if len(drawn) == len(others) else f"{len(drawn):,} of the others drawn"
-        put_title(ax, about["name"], shown, *([more] if more else []))
+        style.put_title(ax, about["name"], shown, *([more] if more else []))
     return ax
 
 
 def _short(value: float) -> str:
     """Number of three digits at the end of an axis."""
-    return tick(float(f"{value:.3g}"))
+    return style.tick(float(f"{value:.3g}"))
 
 
 def sensitivity_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -252,7 +242,7 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
     rows, about, ax
         As for `plot_designs_front`.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         table, column = sensitivity_table(rows, about), about["columns"][0]
         label, scale = axis_of(column, [row["mean"] for row in table])
         table = [{**row, "least": row["least"] / scale, "mean": row["mean"] / scale} for row in table]
@@ -269,17 +259,17 @@ def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = Non
                     label="least of them" if first else None)  # fmt: skip
             ax.annotate(
                 name, ((xs[0] + xs[-1]) / 2, 1.0), (0, 2), xycoords=("data", "axes fraction"),
-                textcoords="offset points", ha="center", fontweight="bold", fontsize=points("xtick.labelsize"),
+                textcoords="offset points", ha="center", fontweight="bold", fontsize=style.points("xtick.labelsize"),
             )  # fmt: skip
             places, texts = [*places, *xs], [*texts, *(row["value"] for row in own)]
             x = xs[-1] + 1.5
         values = [row[key] for row in table for key in ("least", "mean") if row[key] > 0]
         if values:
-            fit_scale(ax.yaxis, values)
-        crowded = max(map(len, texts), default=0) + 1 > letters_beside(ax, "xtick.labelsize") / max(1.0, x)
+            style.fit_scale(ax.yaxis, values)
+        crowded = max(map(len, texts), default=0) + 1 > style.letters_beside(ax, "xtick.labelsize") / max(1.0, x)
         ax.set_xticks(places, texts, rotation=90 if crowded else 0)
         ax.set_ylabel(label)
-        put_title(ax, about["name"], f"{NAMES[column]} over each parameter", legend=bool(table), above=12)
+        style.put_title(ax, about["name"], f"{NAMES[column]} over each parameter", legend=bool(table), above=12)
     return ax
 
 

@@ -14,18 +14,8 @@ from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.result import Result, TensorAtLevel
-from accelsim.show.plots import (
-    DARK,
-    drawing,
-    frame_only,
-    letters_beside,
-    letters_over,
-    plain_log_ticks,
-    points,
-    put_title,
-    width_in,
-    wrapped,
-)
+from accelsim.show import plots as style
+from accelsim.show.plots import DARK
 from accelsim.show.report import OTHER_COLOUR, percent, tensor_colours, times
 
 _LEGEND = (
@@ -45,7 +35,7 @@ def energy_table(result: Result) -> list[dict[str, Any]]:
 
 def plot_energy(result: Result, ax: Axes | None = None) -> Axes:
     """Draw the energy of one mapping [pJ/MAC] as a bar for each component, outermost first, stacked by tensor."""
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         rows = energy_table(result)
         components = list(dict.fromkeys(row["component"] for row in rows))
         for stack in _stacks(rows, components, result_colours(result)):
@@ -55,13 +45,13 @@ def plot_energy(result: Result, ax: Axes | None = None) -> Axes:
         for index, (top, share) in enumerate(shares):
             ax.annotate(share, (index, top), (0, 2), textcoords="offset points", ha="center", fontsize="small")
         names = [component.replace(" network", "\nnetwork") for component in components]
-        crowded = max(map(len, "\n".join(names).split("\n"))) * len(names) > 14 * width_in(ax)
+        crowded = max(map(len, "\n".join(names).split("\n"))) * len(names) > 14 * style.width_in(ax)
         ax.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
         ax.grid(axis="x", visible=False)
         ax.set_ylim(0, 1.08 * max(top for top, _ in shares))
-        ax.set_xlabel(wrapped(ax, "component, outermost first; above each bar its share of the energy"))
+        ax.set_xlabel(style.wrapped(ax, "component, outermost first; above each bar its share of the energy"))
         ax.set_ylabel("energy [pJ/MAC]")
-        put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
+        style.put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
     return ax
 
 
@@ -119,16 +109,16 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     Axes
         With one inset axes for each mapping (`ax.child_axes`).
     """
-    with drawing(ax, 2.8) as ax:
+    with style.drawing(ax, 2.8) as ax:
         rows, first = stacks_table(results), next(iter(results.values()))
         drawn = {row["component"] for row in rows}
         order = [name for level in first.levels for name in (level.level, f"{level.level} network")] + [first.compute]
         components = [name for name in order if name in drawn]
         colours = result_colours(first)
-        frame_only(ax)
+        style.frame_only(ax)
         gap = 0.06
         wide = (1 - gap * (len(results) - 1)) / len(results)
-        letters = wide * letters_over(ax, 0.83 * points("font.size"))
+        letters = wide * style.letters_over(ax, 0.83 * style.points("font.size"))
         for number, (name, result) in enumerate(results.items()):
             inset = ax.inset_axes((number * (wide + gap), 0, wide, 1))
             own = [row for row in rows if row["mapping"] == name]
@@ -138,8 +128,8 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
             inset.set_title(f"{name}\n{result.pj_per_mac:.4g}{factor}", fontsize="medium")
         for stack in _stacks(rows, components, colours):
             ax.bar([0], [0], color=stack.colour, label=stack.label)
-        ax.set_xlabel(wrapped(ax, "energy [pJ/MAC], each mapping on its own scale"), labelpad=20)
-        put_title(ax, f"{first.workload} on {first.architecture}", legend=True, above=26)
+        ax.set_xlabel(style.wrapped(ax, "energy [pJ/MAC], each mapping on its own scale"), labelpad=20)
+        style.put_title(ax, f"{first.workload} on {first.architecture}", legend=True, above=26)
     return ax
 
 
@@ -253,7 +243,7 @@ def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
     einsum : Einsum
         The layer that was mapped.
     """
-    with drawing(ax, 1.2 + 0.8 * len(einsum.tensors)) as ax:
+    with style.drawing(ax, 1.2 + 0.8 * len(einsum.tensors)) as ax:
         rows, colours = reuse_table(result, einsum), result_colours(result)
         bars = [
             (place + shift, tensor.name, [row for row in rows if row["tensor"] == tensor.name and row["part"] in parts])
@@ -265,18 +255,20 @@ def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
         )
         ax.set_xscale("log")
         for at, tensor_name, own in bars:
-            _draw_factors(own, at, colours[tensor_name], letters_beside(ax, "legend.fontsize") / math.log(most), ax)
+            _draw_factors(
+                own, at, colours[tensor_name], style.letters_beside(ax, "legend.fontsize") / math.log(most), ax
+            )
         ax.set_xlim(1, most * 1.02)
         ax.set_ylim(len(einsum.tensors) - 0.5, -0.5)
         words = [f"{name} offered" if number % 2 == 0 else "obtained" for number, (_, name, _) in enumerate(bars)]
         ax.set_yticks([at for at, *_ in bars], words)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="y", visible=False)
-        plain_log_ticks(ax.xaxis, 1, most)
+        style.plain_log_ticks(ax.xaxis, 1, most)
         ax.set_xlabel("reuse [MACs/word], innermost level first")
         for part, kind, label in _LEGEND:
             ax.barh([-9], [0], label=label, **_look(part, kind, OTHER_COLOUR))
-        put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
+        style.put_title(ax, f"{result.workload} on {result.architecture}: {result.pj_per_mac:.4g} pJ/MAC", legend=True)
     return ax
 
 

@@ -14,22 +14,8 @@ from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.errors import AccelsimError
 from accelsim.search.result import FrontResult, Sample, SearchResult
-from accelsim.show.plots import (
-    BEST_COLOUR,
-    DARK,
-    PALE,
-    drawing,
-    edges_of,
-    fit_scale,
-    letters_beside,
-    lower_steps,
-    plain_log_ticks,
-    points,
-    put_title,
-    set_limits,
-    short_ticks,
-    wide_range,
-)
+from accelsim.show import plots as style
+from accelsim.show.plots import BEST_COLOUR, DARK, PALE
 from accelsim.show.report import OTHER_COLOUR, times
 
 _MOST_BARS = 60
@@ -67,9 +53,9 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
     best : SearchResult, optional
         Of an exact search of the same map space: its mapping is marked besides the best one seen.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         rows, spread = spread_table(search), _sample(search).spread
-        edges = edges_of(rows)
+        edges = style.edges_of(rows)
         ax.set(xscale="log", yscale="log")
         ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
         ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
@@ -80,12 +66,12 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
         for name, at, colour, line in marks:
             factor = "" if at == marks[0][1] else f" ({times(at / marks[0][1])})"
             ax.axvline(at, color=colour, linestyle=line, linewidth=1.5, label=f"{name}: {at:.4g} pJ/MAC{factor}")
-        plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
-        plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
+        style.plain_log_ticks(ax.xaxis, min(edges[0], marks[0][1]), edges[-1])
+        style.plain_log_ticks(ax.yaxis, 1, max(10, *(row["mappings"] for row in rows)))
         ax.set(xlabel="energy [pJ/MAC]", ylabel="valid mappings")
         which = "all valid mappings: {}" if search.stop == "exhausted" else "valid mappings seen: {}"
         names = f"{search.best.workload} on {search.best.architecture}"
-        put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
+        style.put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
     return ax
 
 
@@ -143,7 +129,7 @@ def plot_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes | None 
     searches : SearchResult or sequence of SearchResult
         For one objective. An exact one among them is drawn as the line that no curve falls below.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         named, rows = _named(searches), curve_table(searches)
         ax.set(xscale="log", yscale="log")
         curves = [(name, search) for name, search in named if search.sample is not None]
@@ -159,13 +145,13 @@ def plot_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes | None 
                 ax.axhline(row["bound"], color=BEST_COLOUR, linestyle=":", label=f"lower bound: {row['bound']:.4g}")
         values = [value for row in rows for value in (row["best"], row["bound"]) if value]
         seen = [row["mappings"] for row in rows if row["mappings"]]
-        plain_log_ticks(ax.xaxis, min(seen), max(seen))
-        plain_log_ticks(ax.yaxis, min(values), max(values))
+        style.plain_log_ticks(ax.xaxis, min(seen), max(seen))
+        style.plain_log_ticks(ax.yaxis, min(values), max(values))
         first = named[0][1]
         unit = _UNITS.get(first.objective)
         ax.set_xlabel("mappings seen")
         ax.set_ylabel(f"best {first.objective}" + (f" [{unit}]" if unit else ""))
-        put_title(ax, f"{first.best.workload} on {first.best.architecture}: best so far", legend=True)
+        style.put_title(ax, f"{first.best.workload} on {first.best.architecture}: best so far", legend=True)
     return ax
 
 
@@ -179,31 +165,31 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
 
     No mapping lies below the line. Where the search was stopped early there is none: the points are the best known.
     """
-    with drawing(ax) as ax:
+    with style.drawing(ax) as ax:
         first = front.points[0]
         y, x, *third = _front_axes(front)
         across = [values[x] / _each(front, x) for values in front.values]
         up = [values[y] / _each(front, y) for values in front.values]
         for axis, values in ((ax.xaxis, across), (ax.yaxis, up)):
             low, high = min(values), max(values)
-            if fit_scale(axis, values, 0.2, 0.22):
-                set_limits(axis, low / (high / low) ** 0.2, high * (high / low) ** 0.22)
+            if style.fit_scale(axis, values, 0.2, 0.22):
+                style.set_limits(axis, low / (high / low) ** 0.2, high * (high / low) ** 0.22)
             else:
                 axis.set_major_locator(MaxNLocator(5))
-            short_ticks(axis)
+            style.short_ticks(axis)
         size = 34 if len(up) <= 40 else 16
         if third:
             shade = [values[third[0]] for values in front.values]
             low, high = min(shade), max(shade)
-            log = wide_range(low, high)
+            log = style.wide_range(low, high)
             norm = LogNorm(low, high) if log else Normalize(low, high if high > low else low + 1)
             marks = ax.scatter(
                 across, up, size, c=shade, norm=norm, cmap="viridis_r", edgecolors="black", linewidths=0.5, zorder=3
             )
             bar = ax.figure.colorbar(marks, ax=ax, label=_front_label(front, third[0]))
             if log:
-                plain_log_ticks(bar.ax.yaxis, low, high)
-            short_ticks(bar.ax.yaxis)
+                style.plain_log_ticks(bar.ax.yaxis, low, high)
+            style.short_ticks(bar.ax.yaxis)
         else:
             ax.scatter(across, up, size, color="black", zorder=3)
         if front.stop == "exhausted":
@@ -214,7 +200,7 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
         what = [f"Pareto front: {points}"]
         if front.stop != "exhausted":
             what = [f"best known: {points}", "the Pareto front is not complete"]
-        put_title(ax, f"{first.workload} on {first.architecture}", *what)
+        style.put_title(ax, f"{first.workload} on {first.architecture}", *what)
     return ax
 
 
@@ -232,13 +218,13 @@ def _front_axes(front: FrontResult) -> list[int]:
 
 def _draw_line(ax: Axes, across: list[float], up: list[float], *, corner: bool) -> None:
     """Draw the line of a complete front, and say that no mapping is below it; `corner`: on the right."""
-    steps = lower_steps(zip(across, up, strict=True))
+    steps = style.lower_steps(zip(across, up, strict=True))
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     line = [(steps[0][0], top), *steps, (right, steps[-1][1])]
     xs, ys = [at for at, _ in line], [at for _, at in line]
     ax.fill_between([left, *xs], [top, *ys], bottom, step="post", color=PALE, linewidth=0, zorder=0.5)
     ax.step(xs, ys, where="post", color=OTHER_COLOUR, linewidth=1.2, zorder=2)
-    empty = "\n".join(textwrap.wrap("no mapping is here (proved)", letters_beside(ax, "font.size") // 2))
+    empty = "\n".join(textwrap.wrap("no mapping is here (proved)", style.letters_beside(ax, "font.size") // 2))
     place = {"xy": (1, 0), "xytext": (-6, 6), "ha": "right"} if corner else {"xy": (0, 0), "xytext": (6, 6)}
     ax.annotate(empty, **place, xycoords="axes fraction", textcoords="offset points", color="#666666", fontsize="small")
 
@@ -271,7 +257,7 @@ def _mark_ends(ax: Axes, front: FrontResult, across: list[float], up: list[float
             ha="right" if far else "left",
             va="top" if below else "bottom",
             color=BEST_COLOUR,
-            fontsize=points("legend.fontsize"),
+            fontsize=style.points("legend.fontsize"),
             path_effects=[withStroke(linewidth=2, foreground="white")],
             zorder=4,
         )

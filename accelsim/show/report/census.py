@@ -10,7 +10,7 @@ from accelsim.show.report import STOPS, count, energy, large, percent, times
 from accelsim.show.table import Column, Part, Row, Table, bold, heading
 
 if TYPE_CHECKING:
-    from accelsim.population.result import Census, Interval, Near, Range
+    from accelsim.population.result import Census, Interval, Range
     from accelsim.population.sampling import UniformSample
 
 _COLUMNS = {"energy": "energy", "cycles": "cycles", "outer_words": "outer words"}
@@ -29,15 +29,11 @@ def census_sentence(census: Census) -> str:
     if found.lowest_bound > 0 and found.highest_bound > found.highest * 1.0005:
         most = f" (at most {times(found.highest_bound / found.lowest_bound)})"
     parts = [f"{about}{large(census.mappings)} valid mappings{whose}", f"energy spread {times(found.ratio)}{most}"]
-    parts += [_near(near) for near in census.near]
+    for near in census.near:
+        where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
+        parts.append(f"{'' if near.complete else 'at least '}{large(near.mappings)} {where}")
     text = "; ".join(parts) + "."
     return text[0].upper() + text[1:]
-
-
-def _near(near: Near) -> str:
-    least = "" if near.complete else "at least "
-    where = f"within {100 * near.share:.3g} %" if near.share else "optimal"
-    return f"{least}{large(near.mappings)} {where}"
 
 
 def sample_words(sample: UniformSample) -> str:
@@ -48,13 +44,6 @@ def sample_words(sample: UniformSample) -> str:
     return f"{sample.drawn:,} mappings{less} drawn uniformly"
 
 
-def left_out(census: Census) -> list[str]:
-    """Sentences on what is not counted, as the value that it refers to is not proved."""
-    if census.only_fully_used or census.range_of("energy").lowest_proved:
-        return []
-    return ["Mappings close to the lowest energy are not counted, as it is not proved."]
-
-
 def census_report(census: Census) -> Iterator[Part]:
     """What a census tells; all is the same for equal input and seed, unless time ran out."""
     yield bold(f"{census.workload} on {census.architecture}")
@@ -63,12 +52,23 @@ def census_report(census: Census) -> Iterator[Part]:
         yield "Interrupted: what was not reached is left out, or is that of the mappings drawn."
     elif census.stop != "exhausted" and "at least" in census_sentence(census).lower():
         yield f"Numbers with `at least` are incomplete: {STOPS.get(census.stop, census.stop)}."
-    yield from left_out(census)
-    yield _ranges(census)
+    if not census.only_fully_used and not census.range_of("energy").lowest_proved:
+        yield "Mappings close to the lowest energy are not counted, as it is not proved."
+    sample = census.sample
+    note = f"quantiles estimated from {sample_words(sample)}, seed {sample.seed}"
+    yield Table("spread", _RANGES, _range_rows(census), "Spread", note)
     yield from _notes(census.ranges)
-    yield _mean_line(census.sample)
+    intervals = {"median": sample.quantile("energy", 0.5), "mean": sample.mean("energy")}
+    intervals["standard deviation"] = sample.deviation("energy")
+    said = ", ".join(f"{name} {_interval(found)}" for name, found in intervals.items())
+    yield f"95 % intervals of the energy: {said}."
     yield f"Outer words: words that the outermost level, {census.best.levels[0].level}, reads and writes."
-    yield from _units(census)
+    yield heading("Utilization")
+    units = sample.sampler.nest.space.encoded.architecture.macs
+    every = f"all {units:,} compute units" if units > 1 else "the compute unit"
+    share = census.fully_used / census.mappings if census.mappings else 0.0
+    about = "" if census.exact else "About "
+    yield f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
     yield from _keeps(census)
 
 
@@ -95,22 +95,6 @@ def _range_rows(census: Census) -> list[dict[str, Any]]:
     ]
 
 
-def _ranges(census: Census) -> Table:
-    columns = (
-        Column("", "column", _COLUMNS.__getitem__),
-        _figure("smallest", "lowest"),
-        _figure("1 %", "p01"),
-        _figure("median", "median"),
-        _figure("mean", "mean"),
-        _figure("99 %", "p99"),
-        _figure("largest", "highest"),
-        Column("spread", "spread", times),
-    )
-    words, seed = sample_words(census.sample), census.sample.seed
-    note = f"quantiles estimated from {words}, seed {seed}"
-    return Table("spread", columns, _range_rows(census), "Spread", note)
-
-
 def _figure(head: str, key: str) -> Column:
     def cell(row: Row) -> str:
         return energy(row[key]) if row["column"] == "energy" else count(round(row[key]))
@@ -118,13 +102,16 @@ def _figure(head: str, key: str) -> Column:
     return Column(head, cell)
 
 
-def _mean_line(sample: UniformSample) -> str:
-    """Median, mean and standard deviation of the energy with their 95 % intervals."""
-    mean, deviation, median = sample.mean("energy"), sample.deviation("energy"), sample.quantile("energy", 0.5)
-    return (
-        f"95 % intervals of the energy: median {_interval(median)}, mean {_interval(mean)}, standard deviation "
-        f"{_interval(deviation)}."
-    )
+_RANGES = (
+    Column("", "column", _COLUMNS.__getitem__),
+    _figure("smallest", "lowest"),
+    _figure("1 %", "p01"),
+    _figure("median", "median"),
+    _figure("mean", "mean"),
+    _figure("99 %", "p99"),
+    _figure("largest", "highest"),
+    Column("spread", "spread", times),
+)
 
 
 def _interval(found: Interval) -> str:
@@ -150,15 +137,6 @@ def _notes(ranges: Sequence[Range]) -> list[str]:
     return lines
 
 
-def _units(census: Census) -> Iterator[Part]:
-    yield heading("Utilization")
-    units = census.sample.sampler.nest.space.encoded.architecture.macs
-    every = f"all {units:,} compute units" if units > 1 else "the compute unit"
-    share = census.fully_used / census.mappings if census.mappings else 0.0
-    about = "" if census.exact else "About "
-    yield f"{about}{large(census.fully_used)} mappings use {every} ({percent(share)} of the valid ones)."
-
-
 def _keeps(census: Census) -> Iterator[Part]:
     if len(census.by_keep) < 2:
         return
@@ -176,15 +154,10 @@ def _keeps(census: Census) -> Iterator[Part]:
     how = "" if census.exact else f"; shares of {sample_words(census.sample)}"
     note = f"{len(rows)} choices; below the outermost level{how}"
     yield Table("keep", columns, rows, "What levels keep", note, most=_KEEPS)
-    if len(rows) > _KEEPS:
-        yield f"and {more_keeps(census, _KEEPS)}"
-
-
-def more_keeps(census: Census, listed: int) -> str:
-    """What the choices of what levels keep that a table does not list come to."""
-    rest = [mappings for _, mappings in census.by_keep[listed:]]
-    choices = f"{len(rest)} more choice{'s' if len(rest) > 1 else ''}"
-    return f"{choices}, together {large(sum(rest))} mappings ({percent(sum(rest) / max(1, census.mappings))})"
+    rest = [mappings for _, mappings in census.by_keep[_KEEPS:]]
+    if rest:
+        choices, share = f"{len(rest)} more choice{'s' if len(rest) > 1 else ''}", sum(rest) / max(1, census.mappings)
+        yield f"and {choices}, together {large(sum(rest))} mappings ({percent(share)})"
 
 
 def censuses_report(censuses: Sequence[Census]) -> Iterator[Part]:
@@ -201,8 +174,9 @@ def censuses_report(censuses: Sequence[Census]) -> Iterator[Part]:
     )
     shown = []
     for census in censuses:
-        near, found = {each.share: each for each in census.near}, census.range_of("energy")
-        cells = {head: _cell(near.get(share)) if found.lowest_proved else "?" for head, share in _CLOSE.items()}
+        found = census.range_of("energy")
+        near = {each.share: ("" if each.complete else ">") + large(each.mappings) for each in census.near}
+        cells = {head: near.get(share, "") if found.lowest_proved else "?" for head, share in _CLOSE.items()}
         about = {"workload": census.workload, "architecture": census.architecture, "mappings": census.mappings}
         shown.append({**about, "spread": found.ratio, **cells})
     rows = [row for census in censuses for row in _range_rows(census)]
@@ -211,9 +185,3 @@ def censuses_report(censuses: Sequence[Census]) -> Iterator[Part]:
         "Spread: largest energy found over the smallest. Mappings at the optimum, within 1 % and 5 % of it; > at "
         "least so many; ? not counted, as the lowest energy is not proved in this time."
     )
-
-
-def _cell(near: Near | None) -> str:
-    if near is None:
-        return ""
-    return large(near.mappings) if near.complete else f">{large(near.mappings)}"

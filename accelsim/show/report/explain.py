@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from rich.text import Text
 
@@ -49,7 +50,8 @@ def explanation_report(explanation: Explanation, origin: str) -> Iterator[Part]:
 
 def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Part]:
     """The steps of one tile."""
-    yield heading(f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", _windows(ranks))
+    windows = ", ".join(f"{name} = {text}" for name, text in ranks.items() if name != text.lower())
+    yield heading(f"{walk.level}: {walk.tensor}[{', '.join(walk.ranks)}]", windows)
     loops = [f"for {loop['dim']} in {loop_range(loop['bound'], loop['last_pass'])}" for loop in walk.loops]
     yield f"Tile of {_words(walk.tile_words)}, filled from {walk.parent}. Loops outside: {', '.join(loops) or 'none'}."
     if walk.instances > 1:
@@ -58,7 +60,7 @@ def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Part]:
     counted = ("first", "fills", "updates") if walk.output else ("fills",)
     columns = (
         Column("step", "number", lambda number: str(number or "end"), left=False),
-        *(_index(place, loop["dim"]) for place, loop in enumerate(walk.loops)),
+        *(Column(loop["dim"], partial(_index, place)) for place, loop in enumerate(walk.loops)),
         Column("box", _box, left=True),
         Column("in", "entering", count),
         Column("out", "leaving", count),
@@ -72,13 +74,8 @@ def _walk(walk: TileWalk, ranks: Mapping[str, str]) -> Iterator[Part]:
     yield _summary(walk)
 
 
-def _index(place: int, dim: str) -> Column:
-    return Column(dim, lambda row: row["indices"][place] if row["indices"] else None)
-
-
-def _windows(ranks: Mapping[str, str]) -> str:
-    """Say what a rank is where its name does not."""
-    return ", ".join(f"{name} = {text}" for name, text in ranks.items() if name != text.lower())
+def _index(place: int, row: Row) -> int | None:
+    return row["indices"][place] if row["indices"] else None
 
 
 def _words(number: int) -> str:
@@ -142,9 +139,8 @@ def _summary(walk: TileWalk) -> str:
 def _asked(walk: ComputeWalk, name: str) -> str:
     units = f" x {walk.below:,} {name}" if walk.below > 1 else ""
     parent = _one(walk.parent, walk.parents)
-    if walk.output:
-        return f"{walk.tensor}: {walk.steps:,} steps{units}: {walk.parent_updates:,} updates of {parent}"
-    return f"{walk.tensor}: {walk.steps:,} steps{units}: {walk.parent_reads:,} reads of {parent}"
+    words = f"{walk.parent_updates:,} updates" if walk.output else f"{walk.parent_reads:,} reads"
+    return f"{walk.tensor}: {walk.steps:,} steps{units}: {words} of {parent}"
 
 
 def _totals(explanation: Explanation) -> Iterator[Part]:
@@ -154,7 +150,7 @@ def _totals(explanation: Explanation) -> Iterator[Part]:
     columns = (
         Column("level", "level"),
         Column("tensor", "tensor", left=True),
-        *(_counted(name) for name in _COLUMNS),
+        *(Column(name, partial(_counted, name), count) for name in _COLUMNS),
         Column("closed formula", _apart, left=True),
     )
     note = f"words of {one} instance, counted step by step"
@@ -165,8 +161,8 @@ def _totals(explanation: Explanation) -> Iterator[Part]:
     yield f"It gives {energy(result.energy_pj)} and {result.cycles:,} cycles for this mapping."
 
 
-def _counted(name: str) -> Column:
-    return Column(name, lambda row: row["counted"][name], count)
+def _counted(name: str, row: Row) -> int:
+    return int(row["counted"][name])
 
 
 def _apart(row: Row) -> str:

@@ -154,52 +154,48 @@ def kernel_row(kernel: Kernel, repeat: int = 1) -> dict[str, Any]:
     return {**row, "tflops": kernel.tflops, "repeat": repeat}
 
 
-def _dram(kernel: Kernel) -> str:
-    """Bytes that pass DRAM, and why they may be fewer than all operands and results have."""
-    moved = f"DRAM {_bytes(kernel.dram_bytes)}"
-    if round(kernel.dram_bytes) >= round(kernel.least_bytes):
-        return moved
-    return f"{moved} (L2 holds the rest of {_bytes(kernel.least_bytes)})"
+_PARTS = (
+    Column("part", "part"),
+    Column("time", "time_us", _us),
+    Column("what", lambda row: _WHAT[row["part"]]),
+)
 
 
 def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Part]:
     """One kernel: the tiling and its time, and unless `quiet` what that is made of and the next best tilings."""
     sizes = f"M={kernel.m} N={kernel.n} K={kernel.k}" + (f" batch={kernel.batch}" if kernel.batch > 1 else "")
     yield f"{kernel.name} on {kernel.gpu}: {sizes}, {kernel.number_format}"
+    dram = f"DRAM {_bytes(kernel.dram_bytes)}"
+    if round(kernel.dram_bytes) < round(kernel.least_bytes):
+        dram += f" (L2 holds the rest of {_bytes(kernel.least_bytes)})"
+    split = f", K in {kernel.split} parts" if kernel.split > 1 else ""
+    blocks = f"{kernel.blocks} block{'s' if kernel.blocks > 1 else ''}, {kernel.occupancy} at once on an SM"
+    tiling = f"tile {kernel.tile}{split}: {blocks}, {kernel.waves:.2f} waves"
     lines = {
         "mode": kernel.mode,
         "time": f"{_us(kernel.time_us)}  ({_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels)",
         "rate": f"{kernel.tflops:.4g} TFLOPS, {format_si(kernel.flops, 'FLOP')}",
         "algorithm": f"{kernel.algorithm}: M, N, K of its products" if kernel.algorithm != "GEMM" else "",
-        "kernel": _tiling(kernel),
+        "kernel": "matrix-vector product, no tiles" if kernel.tile == "gemv" else tiling,
         "efficiency": f"tiles {percent(kernel.tile_efficiency)}, waves {percent(kernel.wave_efficiency)}",
-        "traffic": f"{_dram(kernel)}, L2 {_bytes(kernel.l2_bytes)}",
+        "traffic": f"{dram}, L2 {_bytes(kernel.l2_bytes)}",
         "energy": f"{format_si(kernel.energy_j, 'J')} at {kernel.power_w:.0f} W of board power",
         "bottleneck": kernel.bottleneck,
     }
     yield from (f"{name:<11} {text}" for name, text in lines.items() if text)
     if quiet:
         return
-    parts = {name: time_us for name, time_us in kernel.parts_us.items() if time_us > 0}
-    yield Table(
-        "parts",
-        (Column("part", "part"), Column("time", "time_us", _us), Column("what", lambda row: _WHAT[row["part"]])),
-        [{"part": name, "time_us": time_us} for name, time_us in parts.items()],
-        "Time",
-        "an SM's rounds, L2 and DRAM overlap: the longest of them counts, and some of the others",
+    parts = [{"part": name, "time_us": time_us} for name, time_us in kernel.parts_us.items() if time_us > 0]
+    note = "an SM's rounds, L2 and DRAM overlap: the longest of them counts, and some of the others"
+    yield Table("parts", _PARTS, parts, "Time", note)
+    others = [{"tiling": tiling, "time_us": time_us} for tiling, time_us in kernel.others]
+    best = {"tiling": _tile(kernel_row(kernel), " / "), "time_us": kernel.time_us}
+    columns = (
+        Column("tile / split of K", lambda row: row["tiling"] + ("  (chosen)" if row is best else "")),
+        Column("time", "time_us", _us),
     )
-    tilings = [(_tile(kernel_row(kernel), " / "), kernel.time_us), *kernel.others]
-    best = tilings[0][0]
-    yield Table(
-        "tilings",
-        (
-            Column("tile / split of K", "tiling", lambda tiling: tiling + ("  (chosen)" if tiling is best else "")),
-            Column("time", "time_us", _us),
-        ),
-        [{"tiling": tiling, "time_us": time_us} for tiling, time_us in tilings],
-        "Tilings",
-        f"all {kernel.tilings} of the space are compared; the next best tiles, each with its best split",
-    )
+    note = f"all {kernel.tilings} of the space are compared; the next best tiles, each with its best split"
+    yield Table("tilings", columns, [best, *others], "Tilings", note)
 
 
 def _tile(row: Row, mark: str = "/") -> str:
@@ -249,15 +245,6 @@ def totals(kernels: Sequence[Kernel], repeats: Sequence[int]) -> Mapping[str, fl
     )
     rates = {"tflops": flops / time_us * 1e-6, "power_w": energy_j / time_us * 1e6}
     return {"time_us": time_us, "flops": flops, "energy_j": energy_j, **rates}
-
-
-def _tiling(kernel: Kernel) -> str:
-    if kernel.tile == "gemv":
-        return "matrix-vector product, no tiles"
-    split = f", K in {kernel.split} parts" if kernel.split > 1 else ""
-    blocks = f"{kernel.blocks} block{'s' if kernel.blocks > 1 else ''}"
-    grid = f"{blocks}, {kernel.occupancy} at once on an SM, {kernel.waves:.2f} waves"
-    return f"tile {kernel.tile}{split}: {grid}"
 
 
 def advice_json(advice: Advice) -> dict[str, Any]:

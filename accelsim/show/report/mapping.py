@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 
 from rich.text import Text
 
-from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.mapping import LevelMapping, last_passes
 from accelsim.inputs.nodes import level_nodes
 from accelsim.inputs.units import format_bits, format_si, listed
 from accelsim.inputs.workload import Einsum
-from accelsim.model.result import LevelResult, Result, TensorAtLevel
+from accelsim.model.result import LevelResult, Result
 from accelsim.search.result import SearchResult
 from accelsim.show.report import (
     OTHER_COLOUR,
@@ -36,16 +36,10 @@ _DEEPEST = 40
 
 @dataclass(frozen=True, slots=True)
 class NestLevel:
-    """One level of a loop nest, in words.
+    """One level of a loop nest, in words: instances in use and how full each is, and the tiles that it keeps.
 
-    Attributes
-    ----------
-    used : str
-        Instances in use and how full each is.
-    keeps : str
-        Tiles that it keeps, in words of the tensor, and tensors that pass by.
-    lines : tuple of str
-        Its loops above 1, outermost first, each `for …` or `par_for …`; before those of a storage node what it keeps.
+    `lines` are its loops above 1, outermost first, each `for …` or `par_for …`; before those of a storage node stands
+    what it keeps.
     """
 
     name: str
@@ -66,7 +60,11 @@ def nest_levels(result: Result) -> list[NestLevel]:
                 lines.append(f"{level.level} keeps {', '.join(kept) or 'nothing'} here")
             lines += loop_lines(node, next(last))
         used = f"{_instances(level.used_instances, level.instances)}, {_room(level)}"
-        found.append(NestLevel(level.level, used.removeprefix(", ").strip(), _keeps(result, level.level), tuple(lines)))
+        tiles = {t.tensor: f"{t.tensor} {count(t.tile_words)}" for t in result.tensors if t.level == level.level}
+        passed = [n.tensor for n in result.networks if n.level == level.level and n.tensor not in tiles]
+        keeps = f"keeps {', '.join(tiles.values())} (words)" if tiles else "keeps nothing"
+        keeps += f"; {', '.join(passed)} pass by" if passed else ""
+        found.append(NestLevel(level.level, used.removeprefix(", ").strip(), keeps, tuple(lines)))
     return found
 
 
@@ -129,14 +127,6 @@ def _room(level: LevelResult) -> str:
     return f"{used} of {format_bits(level.capacity_words * level.word_bits)} used ({share})"
 
 
-def _keeps(result: Result, level: str) -> str:
-    """Tiles that a level keeps, and tensors that pass it by."""
-    tiles = {t.tensor: f"{t.tensor} {count(t.tile_words)}" for t in result.tensors if t.level == level}
-    passed = [n.tensor for n in result.networks if n.level == level and n.tensor not in tiles]
-    text = f"keeps {', '.join(tiles.values())} (words)" if tiles else "keeps nothing"
-    return text + (f"; {', '.join(passed)} pass by" if passed else "")
-
-
 def nest_line(result: Result) -> str:
     """Loop nest on one line: levels outermost first, each with the tensors that it keeps and its loops above 1.
 
@@ -144,10 +134,8 @@ def nest_line(result: Result) -> str:
     iterations in its last pass.
     """
     letter = letters(list(dict.fromkeys(network.tensor for network in result.networks)))
-    last = last_passes(result.mapping, result.bounds)
-    return " | ".join(
-        _level_line(mapped, passes, letter) for mapped, passes in zip(result.mapping.levels, last, strict=True)
-    )
+    levels = zip(result.mapping.levels, last_passes(result.mapping, result.bounds), strict=True)
+    return " | ".join(_level_line(mapped, passes, letter) for mapped, passes in levels)
 
 
 def _level_line(mapped: LevelMapping, passes: tuple[tuple[int, ...], ...], letter: dict[str, str]) -> str:
@@ -200,8 +188,11 @@ def headline(result: Result, search: SearchResult | None = None) -> Iterator[Par
     time = ""
     if result.seconds is not None and result.clock_hz is not None:
         time = f"{format_si(result.seconds, 's', 4)} at {format_si(result.clock_hz, 'Hz')}"
+    macs = f"{result.macs:,} MACs"
+    if result.padded_macs != result.macs:
+        macs += f" ({result.padded_macs:,} with padding to {', '.join(map(str, result.mapping.padded))})"
     lines = [
-        ("energy", f"{energy(result.energy_pj, 6)}", f"{result.pj_per_mac:.5g} pJ/MAC, {_macs(result)}"),
+        ("energy", f"{energy(result.energy_pj, 6)}", f"{result.pj_per_mac:.5g} pJ/MAC, {macs}"),
         ("cycles", f"{result.cycles:,}", time),
         ("EDP", f"{result.edp:.5g}", "pJ x cycle"),
     ]
@@ -210,12 +201,9 @@ def headline(result: Result, search: SearchResult | None = None) -> Iterator[Par
     wide = max(len(value) for _, value, _ in lines)
     for name, value, note in lines:
         yield f"{name:<12} {value:<{wide}}  {note}".rstrip()
-    shares = (
-        ("overall", result.utilization),
-        ("spatial", result.spatial_utilization),
-        ("temporal", result.temporal_utilization),
-    )
-    yield f"{'utilization':<12} " + ", ".join(f"{name} {percent(share)}" for name, share in shares)
+    shares = {"overall": result.utilization, "spatial": result.spatial_utilization}
+    shares["temporal"] = result.temporal_utilization
+    yield f"{'utilization':<12} " + ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
     what = "compute" if result.bottleneck == result.compute else "bandwidth"
     yield Text(f"{'bottleneck':<12} ").append(result.bottleneck, style="bold").append(f" ({what})")
     if search is not None:
@@ -229,25 +217,17 @@ def _area(architecture: Architecture) -> Iterator[Part]:
     without = [name for name in names if name not in architecture.areas]
     if len(without) == len(names):
         return
-    known = sum(
-        architecture.areas[name].area_um2 * architecture.instances(index)
-        for index, name in enumerate(names)
-        if name not in without
-    )
+    every = {name: architecture.instances(index) for index, name in enumerate(names) if name not in without}
+    known = sum(architecture.areas[name].area_um2 * instances for name, instances in every.items())
     what = f"without {', '.join(without)}, of which none is known" if without else "of all levels and compute units"
     yield f"{'area':<12} {known / 1e6:.4g} mm2  {what}"
 
 
-def _macs(result: Result) -> str:
-    """Multiply-accumulates of the layer, and those that padding adds."""
-    if result.padded_macs == result.macs:
-        return f"{result.macs:,} MACs"
-    bounds = ", ".join(map(str, result.mapping.padded))
-    return f"{result.macs:,} MACs ({result.padded_macs:,} with padding to {bounds})"
-
-
 def movement_rows(result: Result, architecture: Architecture, einsum: Einsum) -> list[Row]:
-    """Counts by level and tensor, after a row for each level; a tensor that passes a level by has no tile there."""
+    """Counts by level and tensor, after a row for each level; a tensor that passes a level by has no tile there.
+
+    `share_of_space` is that of the capacity, or of the tensor's own partition where there is one.
+    """
     rows: list[Row] = []
     counts = {(row["level"], row["tensor"]): row for row in result.count_rows()}
     tiles = {(t.level, t.tensor): t for t in result.tensors}
@@ -260,7 +240,11 @@ def movement_rows(result: Result, architecture: Architecture, einsum: Einsum) ->
             key = level.level, tensor.name
             network, room = shared[key], None
             if key in tiles:
-                room = _share_of_space(tiles[key], level, spec, tensor.role)
+                tile, capacity = tiles[key], level.capacity_words
+                if spec.partition_words is not None:
+                    capacity = spec.rooms.get(tensor.role, 0)
+                stored = float(tile.storage_words(tile.tile_words, level.word_bits))
+                room = stored / capacity if capacity else None
             elif network.multicast <= 1 and network.spatial_reduction <= 1:
                 continue
             below: Row = {"multicast": None, "spatial_reduction": None}
@@ -299,14 +283,6 @@ def _movement(result: Result, architecture: Architecture, einsum: Einsum) -> Ite
         yield dim(
             f"Bits stored and moved after compression: {', '.join(stored)}. Words are counted as they are without."
         )
-
-
-def _share_of_space(at: TensorAtLevel, level: LevelResult, spec: Level, role: str) -> float | None:
-    """Share of the capacity that a tile takes: of the tensor's own partition where there is one."""
-    room = level.capacity_words
-    if spec.partition_words is not None:
-        room = spec.rooms.get(role, 0)
-    return float(at.storage_words(at.tile_words, level.word_bits)) / room if room else None
 
 
 def _energy(result: Result, einsum: Einsum) -> Iterator[Part]:
@@ -351,8 +327,7 @@ def _cycles(result: Result) -> Iterator[Part]:
     """The cycles that each component needs, with a mark at the one that sets the total, and ramps one by one."""
 
     def bar(row: Row, room: int) -> Text:
-        found = Text("#" * round(min(24, max(0, room - 14)) * row["share"]))
-        return found.append(" <- bottleneck" if row["bottleneck"] else "", style="bold")
+        return _bar(row, room - 14).append(" <- bottleneck" if row["bottleneck"] else "", style="bold")
 
     columns = (
         Column("component", "component"),
@@ -373,15 +348,8 @@ def _cycles(result: Result) -> Iterator[Part]:
     if result.moves:
         rows = result.time_rows()
         note = "one after the other; fills, drains and issue are those of DMA engines"
-        yield Table(
-            "time",
-            _TIME,
-            rows,
-            "Where the time goes",
-            note,
-            below=(["sum", "", f"{result.cycles:,}", ""],),
-            bar=_time_bar,
-        )
+        below = (["sum", "", f"{result.cycles:,}", ""],)
+        yield Table("time", _TIME, rows, "Where the time goes", note, below=below, bar=_bar)
 
 
 _TIME = (
@@ -392,7 +360,7 @@ _TIME = (
 )
 
 
-def _time_bar(row: Row, room: int) -> Text:
+def _bar(row: Row, room: int) -> Text:
     """A bar as long as the share of the cycles."""
     return Text("#" * round(min(24, max(0, room)) * row["share"]))
 

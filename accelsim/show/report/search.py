@@ -42,9 +42,22 @@ def search_report(search: SearchResult) -> Iterator[Part]:
     if search.certificate is not None:
         yield bold(long_verdict(search, search.certificate))
     if search.sample is None:
-        yield from _exact_lines(search)
+        early = "" if search.stop == "exhausted" else f": {STOPS.get(search.stop, search.stop)}"
+        how, after = f"{search.method} search", f"{search.seconds:.3g} s"
+        if search.kept:
+            yield f"kept from {search.kept}, found by {how} in {after}"
+        else:
+            yield f"{how}, {'stopped' if early else 'ended'} after {after}{early}"
+        if (proof := search.certificate) is not None:
+            yield work_line(proof.nodes, proof.evaluated, proof.table_bytes)
         return
-    yield from _sample_lines(search, search.sample)
+    sample, seed = search.sample, f", seed {search.seed}" if search.method == "random" else ""
+    seen = f"{sample.seen:,} of {large(search.space_size)} mappings seen"
+    valid = f"{sample.valid:,} valid ({percent(sample.valid / sample.seen)})"
+    yield f"{search.method} search{seed}: {seen}, {valid}"
+    yield f"stopped after {search.seconds:.3g} s: {STOPS.get(search.stop, search.stop)}"
+    if search.certificate is None:
+        yield "The mapping above is the best that was seen, not a proved optimum."
     yield from _spread(search.sample, search.best)
     yield from _rejections(search.sample)
 
@@ -59,30 +72,6 @@ def work_line(nodes: int, evaluated: int, table_bytes: int) -> str:
     """What an exact search did, and the memory of its tables."""
     tables = format_bits(8 * table_bytes)
     return f"{nodes:,} nodes visited, {evaluated:,} mappings evaluated, {tables} of cost-to-go tables"
-
-
-def _exact_lines(search: SearchResult) -> list[str]:
-    """How an exact search went."""
-    certificate = search.certificate
-    early = "" if search.stop == "exhausted" else f": {STOPS.get(search.stop, search.stop)}"
-    ended = "stopped" if early else "ended"
-    done = [] if certificate is None else [work_line(certificate.nodes, certificate.evaluated, certificate.table_bytes)]
-    if search.kept:
-        return [f"kept from {search.kept}, found by {search.method} search in {search.seconds:.3g} s", *done]
-    return [f"{search.method} search, {ended} after {search.seconds:.3g} s{early}", *done]
-
-
-def _sample_lines(search: SearchResult, sample: Sample) -> list[str]:
-    """How a search that looked at mappings one by one went."""
-    seed = f", seed {search.seed}" if search.method == "random" else ""
-    lines = [
-        f"{search.method} search{seed}: {sample.seen:,} of {large(search.space_size)} mappings seen, "
-        f"{sample.valid:,} valid ({percent(sample.valid / sample.seen)})",
-        f"stopped after {search.seconds:.3g} s: {STOPS.get(search.stop, search.stop)}",
-    ]
-    if search.certificate is None:
-        lines.append("The mapping above is the best that was seen, not a proved optimum.")
-    return lines
 
 
 def population_line(search: SearchResult, mappings: int, most_pj: float | None) -> str:
@@ -181,21 +170,17 @@ def column_name(column: str) -> str:
     return NAMES.get(column) or f"words in {column.partition(':')[2]}"
 
 
-def front_verdict(front: FrontResult) -> str:
-    """Say whether the front is complete."""
-    if front.stop != "exhausted":
-        return "not complete: points may be missing, and some of these may be beaten by mappings that were not seen"
-    space = f"{large(front.space_size)} in the map space{within_limits(front.limits)}"
-    return f"complete (proved): no mapping of the {space} beats one of these"
-
-
 def front_report(front: FrontResult) -> Iterator[Part]:
     """What is proved, and one row for each point."""
     first, columns = front.points[0], [column_name(column) for column in front.columns]
     head = f", Pareto front of {', '.join(columns[:-1])} and {columns[-1]}"
     yield bold(f"{first.workload} on {first.architecture}").append(head, style="not bold")
-    yield f"{len(front.points):,} point{'s' if len(front.points) > 1 else ''}, {front_verdict(front)}"
-    early = "" if front.stop == "exhausted" else f": {STOPS.get(front.stop, front.stop)}"
+    space = f"{large(front.space_size)} in the map space{within_limits(front.limits)}"
+    verdict, early = f"complete (proved): no mapping of the {space} beats one of these", ""
+    if front.stop != "exhausted":
+        verdict = "not complete: points may be missing, and some of these may be beaten by mappings that were not seen"
+        early = f": {STOPS.get(front.stop, front.stop)}"
+    yield f"{len(front.points):,} point{'s' if len(front.points) > 1 else ''}, {verdict}"
     yield f"{'stopped' if early else 'ended'} after {front.seconds:.3g} s{early}"
     yield work_line(front.nodes, front.evaluated, front.table_bytes) + "\n"
     rows = [{**row, "loop_nest": nest_line(point)} for row, point in zip(front.rows(), front.points, strict=True)]

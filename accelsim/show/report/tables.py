@@ -29,8 +29,8 @@ def energies_report(machine: str, rows: Rows, areas: Rows = (), peaks: Rows = ()
         Column("tensors", "role", fold=True),
         Column("action", "action", left=True),
         Column("pJ", lambda row: "not modelled" if row["energy_pj"] is None else f"{row['energy_pj']:.5g}"),
-        Column("pJ/word", "pj_per_word", _five),
-        Column("pJ/bit", "pj_per_bit", _five),
+        Column("pJ/word", "pj_per_word", "{:.5g}".format),
+        Column("pJ/bit", "pj_per_bit", "{:.5g}".format),
         source,
     )
     yield Table("energy", columns, rows)
@@ -60,12 +60,18 @@ def _formulas(rows: Rows) -> Iterator[Part]:
 
 def _areas(areas: Rows, source: Column) -> Iterator[Part]:
     """The area of each component and of all that have one."""
+
+    def each(row: Row) -> str:
+        if "area_um2" not in row:  # the sum
+            return ""
+        return "no source" if row["area_um2"] is None else f"{row['area_um2']:,.6g}"
+
     known = [row for row in areas if row["area_um2"] is not None]
     total = sum(row["total_um2"] for row in known)
     columns = (
         Column("component", "component"),
         Column("instances", "instances", "{:,}".format),
-        Column("each [um2]", lambda row: _each(row["area_um2"]) if "area_um2" in row else ""),
+        Column("each [um2]", each),
         Column("all [mm2]", "total_um2", lambda area: f"{area / 1e6:.4g}"),
         Column("share", lambda row: share(row["total_um2"] / total) if row.get("area_um2") and total else ""),
         source,
@@ -74,10 +80,6 @@ def _areas(areas: Rows, source: Column) -> Iterator[Part]:
     note = "of the levels and compute units; networks and control are not in it"
     yield Table("area", columns, areas, "Area", note, below=below)
     yield from (f"{row['component']}: {row['formula']}" for row in known if row["formula"])
-
-
-def _each(area_um2: float | None) -> str:
-    return "no source" if area_um2 is None else f"{area_um2:,.6g}"
 
 
 def _peaks(peaks: Rows) -> Iterator[Part]:
@@ -98,10 +100,6 @@ def _peaks(peaks: Rows) -> Iterator[Part]:
     yield Table("peak", columns, peaks, "Peak power", note, below=below)
     if len(known) < len(peaks):
         yield "A level whose bandwidth is not limited, and which the MACs do not ask, has no peak."
-
-
-def _five(value: float) -> str:
-    return f"{value:.5g}"
 
 
 def shipped_report(kind: str, rows: Rows) -> Iterator[Part]:
