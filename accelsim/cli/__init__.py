@@ -55,7 +55,7 @@ def answer(
     arguments: argparse.Namespace,
     document: Mapping[str, Any],
     report: Callable[[], Iterable[Part]],
-    *written: str,
+    *written: str | None,
     files: Callable[[], Mapping[str, bytes]] | None = None,
     figure: Callable[[], Axes] | None = None,
     page: Callable[[], str] | None = None,
@@ -65,7 +65,7 @@ def answer(
 
     Parameters
     ----------
-    written : str
+    written : str, or None
         Files and folders that were written before.
     files, figure, page : callable, optional
         What `-o` writes into a folder, or as a picture, and the page of `--html`.
@@ -80,7 +80,7 @@ def answer(
     from accelsim.results import write_directory, write_page
     from accelsim.show.table import csv_files, whole
 
-    paths, failed = list(written), None
+    paths, failed = [path for path in written if path], None
     parts = [] if (arguments.json or brief is not None) and not arguments.csv else list(report())
     try:
         if (files or figure) and arguments.output:
