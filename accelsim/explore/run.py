@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 
@@ -235,8 +236,7 @@ class _SweepRun:
             return
         if self.tables_bound:
             record.stage = "bound"
-            keys = zip(self._keys(machine.hash, BOUND, load), load.different, strict=True)
-            self._request(record, [Item(key, BOUND, machine.architecture, layer) for key, layer in keys])
+            self._request(record, self._items(machine, machine.hash, BOUND, load))
         self._advance(record)
 
     def _refuse_unknown(self, least: DesignTotals) -> None:
@@ -252,8 +252,11 @@ class _SweepRun:
         einsums, words = self.plan.einsums, self.words
         return [quick_bound(machine.architecture, einsums[layer], words[layer]) for layer in load.different]
 
-    def _keys(self, digest: str, what: str, load: Load) -> list[str]:
-        return [work_key(what, digest, self.loads.hashes[layer], self.mapper_hash) for layer in load.different]
+    def _items(self, machine: Machine, digest: str, what: str, load: Load) -> list[Item]:
+        """Work of one kind for each different layer."""
+        keys = (work_key(what, digest, self.loads.hashes[layer], self.mapper_hash) for layer in load.different)
+        pairs = zip(keys, load.different, strict=True)
+        return [Item(key, what, machine.architecture, layer) for key, layer in pairs]
 
     def _beaten(self, record: Record, bounds: list[Bound]) -> bool:
         """Prune a design if a finished one of an earlier wave dominates what its bounds allow."""
@@ -287,7 +290,7 @@ class _SweepRun:
         (machine, load), rows = record.needs, self.store.rows
         while not record.pending:
             if record.stage == "bound":
-                found = [rows[key] for key in self._keys(machine.hash, BOUND, load)]
+                found = [rows[item.key] for item in self._items(machine, machine.hash, BOUND, load)]
                 quick = self._quick(machine, load)
                 if self._beaten(record, [_tighter(row, bound) for row, bound in zip(found, quick, strict=True)]):
                     return
@@ -295,9 +298,9 @@ class _SweepRun:
             elif record.stage == "":
                 record.stage = "map"
                 what = MAP if machine.search_hash == machine.hash else MAP_FREE
-                record.searches = self._keys(machine.search_hash, what, load)
-                keys = zip(record.searches, load.different, strict=True)
-                self._request(record, [Item(key, what, machine.architecture, layer) for key, layer in keys])
+                items = self._items(machine, machine.search_hash, what, load)
+                record.searches = [item.key for item in items]
+                self._request(record, items)
             elif record.stage == "map":
                 record.stage, record.keys = "cost", list(record.searches)
                 if machine.search_hash != machine.hash:
@@ -310,11 +313,11 @@ class _SweepRun:
         """Evaluate mappings that were found without bandwidths."""
         machine, load = record.needs
         items = []
-        for number, key in enumerate(self._keys(machine.hash, EVALUATE, load)):
+        for number, item in enumerate(self._items(machine, machine.hash, EVALUATE, load)):
             search = self.store.rows[record.searches[number]]
             if search["status"] == "mapped":
-                record.keys[number] = key
-                items.append(Item(key, EVALUATE, machine.architecture, load.different[number], search["mapping"]))
+                record.keys[number] = item.key
+                items.append(replace(item, mapping=search["mapping"]))
         return items
 
     def _judge(self, record: Record) -> None:

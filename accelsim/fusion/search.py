@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Chain, Link, Shortcut
@@ -125,14 +125,7 @@ class _Candidate:
     """A fused tiling with its parts."""
 
     tiling: FusedTiling
-    capacity: int
-    runs: list[Run]
-    problems: list[PartProblem]
-
-    def parts(self) -> Iterator[_Item]:
-        """All parts."""
-        for run, part in zip(self.runs, self.problems, strict=True):
-            yield run, part, self.capacity - run.reserved
+    parts: list[_Item]
 
 
 def _work(item: _Item) -> int:
@@ -184,7 +177,7 @@ def fuse_chain(
             if now < NOTHING:
                 heapq.heappush(heap, (now, number))
             continue
-        unknown = [item for item in each.parts() if solutions.known(item[1], item[2]) is None]
+        unknown = [item for item in each.parts if solutions.known(item[1], item[2]) is None]
         if unknown and not any(solutions.gave_up(part, room) for _, part, room in unknown):
             try:
                 _solve(unknown, solutions)
@@ -204,8 +197,13 @@ def fuse_chain(
         stop = solutions.stop
     if best is None or best_value[0] >= below:
         return None, bound
-    counts = solutions.solved - solved_before, solutions.nodes - nodes_before
-    return _result(architecture, chain, best, solutions, bound, stop, len(candidates), counts), bound
+    parts = _fused_parts(chain, best, solutions)
+    totals = sum_totals([(part.count, part.result) for part in parts])
+    worth = solutions.price.value(totals.energy_pj, totals.cycles)[0]
+    low = worth if bound >= worth * (1 - _ROUNDED) else bound
+    counts = solutions.nodes - nodes_before, solutions.solved - solved_before
+    proof = Certificate(worth, low, *counts, 0)
+    return ChainResult(chain, best.tiling, parts, solutions.price, proof, stop, len(candidates)), bound
 
 
 def _solve(unknown: Sequence[_Item], solutions: Solutions) -> None:
@@ -225,7 +223,7 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
     levels = fusing_levels(architecture, chain)
     least = NOTHING
     for name in levels if isinstance(levels, list) else ():
-        first, second = 0.0, 0.0
+        costs = []
         for layer, einsum in enumerate(chain.layers):
             bounds = chain.needed[layer]
             again = [chain.shortcut.again] if chain.shortcut is not None and chain.shortcut.layer == layer else []
@@ -233,9 +231,8 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
             for present in (frozenset[str](), frozenset(again)):
                 held = held_by(chain, Part(layer, tuple(bounds.values()), present=present), names.index(name))
                 values.append(solutions.limit(PartProblem(tuple(bounds.items()), einsum.tensors, held)))
-            first += min(value[0] for value in values)
-            second += min(value[1] for value in values)
-        least = min(least, (first, second))
+            costs.append((1, (min(value[0] for value in values), min(value[1] for value in values))))
+        least = min(least, _sum(costs))
     return least
 
 
@@ -252,69 +249,50 @@ def _candidates(architecture: Architecture, chain: Chain) -> Iterator[_Candidate
             parts = runs(chain, tiling, level)
             if any(run.reserved + run.own > capacity for run in parts):
                 continue
-            problems = []
+            items = []
             for run in parts:
                 kind = run.part.layer, run.part.arriving, run.part.present
                 held = helds.setdefault(kind, held_by(chain, run.part, at))
                 einsum = chain.layers[run.part.layer]
                 bounds = tuple(zip(einsum.dims, run.part.bounds, strict=True))
-                problems.append(PartProblem(bounds, einsum.tensors, held))
-            yield _Candidate(tiling, capacity, parts, problems)
+                items.append((run, PartProblem(bounds, einsum.tensors, held), capacity - run.reserved))
+            yield _Candidate(tiling, items)
+
+
+def _sum(costs: Iterable[tuple[int, Value]]) -> Value:
+    """Value of parts, each as often as it runs."""
+    first, second = 0.0, 0.0
+    for count, cost in costs:
+        first, second = first + count * cost[0], second + count * cost[1]
+    return first, second
 
 
 def _bound(each: _Candidate, solutions: Solutions) -> Value:
     """Value that a fused tiling does not fall below."""
-    first, second = 0.0, 0.0
-    for run, part, room in each.parts():
-        if not solutions.fits(part, room):
-            return NOTHING
-        least = solutions.bound(part, room)
-        first += run.count * least[0]
-        second += run.count * least[1]
-    return first, second
+    if not all(solutions.fits(part, room) for _, part, room in each.parts):
+        return NOTHING
+    return _sum((run.count, solutions.bound(part, room)) for run, part, room in each.parts)
 
 
 def _value(each: _Candidate, solutions: Solutions) -> Value | None:
     """Value of a fused tiling, if each of its parts is mapped."""
-    first, second = 0.0, 0.0
-    for run, part, room in each.parts():
+    costs = []
+    for run, part, room in each.parts:
         known = solutions.known(part, room)
         if known is None:
             return None
-        cost = solutions.price.of(known)
-        first, second = first + run.count * cost[0], second + run.count * cost[1]
-    return first, second
+        costs.append((run.count, solutions.price.of(known)))
+    return _sum(costs)
 
 
-def _result(
-    architecture: Architecture,
-    chain: Chain,
-    each: _Candidate,
-    solutions: Solutions,
-    bound: float,
-    stop: str,
-    many: int,
-    counts: tuple[int, int],
-) -> ChainResult:
-    names = [level.name for level in architecture.levels]
+def _fused_parts(chain: Chain, each: _Candidate, solutions: Solutions) -> tuple[FusedPart, ...]:
+    """Parts with their best mappings, in the order of the layers."""
+    names = [level.name for level in solutions.architecture.levels]
     parts = []
-    for run, part, room in each.parts():
+    for run, part, room in each.parts:
         known, layer = solutions.known(part, room), chain.layers[run.part.layer].name
         if known is None:
             raise RuntimeError(f"a part of {layer} has no mapping")
         result = replace(without_held(known, part.held, names, room), workload=layer)
         parts.append(FusedPart(run.part, run.count, run.reserved, result))
-    parts.sort(key=lambda p: (p.part.layer, -p.count, p.part.bounds, sorted(p.part.present)))
-    totals = sum_totals([(part.count, part.result) for part in parts])
-    value = solutions.price.value(totals.energy_pj, totals.cycles)[0]
-    least = value if bound >= value * (1 - _ROUNDED) else bound
-    solved, nodes = counts
-    return ChainResult(
-        chain=chain,
-        tiling=each.tiling,
-        parts=tuple(parts),
-        price=solutions.price,
-        certificate=Certificate(value, least, nodes, solved, 0),
-        stop=stop,
-        tilings=many,
-    )
+    return tuple(sorted(parts, key=lambda p: (p.part.layer, -p.count, p.part.bounds, sorted(p.part.present))))
