@@ -575,6 +575,6 @@ def test_named_line__says_what_is_wrong() -> None:
 
 
 def test_fusing_levels__say_why_not() -> None:
-    assert fusing_levels(machine(), ROWS) == ["BUF"]
+    assert fusing_levels(machine(), ROWS) == {"BUF": 1}
     text = fusing_levels(machine(bypass="Inputs"), ROWS)
     assert text == "no level of tiny can keep an intermediate: BUF does not keep Inputs; REG has 2 instances"

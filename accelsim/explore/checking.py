@@ -118,16 +118,8 @@ def _network(item: Node, beside: Path, problems: Problems, keys: Keys) -> Networ
         if layer not in names:
             hint = near_miss(layer, names) or f"layers: {listed(names[:12])}"
             problems.add(item, f"{name} has no layer {quoted(layer)}", hint)
-    return Network(
-        file,
-        workload.name,
-        chosen_layers(workload, wanted),
-        weight,
-        overrides,
-        workload.yields,
-        tuple(wanted),
-        parameter_names(file.path),
-    )
+    layers, own = chosen_layers(workload, wanted), parameter_names(file.path)
+    return Network(file, workload.name, layers, weight, overrides, workload.yields, tuple(wanted), own)
 
 
 def chosen_layers(workload: Workload, wanted: Sequence[str]) -> tuple[Einsum, ...]:

@@ -168,7 +168,7 @@ def read_chain(architecture: Architecture, chain: Chain, recorded: Mapping[str, 
     if isinstance(levels, str) or tiling.level not in levels:
         raise ValueError(f"{tiling.level} cannot keep the intermediates of {chain.name}")
     names = [level.name for level in architecture.levels]
-    at = names.index(tiling.level)
+    at = levels[tiling.level]
     level = architecture.levels[at]
     if tiling.shortcut and not keeps_shortcut(chain, tiling, level):
         raise ValueError(

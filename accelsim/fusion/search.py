@@ -219,17 +219,16 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
     The parts of a layer together execute what is demanded of it at least once, and touch each of its words; what is
     read again may be there.
     """
-    names = [level.name for level in architecture.levels]
     levels = fusing_levels(architecture, chain)
     least = NOTHING
-    for name in levels if isinstance(levels, list) else ():
+    for at in levels.values() if isinstance(levels, dict) else ():
         costs = []
         for layer, einsum in enumerate(chain.layers):
             bounds = chain.needed[layer]
             again = [chain.shortcut.again] if chain.shortcut is not None and chain.shortcut.layer == layer else []
             values = []
             for present in (frozenset[str](), frozenset(again)):
-                held = held_by(chain, Part(layer, tuple(bounds.values()), present=present), names.index(name))
+                held = held_by(chain, Part(layer, tuple(bounds.values()), present=present), at)
                 values.append(solutions.limit(PartProblem(tuple(bounds.items()), einsum.tensors, held)))
             costs.append((1, (min(value[0] for value in values), min(value[1] for value in values))))
         least = min(least, _sum(costs))
@@ -238,10 +237,8 @@ def fused_limits(architecture: Architecture, chain: Chain, solutions: Solutions)
 
 def _candidates(architecture: Architecture, chain: Chain) -> Iterator[_Candidate]:
     """Fused tilings whose held words leave room, with their parts."""
-    names = [level.name for level in architecture.levels]
-    found = fusing_levels(architecture, chain)
-    for name in found if isinstance(found, list) else ():
-        at = names.index(name)
+    levels = fusing_levels(architecture, chain)
+    for name, at in levels.items() if isinstance(levels, dict) else ():
         level = architecture.levels[at]
         capacity = level.rooms.get("", 0)
         helds: dict[tuple[int, frozenset[str], frozenset[str]], Held] = {}

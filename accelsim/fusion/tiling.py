@@ -100,8 +100,8 @@ class Room:
     between: int  # at other times: the halos that stay
 
 
-def fusing_levels(architecture: Architecture, chain: Chain) -> list[str] | str:
-    """Levels that can keep the intermediates of a chain, outermost first; or why there is none.
+def fusing_levels(architecture: Architecture, chain: Chain) -> dict[str, int] | str:
+    """Levels that can keep the intermediates of a chain with their places, outermost first; or why there is none.
 
     Such a level has one instance, one size for all tensors and no compression, may keep each intermediate both as an
     output and as an input, and no level outside it has to keep one.
@@ -110,7 +110,7 @@ def fusing_levels(architecture: Architecture, chain: Chain) -> list[str] | str:
         next(t.role for t in layer.tensors if t.name == link.tensor)
         for layer, link in zip(chain.layers[1:], chain.links, strict=True)
     }
-    found, why = [], []
+    found, why = dict[str, int](), []
     for index, level in enumerate(architecture.levels[1:], 1):
         if architecture.instances(index) > 1:
             why.append(f"{level.name} has {architecture.instances(index)} instances")
@@ -123,7 +123,7 @@ def fusing_levels(architecture: Architecture, chain: Chain) -> list[str] | str:
         elif any(roles & outer.keep for outer in architecture.levels[1:index]):
             why.append(f"a level outside {level.name} has to keep what would stay in it")
         else:
-            found.append(level.name)
+            found[level.name] = index
     return found or f"no level of {architecture.name} can keep an intermediate: {'; '.join(why) or 'it has no buffer'}"
 
 

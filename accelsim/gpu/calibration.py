@@ -326,7 +326,9 @@ def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibrati
         values = {name: float(f"{value:.4g}") for name, value in exact.items()}
         found.append((float(np.mean(np.abs(residuals(values, choice)))), choice, values))
     _, choice, values = min(found, key=lambda one: one[0])
-    errors, held = errors_by_split(gpu, measured, split, common.with_values(values, choice))
+    constants = common.with_values(values, choice)
+    times = time_gemms(gpu, measured.gemms, measured.number_format, constants, l2=measured.l2).time_us
+    errors, held = errors_by_split(measured, split, times)
     low, high = np.quantile(held, _QUANTILES) if len(held) else (np.nan, np.nan)
     interval = (float(f"{low:.3f}"), float(f"{high:.3f}"))
     return Calibration(gpu.name, kind, measured.number_format, values, choice, interval, errors, source)
@@ -342,11 +344,8 @@ def _thinned(measured: Measured, split: Split) -> Measured:
     return measured.rows(chosen)
 
 
-def errors_by_split(
-    gpu: Gpu, measured: Measured, split: Split, constants: KernelConstants
-) -> tuple[dict[str, Errors], Floats]:
-    """Errors of each part of a table; and measured / predicted of the rows that are held out."""
-    times = time_gemms(gpu, measured.gemms, measured.number_format, constants, l2=measured.l2).time_us
+def errors_by_split(measured: Measured, split: Split, times: Floats) -> tuple[dict[str, Errors], Floats]:
+    """Errors of predicted times of each part of a table; and measured / predicted of the rows that are held out."""
     found = {}
     for name in ("fit", "interpolation", "extrapolation"):
         which = getattr(split, name)
@@ -374,16 +373,8 @@ def _read(text: str, file: str, problems: Problems) -> Calibration | None:
         low, high = map(float, body["interval"])
         if not 0 < low <= high < math.inf:
             raise ValueError(f"interval must be two numbers above 0, the lower one first, got {low:g} and {high:g}")
-        found = Calibration(
-            body["gpu"],
-            body["kind"],
-            body["number_format"],
-            values,
-            body["choice"],
-            (low, high),
-            errors,
-            body["source"],
-        )
+        told = {name: body[name] for name in ("gpu", "kind", "number_format", "choice", "source")}
+        found = Calibration(**told, values=values, interval=(low, high), errors=errors)
         _ = found.constants, found.errors["fit"].rows
     except json.JSONDecodeError as error:
         problems.add(Mark(file, error.lineno, error.colno), f"not JSON: {error.msg}")

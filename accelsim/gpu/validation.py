@@ -508,9 +508,8 @@ def _rows(table: Measured) -> str:
 
 
 def _validated(gpu: Gpu, measured: Measured, mode: Mode) -> GemmValidation:
-    split = split_rows(measured.gemms)
     predicted = time_gemms(gpu, measured.gemms, measured.number_format, mode.constants, l2=measured.l2).time_us
-    errors, held = errors_by_split(gpu, measured, split, mode.constants)
+    errors, held = errors_by_split(measured, split_rows(measured.gemms), predicted)
     errors = {"all": errors_of(predicted, measured.time_us, measured.gemms.flops), **errors}
     low, high = mode.interval
     inside = float(np.mean((held >= low) & (held <= high))) if len(held) else float("nan")
