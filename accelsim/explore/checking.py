@@ -55,16 +55,13 @@ def constant_values(architecture: File, fixed: Mapping[str, str], networks: Sequ
     """
     found: dict[str, set[str]] = {}
     for network in networks:
-        values = {**_own_values(network.file.path), **network.overrides}
+        # a model that is imported gives its own parameters no value
+        own = {} if network.file.path.suffix in MODELS else parameter_values(network.file.path)
+        values = {**own, **network.overrides}
         for name in network.parameters & values.keys():
             found.setdefault(name, set()).add(values[name])
     alike = {name: values.pop() for name, values in found.items() if len(values) == 1}
     return {**alike, **parameter_values(architecture.path), **fixed}
-
-
-def _own_values(path: Path) -> dict[str, str]:
-    """Parameters of a workload file; a model that is imported gives its own no value."""
-    return {} if path.suffix in MODELS else parameter_values(path)
 
 
 def read_networks(node: Node | None, beside: Path, problems: Problems, keys: Keys) -> list[Network]:

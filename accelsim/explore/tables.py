@@ -73,11 +73,6 @@ def design_rows(explored: Explored) -> list[dict[str, Any]]:
     return rows
 
 
-def design_columns(sweep: Sweep) -> dict[str, str]:
-    """Type of each column of the table of designs."""
-    return {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}, **_DESIGN}
-
-
 def result_rows(explored: Explored) -> list[dict[str, Any]]:
     """One row for each layer of each design that was mapped or pruned."""
     sweep, rows = explored.sweep, explored.store.rows
@@ -117,7 +112,7 @@ def write_tables(explored: Explored) -> None:
     parameters = {"design": "int", **{p.name: column_kind(p) for p in sweep.parameters}}
     explored.store.write(
         {
-            DESIGNS: parquet_bytes(design_rows(explored), design_columns(sweep)),
+            DESIGNS: parquet_bytes(design_rows(explored), {**parameters, **_DESIGN}),
             RESULTS: parquet_bytes(results, {**parameters, **_RESULT}),
             SECONDS: parquet_bytes(seconds, _SECOND),
             ABOUT: to_json(about(sweep)).encode(),

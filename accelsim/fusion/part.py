@@ -23,7 +23,7 @@ from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import FASTEST, LEAST_ENERGY
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Bools, Encoded, Ints, encode
+from accelsim.model.encode import Encoded, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.model.limits import touched_words
@@ -114,11 +114,8 @@ def encode_part(architecture: Architecture, einsum: Einsum, held: Held, capacity
             c.already[at] += c.whole[t] * c.word_parts[at, t, 0]
         else:
             c.drain[at] = False
-    return replace(encoded, constants=c._replace(two_widths=_two_widths(c.word_parts)))
-
-
-def _two_widths(parts: Ints) -> Bools:
-    return np.array([bool((parts[:, :, 0] != parts[:, :, 1]).any())], np.bool_)
+    two_widths = np.array([bool((c.word_parts[:, :, 0] != c.word_parts[:, :, 1]).any())], np.bool_)
+    return replace(encoded, constants=c._replace(two_widths=two_widths))
 
 
 def part_space(encoded: Encoded, held: Held) -> MapSpace:

@@ -273,12 +273,13 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
         return Mode(COMMON[kind], UNCALIBRATED_INTERVAL)
     whole = gpu.name.partition(":")[0]
     if str(calibration) == SHIPPED:
-        found = shipped_calibration(whole, kind)
-        if found is None:
+        path = FOLDER / f"{whole}_{kind}.json"
+        if not path.is_file():
             known = ", ".join(sorted(path.stem for path in FOLDER.glob("*.json")))
             raise AccelsimError(
                 f"no calibration of {whole} for {number_format} ships with accelsim; there are: {known}"
             )
+        found = load_calibration(path)
     elif not Path(calibration).exists():
         hint = near_miss(str(calibration), [SHIPPED]) or f"write one with `accelsim calibrate`, or say {SHIPPED}"
         raise AccelsimError(f"{calibration}: no such file; {hint}")
@@ -288,12 +289,6 @@ def mode_of(gpu: Gpu, number_format: str, calibration: str | PathLike[str] | Non
         what = f"is of {found.gpu} for {found.kind} kernels (such as {found.number_format})"
         raise AccelsimError(f"{calibration}: {what}, not of {whole} for {kind} kernels (such as {number_format})")
     return Mode(found.constants, found.interval, found)
-
-
-def shipped_calibration(gpu: str, kind: str) -> Calibration | None:
-    """Calibration that comes with accelsim, or None."""
-    path = FOLDER / f"{gpu}_{kind}.json"
-    return load_calibration(path) if path.is_file() else None
 
 
 def calibrate(gpu: Gpu, measured: Measured, source: dict[str, str]) -> Calibration:

@@ -226,13 +226,6 @@ class TileSet:
         return f"{int(self.rows[index])}x{int(self.columns[index])}"
 
 
-def _tile_shapes(gpu: Gpu, number_format: str) -> list[tuple[int, int]]:
-    """Output tiles that are tried, both ways round, smallest first."""
-    kind = compute_class(gpu, number_format)
-    shapes = {"mma": _MMA_TILES, "vector": _VECTOR_TILES, "async": _ASYNC_TILES}[kind]
-    return sorted({*shapes, *((b, a) for a, b in shapes)})
-
-
 def _warp_shape(kind: str, rows: Floats, columns: Floats) -> tuple[Floats, Floats]:
     """Output tile of a warp, or, where operands come from shared memory, of a warp group."""
     if kind == "async":
@@ -278,7 +271,9 @@ def tile_set(gpu: Gpu, number_format: str, in_flight_bytes: float, sparse: bool 
     """
     kind = compute_class(gpu, number_format)
     tensor_memory = kind == "async" and gpu.compute_capability[0] >= 10
-    shapes = np.array(_tile_shapes(gpu, number_format), dtype=np.float64)
+    tried = {"mma": _MMA_TILES, "vector": _VECTOR_TILES, "async": _ASYNC_TILES}[kind]
+    both_ways = sorted({*tried, *((columns, rows) for rows, columns in tried)})
+    shapes = np.array(both_ways, dtype=np.float64)
     rows, columns = shapes[:, 0], shapes[:, 1]
     width = BYTES[number_format]
     step = STAGE_BYTES / width if kind != "vector" else STAGE_BYTES / 4 / width
