@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -276,6 +280,31 @@ def test_snowcat__moves_the_words_that_accelforge_finds(shared, workload, case):
     machine = machine_of(foreign)
     energy_pj = sum(map_einsum(machine, layer).best.energy_pj for layer in layers_of(foreign))
     assert energy_pj == json.loads((folder / "regression_reference.json").read_text())[case]["energy"] * 1e12
+
+
+def test_ranges__may_include_their_end_and_sizes_may_have_units(imported):
+    text = """
+workload:
+  shape: {m: 0 <= m < 8, k: 0 <= k <= 5}
+  einsums: ["Z[m] = A[m, k]"]
+"""
+    assert imported(text).workload["layers"][0]["einsum"]["dims"] == {"m": 8, "k": 6}
+    machine = imported(re.sub(r"size: [0-9][^,}\n]*", "size: 2 KiB", MACHINE)).architecture
+    assert "16384 bit" in [level.get("size") for level in machine["levels"]]
+
+
+def test_workload__is_the_same_in_every_run(tmp_path):
+    """Sets of tensors have another order in each process."""
+    (tmp_path / "w.yaml").write_text(
+        "workload:\n  rank_sizes: {M: 4}\n  einsums: ['Z[m] = A[m] * B[m] * C[m] * D[m]']\n"
+    )
+    code = "import sys; from accelsim.importers.foreign import read_foreign; print(read_foreign(sys.argv[1:]).workload)"
+    command = [sys.executable, "-c", code, str(tmp_path / "w.yaml")]
+    said = {
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True).stdout
+        for seed in "123"
+    }
+    assert len(said) == 1
 
 
 def test_compute_units__of_layers_with_other_tensors_are_left_out(imported):

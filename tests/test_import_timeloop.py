@@ -262,9 +262,9 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("{{ 'a' * 10 ** 9 }}", "calculates with numbers"),
         ("{% set a = 1 %}" + "{% set a = [a, a] %}" * 40 + "{{ a }}", "lists of what is no constant"),
         ("problem: {{ size }}", "'size' is undefined; give it a value with --set NAME=VALUE"),
-        (V04.replace("BITS // 4", "open('x')"), ":20:5: meshX: expected a whole number"),
-        (V04.replace("2 ** 9", "9 ** 9 ** 9"), "Buffer: depth: expected a number, got '9 ** 9 ** 9'"),
-        (V03.replace("meshX: 2", "meshX: 4"), "meshX 4 does not divide its 6 instances"),
+        (V04.replace("BITS // 4", "open('x')"), ":20:15: meshX: expected a whole number"),
+        (V04.replace("2 ** 9", "9 ** 9 ** 9"), "Buffer: depth: expected a number from 0 on, got '9 ** 9 ** 9'"),
+        (V03.replace("meshX: 2", "meshX: 4"), "meshX '4' does not divide its 6 instances"),
         (PROBLEM.replace("K: 4, ", ""), "problem.instance: K is missing"),
         (MAPPING, "mapping needs the architecture that it is of"),
         ("a: 1", "not a file of timeloop, zigzag, accelforge"),
@@ -284,6 +284,84 @@ def test_broken__mappings_name_the_levels_and_dimensions_that_there_are(read):
         read(V03, PROBLEM, MAPPING.replace("target: Buffer", "target: Bufer"))
     with pytest.raises(SpecError, match="'Z' is no dimension; there are K, R, P"):
         read(V03, PROBLEM, MAPPING.replace("K=2 R=3", "Z=2 R=3"))
+
+
+NATIVE = """
+arch:
+  arithmetic: {name: MAC, instances: 6, meshX: 2, word-bits: 8}
+  storage:
+  - {name: Spad, entries: 16, instances: 6, meshX: 2, word-bits: 8}
+  - {name: Buffer, sizeKB: 4, instances: 1, word-bits: 8, block-size: 8}
+  - {name: Main, technology: DRAM, instances: 1, word-bits: 8, block-size: 8}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        V03,
+        NATIVE,
+        V03.replace("PE[0..5]", "PE").replace("meshX: 2}", "meshX: 2, instances: 6}"),
+        V03.replace("depth: 16, width: 8, word_bits: 8", "size: 16 B, width: 8, word-bits: 8"),
+        V04.replace('name: Column\n    spatial: {meshX: "max(2, BITS // 4)"}', "name: Column[0..1]"),
+        V04.replace('spatial: {meshX: "max(2, BITS // 4)"}', "attributes: {meshX: 2}"),
+        V04.replace("- !Nothing", "- !Component {name: Idle, enabled: 1 > 2, class: SRAM}"),
+    ],
+)
+def test_spellings__of_a_machine_come_to_the_same_fanout(read, text):
+    architecture = load_architecture({"architecture": read(text, PROBLEM, BITS=8).architecture})
+    assert (architecture.macs, architecture.levels[1].x.size) == (6, 2)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "read_as"),
+    [
+        ("[[[R], [P, Stride]]]", ["R + 2*P"]),
+        ("'[R + Stride*P]'", ["R + 2*P"]),
+        ("[R + P*2]", ["R + 2*P"]),
+    ],
+)
+def test_projections__are_lists_or_texts(read, ranks, read_as):
+    problem = PROBLEM.replace("[[[R], [P, Stride]]]", ranks)
+    assert read(problem).workload["einsum"]["tensors"]["Inputs"] == read_as
+
+
+def test_factors__may_be_a_map(read):
+    given = read(V03, PROBLEM, MAPPING.replace("factors: K=2 P=0", "factors: {K: 2, P: 0}"))
+    assert given.mapping == read(V03, PROBLEM, MAPPING).mapping
+
+
+def test_instances__of_no_shape_are_named_with_what_is_meant(read):
+    notes = [note.why for note in read(PROBLEM.replace("P: 8,", "P: 8, stride: 3, H: 9, padding: 1,")).notes]
+    assert notes[:3] == [
+        "is no coefficient of the shape, which has its default; did you mean 'Stride'?",
+        "is no dimension and no coefficient of the shape",
+        "padded points count as ordinary points",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("depth: 16", "depth: -16", "Spad: depth: expected a number from 0 on, got '-16'"),
+        ("depth: 16", "depth: DEPTH", "got 'DEPTH'; name the file of its `variables` too"),
+        ("meshX: 2", "meshX: 0", "meshX '0' does not divide its 6 instances"),
+        ("PE[0..5]", "PE[0...5]", "expected a name such as PE or PE[0..15], got 'PE[0...5]'"),
+        ("        - {name: MAC, class: intmac, attributes: {datawidth: 8, meshX: 2}}\n", "", "Spad, the innermost"),
+        ("subtree:\n  - name: system", "local:\n  - name: system", "Accelergy's flat list has no order of levels"),
+        ("{name: Spad,", "{name: Spad, constraints: [1],", "constraints: expected a map"),
+    ],
+)
+def test_damaged__machines_are_refused_in_words(read, old, new, said):
+    assert V03.count(old)
+    with pytest.raises(SpecError) as error:
+        read(V03.replace(old, new), PROBLEM)
+    assert said in str(error.value)
+
+
+def test_mapping__whose_loops_do_not_cover_a_dimension_is_refused(read):
+    with pytest.raises(AccelsimError, match=r":2:1: no valid mapping comes of it: .*multiply to"):
+        read(V03, PROBLEM, MAPPING.replace("P=0", "P=3"))
 
 
 def test_pipe__is_refused(tmp_path):

@@ -194,6 +194,23 @@ def test_mapping__constrains_the_axes_of_the_array(imported, entry, x, y):
     assert asked.x.only is None or {loop.dim for loop in best.mapping.levels[0].x} <= asked.x.only
 
 
+@pytest.mark.parametrize("written", ["['K, 2']", "[[K, 2]]", "[K, 2]", "{K: 2}", "'K, 2'"])
+def test_spatial_mapping__has_several_spellings(imported, written):
+    mapping = f"- {{name: default, spatial_mapping: {{D1: {written}}}}}"
+    found = imported(hardware(register("I2"), DRAM), mapping, GEMM).constraints
+    assert found["levels"][0]["spatial"]["x"] == {"only": ["K"], "factors": ["K=2"]}
+
+
+def test_older_layers__have_their_sizes_by_dimension(imported):
+    older = GEMM.replace("  loop_dims: [B, K, C]\n  loop_sizes: [4, 6, 8]\n", "  loop_dim_size: {B: 4, K: 6, C: 8}\n")
+    assert imported(older).workload == imported(GEMM).workload
+
+
+def test_costs_below_0__are_refused_at_their_place(imported):
+    with pytest.raises(SpecError, match="r_cost: expected a number from 0 on, got -1"):
+        imported(hardware(register("I2").replace("r_cost: 1", "r_cost: -1"), DRAM))
+
+
 def test_temporal_ordering__is_the_order_of_each_level(imported):
     ordering = "- name: default\n  temporal_ordering:\n    - [C, '*']\n    - [B, 4]\n    - [K, '*']\n"
     foreign = imported(hardware(register("I2"), DRAM), GEMM, ordering)

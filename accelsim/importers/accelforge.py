@@ -18,7 +18,19 @@ from typing import Any
 from accelsim.importers.accelforge_workload import BITS, ROLE_NAMES, Layer, members, read_workload
 from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
-from accelsim.importers.values import Value, as_number, file_stem, note_others, number, plain_name, tables, value, whole
+from accelsim.importers.values import (
+    Value,
+    as_number,
+    figure,
+    file_stem,
+    note_others,
+    number,
+    plain_name,
+    size_bits,
+    tables,
+    value,
+    whole,
+)
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.units import listed, quoted
 
@@ -246,13 +258,13 @@ def _energies(
     for name in actions:
         action = given.get(name)
         if action is not None and "energy" in action:
-            joule = number(action, "energy", None, names) / _bits(action, names)
+            joule = figure(action, "energy", names) / _bits(action, names)
             found[name] = f"{joule * bits * 1e12:.12g} pJ"
         elif dummy:
             found[name] = "0 pJ"
         else:
             return None
-    watt = number(node, "leak_power", 0, names)
+    watt = figure(node, "leak_power", names) if "leak_power" in node else 0.0
     return {**found, "leak": f"{watt / clock_hz * 1e12:.12g} pJ", "source": "AccelForge"}
 
 
@@ -269,7 +281,7 @@ def _level(
 ) -> dict[str, Any]:
     """Level of a memory, without its fanout; `kept` takes up what it keeps, under its name."""
     level: dict[str, Any] = {"name": name, "word": f"{word} bit"}
-    size = number(node, "size", math.inf, names)
+    size = _size(node, names)
     if size > _UNLIMITED_BITS and not first:
         notes.append(Note(node.where("size"), "size", f"{name} is unlimited; {_UNLIMITED_BITS} bit stand for it"))
     if size <= _UNLIMITED_BITS or not first:
@@ -306,6 +318,14 @@ def _level(
         note_others(extra, (), {"n_banks": "energies are those of one bank"}, notes)
     level |= {"area": _area(node, names)} if "area" in node else {}
     return {**level, **_model(str(node.get("component_class", "")).upper(), size, first=first)}
+
+
+def _size(node: Table, names: Mapping[str, Value]) -> float:
+    """Size of a memory [bit], which may have a unit."""
+    written = node.get("size", math.inf)
+    if isinstance(written, str) and re.fullmatch(r"[0-9.]+\s*[A-Za-z]+", written):
+        return size_bits(written, node.where("size"))
+    return as_number(written, node.where("size"), names)
 
 
 def _model(component: str, size: float, *, first: bool) -> dict[str, Any]:

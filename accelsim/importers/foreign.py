@@ -23,7 +23,7 @@ from accelsim.inputs.fields import open_source
 from accelsim.inputs.files import read_utf8
 from accelsim.inputs.library import MODELS
 from accelsim.inputs.mapping import Mapping as LoopNest
-from accelsim.inputs.mapping import dump_mapping, read_mapping
+from accelsim.inputs.mapping import dump_mapping, load_mapping, read_mapping
 from accelsim.inputs.source import Problems
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload_reader import load_workload
@@ -128,12 +128,16 @@ def kind_of(document: Document) -> str | None:
         return None
     if "memories" in body:
         return "zigzag"
+    if _holds(body, "arch", "storage"):
+        return "timeloop"
     if {"arch", "renames"} & set(body) or _holds(body, "workload", "einsums", "rank_sizes", "shape"):
         return "accelforge"
     if _holds(body, "mapping", "nodes"):
         return "accelforge"
     timeloop = bool(_TIMELOOP_KEYS & set(body)) or isinstance(body.get("mapping"), Row)
-    timeloop |= _holds(body, "architecture", "nodes", "subtree", "local") or _holds(body, "constraints", "targets")
+    timeloop |= _holds(body, "architecture", "nodes", "subtree", "local", "storage") or _holds(
+        body, "constraints", "targets"
+    )
     return "timeloop" if timeloop else None
 
 
@@ -196,19 +200,27 @@ def read_foreign(
         made = convert(documents)
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         raise AccelsimError(f"{listed(names)}: not of a form that {kind} has: {error}") from error
-    _check(made, names)
+    _check(made, documents)
     twice = [Note(mark, key, "given twice; the last one counts") for one in documents for mark, key in one.repeated]
     return replace(made, notes=(*twice, *made.notes))
 
 
-def _check(made: Foreign, names: Sequence[str]) -> None:
-    read: dict[str, Callable[[Any], object]] = {"architecture": load_architecture, "workload": load_workload}
+def _check(made: Foreign, documents: Sequence[Document]) -> None:
+    """Refuse files that come to a machine, a workload or a mapping that is not valid here."""
+    found: dict[str, Any] = {}
     for kind, document in made.documents().items():
         try:
-            read.get(kind, id)({kind: document})
+            if kind == "architecture":
+                found[kind] = load_architecture({kind: document})
+            elif kind == "workload":
+                found[kind] = load_workload({kind: document})
+            elif kind == "mapping" and len(found) == 2 and len(found["workload"].layers) == 1:
+                load_mapping({kind: document}, found["architecture"], found["workload"].layers[0])
         except SpecError as error:
             wrong = "; ".join(f"{problem.what}" for problem in error.problems[:3])
-            raise AccelsimError(f"{', '.join(names)}: they come to no valid {kind}: {wrong}") from None
+            asking = (one.body for one in documents if isinstance(one.body, Table) and kind in one.body)
+            where = next((str(body.where(kind)) for body in asking), ", ".join(one.path for one in documents))
+            raise AccelsimError(f"{where}: no valid {kind} comes of it: {wrong}") from None
 
 
 def _value(text: str) -> Any:

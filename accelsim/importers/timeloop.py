@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accelsim.importers.documents import parse
-from accelsim.importers.foreign import Foreign, read_foreign
+from accelsim.importers.foreign import Foreign
 from accelsim.importers.timeloop_inputs import convert
 from accelsim.inputs.architecture import Architecture, load_architecture
 from accelsim.inputs.errors import AccelsimError
@@ -115,8 +115,8 @@ def _read_folder(file: Path) -> TimeloopCase | UnreadCase:
     if not beside.exists():
         return UnreadCase(name, f"{beside.name} is missing beside it")
     try:
-        record, foreign = read_json(beside), read_foreign([file], "timeloop")
-        return _loaded(name, foreign, record)
+        record = read_json(beside)
+        return _loaded(name, convert([parse(read_utf8(file), str(file))]), record)
     except MALFORMED as error:
         return UnreadCase(name, f"cannot be read: {reason_of(error)}")
 

@@ -77,11 +77,10 @@ def read_shape(problem: Table, notes: list[Note]) -> Shape:
     for key, held in instance.items():
         if key in coefficients:
             coefficients[key] = _whole(instance, key)
-        elif key == "densities" and held:
+        elif key in ("densities", "commonDensities") and held:
             notes.append(Note(instance.where(key), f"problem.{key}", "sparse: the design is counted dense"))
         elif key not in (*names, "shape", "version", "name", "type") and held and (held != 1 or "pad" in key):
-            why = "padded points count as ordinary points" if "pad" in key else "follows from the other dimensions"
-            notes.append(Note(instance.where(key), f"problem.{key} = {held}", why))
+            notes.append(Note(instance.where(key), f"problem.{key} = {held}", _of_no_shape(key, coefficients)))
     for name, projection, output in given:
         where = problem.where("shape")
         shape.tensors[name] = [_rank(rank, shape.dims, coefficients, where) for rank in _ranks(projection)]
@@ -91,6 +90,16 @@ def read_shape(problem: Table, notes: list[Note]) -> Shape:
         raise refuse(problem.where("shape"), "problem.shape: no data space has `read_write: true`")
     shape.roles = _roles(shape)
     return shape
+
+
+def _of_no_shape(key: str, coefficients: Iterable[str]) -> str:
+    """Why a value of an instance is left out, of which its shape has no dimension and no coefficient."""
+    if "pad" in key:
+        return "padded points count as ordinary points"
+    named = {name.lower(): name for name in coefficients}
+    if key.lower() in named:
+        return f"is no coefficient of the shape, which has its default; did you mean '{named[key.lower()]}'?"
+    return "is no dimension and no coefficient of the shape"
 
 
 def _whole(instance: Table, key: str) -> int:
@@ -111,10 +120,13 @@ def _rank(rank: Any, dims: dict[str, int], coefficients: dict[str, Any], mark: M
     found = []
     for term in [rank] if isinstance(rank, str) else rank if isinstance(rank, list | tuple) else [None]:
         name, *factors = term if isinstance(term, list | tuple) and term else [term]
-        for word in re.split(r"\s*\+\s*", str(name).strip()):
+        for sum_ in str(name).split("+"):
+            parts = [part.strip() for part in sum_.split("*")]
+            word = next((part for part in parts if part in dims), sum_.strip())
             if word not in dims:
                 raise refuse(mark, f"problem.shape: {quoted(word)} is no dimension; there are {listed(dims)}")
-            scale = math.prod(whole(coefficients.get(str(factor), factor), mark) for factor in factors)
+            parts.remove(word)
+            scale = math.prod(whole(coefficients.get(str(factor), factor), mark) for factor in (*factors, *parts))
             found.append(f"{scale}*{word}" if scale != 1 else word)
     return " + ".join(found)
 
@@ -223,7 +235,7 @@ def _by_key(documents: Sequence[Document], notes: list[Note]) -> dict[str, list[
         if not isinstance(body, Table):
             raise AccelsimError(f"{document.path}: not a file of Timeloop: expected a map of keys")
         for key, held in body.items():
-            name = key.replace("-", "_")
+            name = "architecture" if key == "arch" else key.replace("-", "_")
             if name in _LEFT_OUT and held:
                 notes.append(Note(body.where(key), key, _LEFT_OUT[name]))
             elif name not in _KEYS:
@@ -313,6 +325,8 @@ class _Upon:
 
     def _factors(self, table: Table, key: str = "factors") -> tuple[dict[str, tuple[str, int]], frozenset[str]]:
         written = table.get(key) or ""
+        if isinstance(written, Table):
+            written = [f"{dim}={bound}" for dim, bound in written.items()]
         text = " ".join(map(str, written)) if isinstance(written, list) else str(written)
         found: dict[str, tuple[str, int]] = {}
         rest = set()

@@ -16,16 +16,18 @@ from typing import Any
 
 from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
-from accelsim.importers.values import FormulaError, Value, number, plain_name, tables, value, work_out
+from accelsim.importers.values import FormulaError, Value, figure, plain_name, size_bits, tables, value, whole, work_out
 from accelsim.inputs.energy.estimators import COMPUTES
 from accelsim.inputs.units import quoted
 from accelsim.inputs.workload import ROLES
 
-_RANGE = re.compile(r"(.*?)\[\s*(\d+)\s*\.\.\s*(\d+)\s*\]")
+_RANGE = re.compile(r"\[\s*(\d{1,12})\s*\.\.\s*(\d{1,12})\s*\]")
+_STORAGE = re.compile("dram|sram|regfile|register|buffer|storage", re.IGNORECASE)
+_LARGEST = 2**60
 _DEFAULTS = {"multiple_buffering": 1, "min_utilization": 0, "reduction_supported": True, "cluster_size": 1}
 _READ = {"depth", "width", "datawidth", "block_size", "entries", "sizeKB", "read_bandwidth", "write_bandwidth"}
 _READ |= {"shared_bandwidth", "meshX", "meshY", "multiple_buffering", "technology", "global_cycle_seconds", "n_banks"}
-_READ |= {"type", "multiplier_width", "adder_width"}
+_READ |= {"type", "multiplier_width", "adder_width", "instances", "size", "name", "class"}
 _SPELT = {"memory_depth": "depth", "memory_width": "width", "word_bits": "datawidth"}
 _SPELT |= {"data_storage_depth": "depth", "data_storage_width": "width"}
 _MOST_PARTS, _ROUNDS = 64, 8
@@ -60,10 +62,12 @@ class Part:
         value = self.attributes.get(key, default)
         if value is None:
             return None
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _LARGEST:
             return value
         table = self.table.get("attributes", self.table)
-        raise refuse(table.where(key), f"{self.name}: {key}: expected a number, got {quoted(str(value))}")
+        where = table.where(next((name for name in table if _spelt(name) == key), key))
+        hint = "name the file of its `variables` too" if isinstance(value, str) and value.isidentifier() else ""
+        raise refuse(where, f"{self.name}: {key}: expected a number from 0 on, got {quoted(str(value))}", hint)
 
     @property
     def word_bits(self) -> int:
@@ -89,6 +93,9 @@ class Part:
             return int(entries)
         if kib is not None:
             return int(kib * 8192) // self.word_bits
+        size = self.attributes.get("size")
+        if depth is None and isinstance(size, str):
+            return size_bits(size, self.table.get("attributes", self.table).where("size")) // self.word_bits
         return None if depth is None else int(depth * self.block_size)
 
 
@@ -139,13 +146,20 @@ def read_machine(body: Table, variables: Mapping[str, Value]) -> Machine:
         reader.tree(body, (), dict(variables))
     elif isinstance(body.get("nodes"), Row):
         reader.nodes(body["nodes"], dict(variables))
+    elif isinstance(body.get("storage"), Row):
+        reader.storages(body)
     else:
-        raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)")
+        hint = "Accelergy's flat list has no order of levels; name what it was made of" if "local" in body else ""
+        raise refuse(body.mark, "architecture: expected `nodes` (v0.4) or `subtree` (v0.3)", hint)
     parts = reader.parts
     while parts and parts[-1].network:
         parts.pop()
     if len(parts) < 2:
         raise refuse(body.mark, "architecture: expected a storage and a compute unit at least")
+    last = parts[-1]
+    if _STORAGE.search(last.component) and {"depth", "entries", "sizeKB"} & last.attributes.keys():
+        what = f"{last.name}, the innermost component, is a storage"
+        raise refuse(last.table.mark, what, "a compute unit stands last, such as one of class intmac")
     return Machine(reader.title or "timeloop", parts, notes)
 
 
@@ -163,15 +177,18 @@ class _Reader:
         for local in tables_under(node, "local"):
             name, own = _ranged(local)
             attributes = self.attributes(local, inherited)
-            instances = math.prod(counts) * own
+            given = value(local, "attributes", Table, local).get("instances")
+            instances = math.prod(counts) * own if given is None else whole(given, local.mark)
             last = self.parts[-1].mesh if self.parts else (1, 1)
             across = attributes.get("meshX", last[0] if math.prod(last) == instances else instances)
-            wide = int(across) if isinstance(across, int | float) and across >= 1 else instances
-            if instances % wide:
-                raise refuse(local.mark, f"{name}: meshX {wide} does not divide its {instances} instances")
+            if not isinstance(across, int | float) or across < 1 or instances % int(across):
+                what = f"{name}: meshX {quoted(str(across))} does not divide its {instances} instances"
+                raise refuse(local.mark, what)
             empty = [attributes.get(key) for key in ("depth", "entries")]
             network = local.get("class") == "dummy_storage" or 0 in empty
-            self.add(local, name, attributes, (wide, instances // wide), network=network)
+            self.add(local, name, attributes, (int(across), instances // int(across)), network=network)
+            for _, constraint in self.constraints(local):
+                self.parts[-1].constraints.append((self.parts[-1], constraint))
         below = tables_under(node, "subtree")
         if len(below) > 1:
             names = " and ".join(str(one.get("name", "?")) for one in below)
@@ -181,11 +198,24 @@ class _Reader:
             self.title = self.title or name
             self.tree(child, (*counts, own), self.attributes(child, inherited))
 
+    def storages(self, body: Table) -> None:
+        """Levels of Timeloop's first files: `storage`, innermost first, and `arithmetic`, with their attributes."""
+        nodes = [*reversed(tables_under(body, "storage")), value(body, "arithmetic", Table)]
+        local = Row(body.mark)
+        for node in nodes:
+            made = Table(node.mark)
+            made |= {"name": node.get("name", "MAC"), "class": node.get("class", node.get("technology", "storage"))}
+            made["attributes"] = node
+            local.append(made)
+        whole_machine = Table(body.mark)
+        whole_machine["local"] = local
+        self.tree(whole_machine, (), {})
+
     def nodes(self, nodes: Row, inherited: dict[str, Value], parallel: list[Part] | None = None) -> None:
         """Nodes of v0.4; a container's mesh and attributes hold for all nodes after it."""
         for node in tables(nodes):
             kind = node.tag.lstrip("!")
-            if kind == "Nothing" or node.get("enabled") is False:
+            if kind == "Nothing" or not self.value(node.get("enabled", True), inherited):
                 continue
             if kind in ("Parallel", "Hierarchical", "Pipelined"):
                 below: list[Part] | None = [] if kind == "Parallel" else parallel
@@ -193,9 +223,10 @@ class _Reader:
                 continue
             if kind not in ("Container", "Component", ""):
                 raise refuse(node.mark, f"!{kind} is no node of an architecture")
-            name = plain(node.get("name", "node"))
+            name, instances = _ranged(node)
             attributes = self.attributes(node, inherited)
             fanout = self.spatial(node, attributes)
+            fanout = (instances, 1) if fanout == (1, 1) else fanout
             component = kind == "Component" or "class" in node
             if fanout != (1, 1):
                 alias = f"inter_{name}_spatial"
@@ -218,8 +249,7 @@ class _Reader:
 
     def constraints(self, node: Table) -> Iterator[tuple[str, Table]]:
         """Constraints that stand at a node, with their type."""
-        asked = node.get("constraints")
-        for kind, written in asked.items() if isinstance(asked, Table) else ():
+        for kind, written in value(node, "constraints", Table, Table(node.mark)).items():
             if isinstance(written, Table) and written:
                 constraint = Table(written.mark)
                 constraint.update(written)
@@ -229,13 +259,13 @@ class _Reader:
 
     def spatial(self, node: Table, attributes: Mapping[str, Value]) -> tuple[int, int]:
         """Fanout into a node."""
-        mesh = value(node, "spatial", Table, Table(node.mark))
+        mesh = value(node, "spatial", Table, value(node, "attributes", Table, Table(node.mark)))
         sizes = []
         for key in ("meshX", "meshY"):
             written = mesh.get(key, 1)
             size = self.value(written, attributes)
             if not isinstance(size, int | float) or size < 1 or size != int(size):
-                raise refuse(node.where("spatial"), f"{key}: expected a whole number, got {quoted(str(written))}")
+                raise refuse(mesh.where(key), f"{key}: expected a whole number, got {quoted(str(written))}")
             sizes.append(int(size))
         return sizes[0], sizes[1]
 
@@ -243,7 +273,7 @@ class _Reader:
         """Attributes of a node as values; one may be computed from others."""
         own = value(node, "attributes", Table, Table(node.mark))
         values: dict[str, Value] = dict(inherited)
-        texts = {_SPELT.get(key.replace("-", "_"), key.replace("-", "_")): value for key, value in own.items()}
+        texts = {_spelt(key): value for key, value in own.items()}
         values.update(texts)
         for _ in range(_ROUNDS):  # as often as one may wait for another
             before = dict(values)
@@ -288,10 +318,10 @@ class _Reader:
         """Note what of a component has no counterpart."""
         own = value(node, "attributes", Table, Table(node.mark))
         for key in own:
-            spelt = _SPELT.get(key, key)
-            means = "metadata" if "metadata" in key or "compression" in key else key
+            spelt = _spelt(key)
+            means = "metadata" if "metadata" in key or "compression" in key else spelt
             held = attributes.get(spelt)
-            default = _DEFAULTS.get(key, held if held in (False, None, "") else object())
+            default = _DEFAULTS.get(spelt, held if held in (False, None, "") else object())
             if spelt not in _READ and held != default:
                 why = _MEANS.get(means, "has no counterpart; it changes no count")
                 self.notes.append(Note(own.where(key), f"{name}.{key} = {held}", why))
@@ -309,12 +339,19 @@ def tables_under(node: Table, key: str) -> list[Table]:
 
 
 def _ranged(node: Table) -> tuple[str, int]:
-    """`PE[0..167]` -> PE and 168."""
+    """`PE[0..167]` -> PE and 168; `system.PE[0..3].buffer` -> buffer and 4."""
     name = str(node.get("name", ""))
-    found = _RANGE.fullmatch(name)
-    if not name or (found is not None and int(found[3]) < int(found[2])):
+    ranges = [(int(first), int(last)) for first, last in _RANGE.findall(name)]
+    bare = _RANGE.sub("", name)
+    if not bare or "[" in bare or any(last < first for first, last in ranges):
         raise refuse(node.where("name"), f"name: expected a name such as PE or PE[0..15], got {quoted(name)}")
-    return (plain(name), 1) if found is None else (plain(found[1]), int(found[3]) - int(found[2]) + 1)
+    return plain(bare), math.prod(last - first + 1 for first, last in ranges)
+
+
+def _spelt(key: str) -> str:
+    """Name of an attribute in one of its spellings."""
+    key = key.replace("-", "_")
+    return _SPELT.get(key, key)
 
 
 _TECHNOLOGY, _UNLIMITED = "45 nm", "1000000000 words/cycle"
@@ -342,23 +379,16 @@ def read_figures(references: Sequence[tuple[str, Table | Row]]) -> Figures:
     areas: dict[str, float] = {}
     for kind, body in references:
         for table in tables_under(body, "tables") if isinstance(body, Table) else ():
-            name = plain(table.get("name", ""))
+            name = plain(value(table, "name", str))
             if kind == "ART":
-                areas[name] = _figure(table, "area")
+                areas[name] = figure(table, "area")
             for action in tables_under(table, "actions"):
                 known = energies.setdefault(name, {})
                 key = str(action.get("name"))
                 for name_here in ("read", "write") if key == "access" else (key,):
-                    known[name_here] = max(known.get(name_here, 0.0), _figure(action, "energy"))
+                    known[name_here] = max(known.get(name_here, 0.0), figure(action, "energy"))
     files = dict.fromkeys(Path(body.mark.file).name for _, body in references)
     return Figures(energies, areas, " and ".join(files))
-
-
-def _figure(table: Table, key: str) -> float:
-    found = number(table, key)
-    if not 0 <= found < math.inf:
-        raise refuse(table.where(key), f"{key}: expected a number from 0 on, got {found}")
-    return float(found)
 
 
 def architecture(machine: Machine, figures: Figures, kept: Mapping[str, tuple[list[str], list[str]]]) -> dict[str, Any]:

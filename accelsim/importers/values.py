@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from accelsim.importers.documents import Row, Table, refuse
 from accelsim.importers.foreign import Note
 from accelsim.inputs.errors import AccelsimError, Mark, SpecError
-from accelsim.inputs.units import quoted
+from accelsim.inputs.units import QuantityError, parse_size_bits, quoted
 from accelsim.inputs.workload_reader import load_workload
 
 T = TypeVar("T")
@@ -46,6 +46,14 @@ def number(
     return as_number(found, table.where(key), names)
 
 
+def figure(table: Table, key: str, names: Mapping[str, Value] | None = None) -> float:
+    """Number from 0 on, such as an energy."""
+    found = number(table, key, None, names)
+    if not 0 <= found < math.inf:
+        raise refuse(table.where(key), f"{key}: expected a number from 0 on, got {found}")
+    return float(found)
+
+
 def as_number(found: Any, mark: Mark, names: Mapping[str, Value] | None = None) -> float | int:
     """Number as it is written, or of a formula."""
     if found is None:
@@ -65,6 +73,14 @@ def whole(found: Any, mark: Mark, least: int = 1) -> int:
     if not math.isfinite(given) or given != int(given) or given < least:
         raise refuse(mark, f"expected a whole number from {least} on, got {quoted(str(found))}")
     return int(given)
+
+
+def size_bits(text: str, mark: Mark) -> int:
+    """Size that is written with its unit, such as `128 KiB`."""
+    try:
+        return parse_size_bits(text)
+    except QuantityError as error:
+        raise refuse(mark, error.what, error.hint) from None
 
 
 def tables(row: Row) -> list[Table]:
@@ -137,7 +153,7 @@ class UnknownNameError(FormulaError):
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
-        super().__init__(f"{quoted(name)} in {quoted(text)} has no value")
+        super().__init__(f"{quoted(name)}{'' if name == text.strip() else f' in {quoted(text)}'} has no value")
 
 
 def work_out(text: str, names: Mapping[str, Value]) -> Value:

@@ -22,6 +22,7 @@ from accelsim.importers.documents import Document, Row, Table, refuse
 from accelsim.importers.foreign import Foreign, Note
 from accelsim.importers.values import (
     checked_workload,
+    figure,
     file_stem,
     note_others,
     number,
@@ -53,7 +54,7 @@ _MEMORY_KEYS |= {"min_r_granularity", "min_w_granularity"} | {
     f"{kind}_{of}" for kind in _KINDS for of in ("bw", "port")
 }
 _LAYER_KEYS = {"id", "name", "operator_type", "equation", "dimension_relations", "loop_dims", "loop_sizes"}
-_LAYER_KEYS |= {"operand_precision", "operand_source"}
+_LAYER_KEYS |= {"operand_precision", "operand_source", "loop_dim_size"}
 _MAPPING_KEYS = {"name", "spatial_mapping", "spatial_mapping_hint", "memory_operand_links", "temporal_ordering"}
 _LEFT = {"padding": "padded points count as ordinary points of the input"}
 """Why keys that nothing here reads are left out, where that is known."""
@@ -137,7 +138,7 @@ def _architecture(
     why = "ZigZag charges no read of the innermost memories for an operand that stays the same; accelsim charges each"
     notes.append(Note(array.mark, "operational_array", why))
     of_mac = "multiplier_energy" if "multiplier_energy" in array else "unit_energy"
-    energy = {"compute": _pj(number(array, of_mac)), "source": "ZigZag"}
+    energy = {"compute": _pj(figure(array, of_mac)), "source": "ZigZag"}
     machine = {"name": plain_name(value(hardware, "name", str, "zigzag")), "levels": levels}
     return {**machine, "compute": {"name": "MAC", "class": "mac", "energy": energy}}, places
 
@@ -252,7 +253,7 @@ def _energies(memory: Table, ports: Sequence[Table], operands: Sequence[str], st
     """Energy of an access of `step` bits: a port's cost is that of all its bits."""
     found: dict[str, Any] = {}
     for action, way in _ACTIONS.items():
-        cost = number(memory, "r_cost" if action == "read" else "w_cost")
+        cost = figure(memory, "r_cost" if action == "read" else "w_cost")
         of_role: dict[str, str] = {}
         for operand in operands if action != "update" else ["O"] * ("O" in operands):
             used = [port for port in ports if (operand, way) in _allocated(port)] or list(ports)
@@ -325,8 +326,11 @@ def _entry(entries: Sequence[Table], names: Sequence[str]) -> Table:
 
 
 def _einsum(layer: Table, links: Mapping[str, str], notes: list[Note]) -> tuple[dict[str, Any], dict[str, int]]:
-    row = value(layer, "loop_sizes", Row)
-    dims = {str(dim): whole(size, row.mark) for dim, size in zip(value(layer, "loop_dims", Row), row, strict=False)}
+    given = value(layer, "loop_dim_size", Table, Table(layer.mark))
+    if not given:
+        row = value(layer, "loop_sizes", Row)
+        given |= zip(map(str, value(layer, "loop_dims", Row)), row, strict=False)
+    dims = {dim: whole(size, layer.where("loop_sizes")) for dim, size in given.items()}
     sums = {}
     for relation in value(layer, "dimension_relations", Row, Row(layer.mark)):
         left, _, right = re.sub(r"\s", "", str(relation)).partition("=")
@@ -409,18 +413,17 @@ def _axis(
         return None
     mark = table.where(array_dim)
     found: dict[str, list[str]] = {"only": [], "factors": []}
-    for each in value(table, array_dim, Row):
-        dim, _, size = str(each).partition(",")
-        dim = names.get(dim.strip(), dim.strip())
+    for dim, size in _pairs(table[array_dim]):
+        dim = names.get(dim, dim)
         if not all(dim in layer.dims for layer in layers):
             what = "is no dimension of all layers; the axis is left free"
             notes.append(Note(mark, array_dim, f"{dim} {what}"))
             return None
-        if size.strip() == "1":
+        if size == "1":
             continue
         found["only"].append(dim)
         if size:
-            most = min(array_size, whole(size.strip(), mark))
+            most = min(array_size, whole(size, mark))
             bounds = {layer.dims[dim] for layer in layers}
             fits = all(bound % most == 0 for bound in bounds)
             smaller = min(bounds) if len(bounds) == 1 and min(bounds) < most else 0
@@ -429,6 +432,17 @@ def _axis(
                 why = f"{most} does not divide {dim} of all layers, where ZigZag pads it; up to {most} are allowed"
                 notes.append(Note(mark, array_dim, why))
     return found
+
+
+def _pairs(written: Any) -> list[tuple[str, str]]:
+    """Dimensions with their sizes, if any: `[K, 32]`, `["K, 32", "C, 2"]` or `{K: 32}`."""
+    if isinstance(written, Table):
+        return [(dim, str(size)) for dim, size in written.items()]
+    items = written if isinstance(written, Row) else [written]
+    if len(items) == 2 and isinstance(items[1], int):
+        items = [items]
+    texts = [",".join(map(str, item)) if isinstance(item, list) else str(item) for item in items]
+    return [(dim.strip(), size.strip()) for dim, _, size in (text.partition(",") for text in texts)]
 
 
 def _order(entry: Table, layers: Sequence[_Layer], names: Mapping[str, str], notes: list[Note]) -> list[str]:
