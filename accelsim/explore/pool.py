@@ -135,13 +135,11 @@ class Pool:
         """Results of jobs that ended, after some seconds at most."""
         rows: list[Row] = []
         ready = wait([worker.pipe for worker in self._workers], seconds)
-        for number, worker in enumerate(self._workers):
-            if worker.pipe not in ready:
-                continue
+        for worker in [worker for worker in self._workers if worker.pipe in ready]:
             try:
                 answer = worker.pipe.recv()
             except (EOFError, OSError):
-                self._replace(number)
+                self._bury(worker)
                 continue
             self._end(worker)
             if isinstance(answer, BaseException):
@@ -190,22 +188,20 @@ class Pool:
         layer, spent = self.plan.einsums[job.items[0].layer].name, time.monotonic() - job.since
         return f"process {worker.process.pid} has been at {layer} for {spent:.0f} s"
 
-    def _replace(self, number: int) -> None:
-        """Start another process for one that died, and hand its job out once more."""
-        worker = self._workers[number]
+    def _bury(self, worker: _Worker) -> None:
+        """Let go of a process that died, and hand its job out once more; where it is needed, another one starts."""
         worker.process.join(1.0)
-        worker.pipe.close()
-        job = worker.job
-        if job is not None:
-            job.died += 1
-            if job.died >= TRIES:
-                raise AccelsimError(
-                    f"a worker process died {TRIES} times (exit code {worker.process.exitcode}) over the same work; is "
-                    "there enough memory? fewer --workers need less"
-                )
-            if not any(other.job is job for other in self._workers if other is not worker):
-                self._jobs.appendleft(job)
-        self._workers[number] = self._start_worker()
+        self._dismiss(worker)
+        if worker.job is None:
+            return
+        worker.job.died += 1
+        if worker.job.died >= TRIES:
+            raise AccelsimError(
+                f"a worker process died {TRIES} times (exit code {worker.process.exitcode}) over the same work; is "
+                "there enough memory? fewer --workers need less"
+            )
+        if not any(other.job is worker.job for other in self._workers):
+            self._jobs.appendleft(worker.job)
 
     def close(self) -> None:
         """Stop all processes at once."""
