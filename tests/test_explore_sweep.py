@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accelsim.cli.inspecting import check_files
 from accelsim.explore import load_sweep
-from accelsim.explore.sweep import read_values
+from accelsim.explore.checking import read_values
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.expression import ExpressionError, condition, parse, quantity
 from accelsim.inputs.source import Problems, compose_text

@@ -1,7 +1,4 @@
-"""Sweep files: which machine, which networks, which parameters, what is wanted, and how designs are chosen.
-
-Values of a parameter are a list, or a range with a step or a factor.
-"""
+"""Sweep files: which machine, which networks, which parameters, what is wanted, and how designs are chosen."""
 
 from __future__ import annotations
 
@@ -126,118 +123,6 @@ def entries_of(node: Node | None) -> Mapping[str, Node]:
     return node.entries if isinstance(node, MapNode) else {}
 
 
-_VALUE, _OF = node_of(forms.text()), "that of the parameter"
-_RANGE: Keys = {
-    "from": Key(_VALUE, "first value of a range", unit=_OF),
-    "to": Key(_VALUE, "largest value of a range", unit=_OF),
-    "step": Key(_VALUE, "what each value is larger than the one before", "`factor`", _OF),
-    "factor": Key(_VALUE, "how many times each value is the one before", "`step`"),
-}
-VALUES_FORM: Form = forms.either(forms.sequence(forms.text(), least=1), keys_form(_RANGE))
-MOST = 100_000
-"""Values of one parameter at most."""
-
-
-def read_values(node: Node, problems: Problems) -> list[str]:
-    """Values as they are written; none where there is a mistake, which is reported."""
-    if problems.unreadable(node):
-        return []
-    if isinstance(node, ListNode) and node.items:
-        found: list[str] = []
-        for item in node.items:
-            if isinstance(item, ListNode) and all(isinstance(part, ScalarNode) for part in item.items):
-                text = f"[{', '.join(part.text for part in item.items if isinstance(part, ScalarNode))}]"
-            elif isinstance(item, ScalarNode) and not item.empty:
-                text = " ".join(item.text.split())
-            else:
-                problems.add(item, f"expected a value, got {describe(item)}")
-                continue
-            if text in found:
-                problems.add(item, f"{quoted(text)} is listed twice")
-            found.append(text)
-        return found
-    if isinstance(node, MapNode):
-        return _range(Fields(node, problems, _RANGE))
-    problems.add(
-        node, f"expected a list of values, or a range, got {describe(node)}", "such as {from: 1, to: 8, step: 1}"
-    )
-    return []
-
-
-def _range(given: Fields) -> list[str]:
-    problems, before = given.problems, len(given.problems)
-    ends = [_number(given, key) for key in ("from", "to")]
-    by = [key for key in ("step", "factor") if key in given]
-    if len(by) != 1:
-        problems.add(given.node, "a range has a 'step' or a 'factor'", "such as {from: 1, to: 8, factor: 2}")
-        return []
-    move = _number(given, by[0])
-    if ends[0] is None or ends[1] is None or move is None or len(problems) > before:
-        return []
-    (low, kind, unit), (high, high_kind, _), (width, width_kind, _) = ends[0], ends[1], move
-    if by[0] == "step" and width_kind != kind:
-        problems.add(
-            given.entries["step"], f"is {expression.named(width_kind)}, and 'from' is {expression.named(kind)}"
-        )
-    if by[0] == "factor" and (width_kind != expression.NUMBER or width <= 1):
-        problems.add(given.entries["factor"], "is no number above 1")
-    if by[0] == "step" and width <= 0:
-        problems.add(given.entries["step"], "is not above 0")
-    if by[0] == "factor" and low <= 0:
-        problems.add(given.entries["from"], "is not above 0, and a factor leads nowhere")
-    if kind != high_kind:
-        problems.add(given.entries["to"], f"is {expression.named(high_kind)}, and 'from' is {expression.named(kind)}")
-    elif high < low:
-        problems.add(given.entries["to"], "is less than 'from'")
-    if len(problems) > before:
-        return []
-    scale, _ = expression.quantity(f"1 {unit}")
-    assert isinstance(scale, Fraction)  # 1 of a unit is a number
-    found: list[str] = []
-    value = low
-    while value <= high:
-        text = _decimal(value / scale)
-        if text is None or len(found) >= MOST:
-            what = f"has more than {MOST} values" if text else "leads to a value with endlessly many digits"
-            problems.add(given.entries[by[0]], what, "list the values")
-            return []
-        found.append(f"{text} {unit}".strip())
-        value = value + width if by[0] == "step" else value * width
-    return found
-
-
-def _number(given: Fields, key: str) -> tuple[Fraction, str, str] | None:
-    """Value of an entry in its base unit, its kind, and the unit as written."""
-    node = given.get(key)
-    if node is None:
-        given.problems.add(given.node, f"'{key}' is missing")
-        return None
-    if given.problems.unreadable(node):
-        return None
-    text = node.text if isinstance(node, ScalarNode) else ""
-    value, kind = expression.quantity(text)
-    if not isinstance(value, Fraction):
-        given.problems.add(node, f"expected a number, with its unit, got {describe(node)}", "such as 4, or 32 KiB")
-        return None
-    return value, kind, expression.unit_of(text)
-
-
-def _decimal(value: Fraction) -> str | None:
-    """Write a number exactly, or return None where its digits do not end.
-
-    Examples
-    --------
-    >>> _decimal(Fraction(1, 8)), _decimal(Fraction(12)), _decimal(Fraction(1, 3))
-    ('0.125', '12', None)
-    """
-    for digits in range(19):
-        if (value * 10**digits).denominator == 1:
-            whole = str(abs(int(value * 10**digits))).rjust(digits + 1, "0")
-            sign = "-" if value < 0 else ""
-            return sign + (f"{whole[:-digits]}.{whole[-digits:]}" if digits else whole)
-    return None
-
-
 OBJECTIVES = ("energy", "cycles", "time", "edp", "power", "area")
 """What a design may be judged by; the smaller the better."""
 STRATEGIES = ("grid", "random", "optuna")
@@ -317,7 +202,7 @@ _TOP: Keys = {
     "set": Key(SETTINGS, "parameters of the architecture that are the same in all designs", "none"),
     "workloads": Key(node_of(_WORKLOADS), "names or paths of workloads, or mappings"),
     "parameters": Key(
-        node_of(forms.named(VALUES_FORM)),
+        node_of(forms.named(checking.VALUES_FORM)),
         "parameters of the architecture or of workloads: a list of values each, or a range",
     ),
     "conditions": Key(
@@ -450,7 +335,7 @@ def _parameters(top: Fields) -> list[Parameter]:
         return []
     found = []
     for name, entry in node.entries.items():
-        values = read_values(entry, top.problems)
+        values = checking.read_values(entry, top.problems)
         if values:
             kinds = {expression.quantity(text)[1] for text in values}
             found.append(Parameter(name, tuple(values), kinds.pop() if len(kinds) == 1 else expression.TEXT))

@@ -478,8 +478,11 @@ def _of_known_gpus(
     for table in tables:
         machine = named or find_gpu(table.device)
         rows = _rows(table)
-        if machine is None:
-            skipped.append(_unknown(table))
+        if machine is None and not table.device:
+            skipped.append(Problem(table.where, f"{rows} of no device", "say --gpu NAME, or add a column device"))
+        elif machine is None:
+            hint = f"say --gpu NAME; {gpu_hint(table.device)}"
+            skipped.append(Problem(table.where, f"{rows}: no GPU {quoted(table.device)} ships", hint))
         elif some_may_be and not may_be(machine, table.device):
             hint = "leave --gpu out to compare each GPU with itself"
             skipped.append(Problem(table.where, f"{rows} of {quoted(table.device)}, not of {machine.name}", hint))
@@ -493,14 +496,6 @@ def _of_known_gpus(
     if not known:
         raise SpecError(skipped)
     return known, skipped
-
-
-def _unknown(table: Measured) -> Problem:
-    """Say that nobody knows which GPU was measured."""
-    if not table.device:
-        return Problem(table.where, f"{_rows(table)} of no device", "say --gpu NAME, or add a column device")
-    hint = f"say --gpu NAME; {gpu_hint(table.device)}"
-    return Problem(table.where, f"{_rows(table)}: no GPU {quoted(table.device)} ships", hint)
 
 
 def _rows(table: Measured) -> str:
