@@ -145,17 +145,9 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
     dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
     tensors, levels = einsum.tensors, architecture.levels
     shape = (len(tensors), len(dims))
-    relevant, factor, rank_of, term = (
-        np.zeros(shape, np.bool_),
-        np.zeros(shape, np.int64),
-        np.zeros(shape, np.int64),
-        np.zeros(shape, np.int64),
-    )
-    terms, windowed, opens = (
-        np.zeros(len(tensors), np.int64),
-        np.zeros(len(tensors), np.bool_),
-        np.zeros(shape, np.bool_),
-    )
+    factor, rank_of, term = np.zeros((3, *shape), np.int64)
+    relevant, opens = np.zeros((2, *shape), np.bool_)
+    terms, windowed = np.zeros(len(tensors), np.int64), np.zeros(len(tensors), np.bool_)
     for t, tensor in enumerate(tensors):
         for r, rank in enumerate(tensor.ranks):
             moving = [(dims.index(dim), coefficient) for dim, coefficient in rank if dim in dims]
@@ -174,6 +166,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
             for partial in (False, True):
                 words = level.element_words(tensor, partial=partial and tensor.output)
                 parts[index, t, int(partial)] = int(words * units[index])
+    block = [level.block_size * unit for level, unit in zip(levels, units, strict=True)]
     bandwidth = _bandwidth(architecture, units)
     array, stationary, most_held = _array(architecture, tensors, parts, units)
     ramp, dma = int(array[ROWS] + array[SKEW]), _engines(architecture, einsum)
@@ -199,14 +192,14 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
         reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
         capacity=np.array([_room(level, "", unit) for level, unit in zip(levels, units, strict=True)], np.int64),
-        partition=_partitions(architecture, units),
+        partition=np.array(
+            [[_room(level, role, unit) for role in ROLES] for level, unit in zip(levels, units, strict=True)], np.int64
+        ),
         partitioned=np.array([level.partition_words is not None for level in levels], np.bool_),
         word_parts=parts,
         two_widths=np.array([bool((parts[:, :, 0] != parts[:, :, 1]).any())], np.bool_),
-        block=np.array([level.block_size * unit for level, unit in zip(levels, units, strict=True)], np.int64),
-        block_shift=np.array(
-            [_shift(level.block_size * unit) for level, unit in zip(levels, units, strict=True)], np.int64
-        ),
+        block=np.array(block, np.int64),
+        block_shift=np.array([size.bit_length() - 1 if size & (size - 1) == 0 else -1 for size in block], np.int64),
         bandwidth=bandwidth,
         limited=(bandwidth[:, :, 0] > 0).sum(axis=1) > 0,
         drain=np.array([level.drain_reads for level in levels], np.bool_),
@@ -215,7 +208,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         leak=leak,
         mac=np.array([architecture.energy.energy_pj(architecture.compute.name, "*", "compute")], np.float64),
         mac_cycles=np.array([architecture.compute.cycles_per_mac], np.int64),
-        nodes=_nodes(architecture),
+        nodes=np.array([(a, b) for a, b in itertools.pairwise(first_nodes(levels)) for _ in range(a, b)], np.int64),
         array=array,
         stationary=stationary,
         most_held=most_held,
@@ -239,23 +232,6 @@ def _room(level: Level, role: str, units_per_word: int) -> int:
     if units >= SAFE:
         raise AccelsimError(f"level {level.name}: size and compression have too many digits; round them")
     return units
-
-
-def _nodes(architecture: Architecture) -> Ints:
-    first = first_nodes(architecture.levels)
-    return np.array([(a, b) for a, b in itertools.pairwise(first) for _ in range(a, b)], np.int64)
-
-
-def _shift(block_size: int) -> int:
-    return block_size.bit_length() - 1 if block_size & (block_size - 1) == 0 else -1
-
-
-def _partitions(architecture: Architecture, units: Sequence[int]) -> Ints:
-    partition = np.full((len(architecture.levels), len(ROLES)), UNLIMITED, np.int64)
-    for index, level in enumerate(architecture.levels):
-        if level.partition_words is not None:
-            partition[index] = [_room(level, role, units[index]) for role in ROLES]
-    return partition
 
 
 def _bandwidth(architecture: Architecture, units: Sequence[int]) -> Ints:

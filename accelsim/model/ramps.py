@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 
 @inline
-def array_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -> int:
-    """Cycles of the steps and of the ramps of a systolic array, if there is one; docs/model.md, section 8.
+def ramp_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -> tuple[int, int, int]:
+    """Cycles of the skew, of preloads, and of waiting for more preloads, of a systolic array; docs/model.md, section 8.
 
     Parameters
     ----------
@@ -55,11 +55,19 @@ def array_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -
     tiles, words, first : int
         How often the tile in a PE changes, words that enter it in all, and at first.
     """
+    skew, preload = c.array[SKEW] * tiles, c.array[ROWS] * words
+    if not c.array[BUFFERED]:
+        return skew, preload, 0
+    return c.array[SKEW], c.array[ROWS] * first, max(0, preload - (steps + c.array[ROWS] * first))
+
+
+@inline
+def array_cycles(c: Constants, steps: int, tiles: int, words: int, first: int) -> int:
+    """Cycles of the steps and of the ramps of a systolic array, if there is one; arguments as of `ramp_cycles`."""
     if c.array[PE] < 0:
         return steps
-    if c.array[BUFFERED]:
-        return int(max(steps + c.array[ROWS] * first, c.array[ROWS] * words) + c.array[SKEW])
-    return int(steps + c.array[SKEW] * tiles + c.array[ROWS] * words)
+    skew, preload, waits = ramp_cycles(c, steps, tiles, words, first)
+    return int(steps + skew + preload + waits)
 
 
 @jit
@@ -82,20 +90,17 @@ def held_cycles(c: Constants, temporal: Ints, order: Ints, keep: Bools, s: Detai
 
 def array_ramps(encoded: Encoded, steps: int, s: Detail) -> tuple[Ramp, ...]:
     """Ramps of a systolic array besides so many compute cycles; none if the machine has no such array."""
-    array, (tiles, words, first) = encoded.constants.array.tolist(), s.array.tolist()
-    if array[PE] < 0:
+    c, (tiles, words, first) = encoded.constants, s.array.tolist()
+    if c.array[PE] < 0:
         return ()
+    skew, preload, waits = map(int, ramp_cycles.plain()(c, steps, tiles, words, first))
     role = next(level.systolic.stationary for level in encoded.architecture.levels if level.systolic is not None)
-    rows, skew = array[ROWS], array[SKEW]
-    if not array[BUFFERED]:
-        found = [Ramp("skew of the array", tiles, skew * tiles), Ramp(f"preload of {role}", tiles, rows * words)]
-    else:
-        waits = max(0, rows * words - (steps + rows * first))
-        found = [
-            Ramp("skew of the array", 1, skew),
-            Ramp(f"first preload of {role}", 1, rows * first),
-            Ramp(f"waiting for preloads of {role}", 1, waits),
-        ]
+    times, which = (1, "first preload") if c.array[BUFFERED] else (tiles, "preload")
+    found = (
+        Ramp("skew of the array", times, skew),
+        Ramp(f"{which} of {role}", times, preload),
+        Ramp(f"waiting for preloads of {role}", 1, waits),
+    )
     return tuple(ramp for ramp in found if ramp.cycles)
 
 

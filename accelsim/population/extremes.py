@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from accelsim.inputs.mapping import Mapping
 from accelsim.mapspace.space import Slot
-from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping
+from accelsim.model.encode import Batch, Bools, Floats, Ints, decode_mapping, empty_batch
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.population.charges import Charged, Charges, KeepBounds, Row, cycle_rows, energy_rows, word_rows
 from accelsim.population.counting import LoopStep, Nest
@@ -366,23 +366,20 @@ class WorstSearch:
     def result(self) -> Worst:
         """The bound, and mappings with the largest sums of those that were followed to the end."""
         self.found.sort(key=lambda each: -each[0])
-        many, (levels, dims) = self.found[:CLOSEST], (len(self.c.fanout), len(self.nest.sizes))
-        shape = (len(many), levels, dims)
-        temporal, x, y = np.ones(shape, np.int64), np.ones(shape, np.int64), np.ones(shape, np.int64)
-        order = np.tile(np.arange(dims), (len(many), levels, 1))
-        keep = np.array([keep for *_, keep in many], np.bool_).reshape(len(many), levels, len(self.charged.words))
-        starts = [first for first, *_ in self.loops]
-        for row, (_, event, _) in enumerate(many):
-            loops: list[list[int]] = [[] for _ in range(levels)]
+        many = self.found[:CLOSEST]
+        batch, starts = empty_batch(self.nest.space.encoded, len(many)), [first for first, *_ in self.loops]
+        for row, (_, event, keep) in enumerate(many):
+            batch.keep[row] = keep
+            loops: list[list[int]] = [[] for _ in keep]
             while event >= 0:  # the outermost loop was put last
                 first, slot, d, before, bounds = self.loops[bisect_right(starts, event) - 1]
-                {"": temporal, "x": x, "y": y}[slot.axis][row, slot.level, d] = bounds[event - first]
+                {"": batch.temporal, "x": batch.x, "y": batch.y}[slot.axis][row, slot.level, d] = bounds[event - first]
                 event = int(before[event - first])
                 if not slot.axis:
                     loops[slot.level].append(d)
             for lv, placed in enumerate(loops):
-                order[row, lv] = [*placed, *(d for d in range(dims) if d not in placed)]
-        return Worst(self.reached, np.array([total for total, *_ in many]), Batch(temporal, order, x, y, keep))
+                batch.order[row, lv] = [*placed, *(d for d in range(len(self.nest.sizes)) if d not in placed)]
+        return Worst(self.reached, np.array([total for total, *_ in many]), batch)
 
 
 CLOSEST = 64
