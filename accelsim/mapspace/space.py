@@ -119,6 +119,7 @@ class MapSpace:
         ]
         self.slots = (*time, *space)
         self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
+        self._known: dict[tuple[object, ...], int] = {}
         self._refuse_idle()
         self.counts = [self._count(dim) for dim in self.dims]
         self.keep, self.required = np.zeros((2, len(levels), len(encoded.tensors)), np.bool_)
@@ -303,10 +304,6 @@ class MapSpace:
                     total += count * ways * self._completed(d + 1, tuple(after for _, after, _ in chosen))
             self._known[key] = total
         return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[object, ...], int]:
-        return {}
 
     @cached_property
     def _counts_alike(self) -> list[dict[tuple[int, ...], int]]:

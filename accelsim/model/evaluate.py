@@ -243,11 +243,6 @@ def _refuse_misfit(architecture: Architecture, einsum: Einsum, mapping: Mapping)
         raise ValueError(f"the outermost level {outermost.level} must keep every tensor; it lacks {missing}")
 
 
-def _physical(architecture: Architecture) -> list[Level]:
-    """Each level once: its last node, which has its fanout."""
-    return [architecture.levels[end - 1] for end in first_nodes(architecture.levels)[1:]]
-
-
 def _refuse_remainder(einsum: Einsum, dim: str, loops: list[Loop], product: int) -> None:
     """Refuse loops that cover more than a bound where no remainder is possible, or that are longer than they get."""
     bound = einsum.dims[dim]
@@ -264,7 +259,9 @@ def violations(encoded: Encoded, mapping: Mapping, at_level: Sequence[TensorAtLe
     """Every fanout, capacity and keep rule that a mapping breaks."""
     found: list[Violation] = []
     roles = {tensor.name: tensor.role for tensor in encoded.tensors}
-    for level, (_, nodes) in zip(_physical(encoded.architecture), level_nodes(mapping), strict=True):
+    levels = encoded.architecture.levels
+    physical = [levels[end - 1] for end in first_nodes(levels)[1:]]  # each level once: its last node has its fanout
+    for level, (_, nodes) in zip(physical, level_nodes(mapping), strict=True):
         for name, axis, loops in (("x", level.x, nodes[-1].x), ("y", level.y, nodes[-1].y)):
             spread = math.prod(loop.bound for loop in loops)
             if spread > axis.size:
@@ -308,8 +305,8 @@ def outer_bursts(
 ) -> tuple[TensorBursts, ...]:
     """Bits that the outermost level moves for each tensor if each run of words side by side takes whole bursts.
 
-    docs/model.md, section 8. Tensors are stored dense, the last rank innermost, and each run begins with a burst. What all tiles take in a step
-    is one transfer, unless they have words in common that the networks do not share.
+    docs/model.md, section 8. Tensors are stored dense, the last rank innermost, and each run begins with a burst. What
+    all tiles take in a step is one transfer, unless they have words in common that the networks do not share.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ import numpy as np
 
 from accelsim.inputs.mapping import Mapping as LoopNest
 from accelsim.inputs.workload import Tensor
-from accelsim.model.detail import Detail
+from accelsim.model.detail import SPREAD, Detail
 from accelsim.model.encode import Encoded, Ints
 from accelsim.model.kernel import box_words, distinct
 from accelsim.model.windows import seen_windows
@@ -41,6 +41,7 @@ class DimLoop(NamedTuple):
     """
 
     place: int
+    dim: str
     bound: int
     level: int
     axis: int
@@ -62,16 +63,16 @@ class DimSums:
     ----------
     bound : int
         Bound of the dimension.
-    loops : sequence of (place, bound, level, axis)
+    loops : sequence of (place, dim, bound, level, axis)
         Its loops of bound > 1, outermost first.
     """
 
-    def __init__(self, bound: int, loops: Sequence[tuple[int, int, int, int]]) -> None:
+    def __init__(self, bound: int, loops: Sequence[tuple[int, str, int, int, int]]) -> None:
         self.bound = bound
         found, span = list[DimLoop](), 1
         for loop in reversed(loops):
             found.append(DimLoop(*loop, span))
-            span *= loop[1]
+            span *= loop[2]
         self.loops = tuple(reversed(found))
         self.imperfect = span > bound
         self._tiles_of: dict[int, _Outside] = {}
@@ -153,16 +154,6 @@ class DimSums:
         return [(choice, size) for choice, size in found if size]
 
 
-class _Time(NamedTuple):
-    """A temporal loop of bound > 1; `step` counts iterations of all loops over its dimension inside it."""
-
-    place: int
-    dim: str
-    bound: int
-    level: int
-    step: int
-
-
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A tensor by its dimensions of bound > 1: alone in a rank (with coefficient), in none, and ranks of several."""
@@ -209,28 +200,15 @@ class NestSums:
 
     def __init__(self, encoded: Encoded, mapping: LoopNest, bounds_of: tuple[Ints, Ints, Ints], s: Detail) -> None:
         self.encoded, self.levels, self.bounds, self.s = encoded, len(mapping.levels), bounds_of, s
-        bounds = encoded.einsum.dims
-        found: dict[str, list[tuple[int, int, int, int]]] = {dim: [] for dim in encoded.dims}
-        nest: list[tuple[str, int, int, int]] = []
+        found: dict[str, list[tuple[int, str, int, int, int]]] = {dim: [] for dim in encoded.dims}
+        places = itertools.count()
         for index, level in enumerate(mapping.levels):
             for axis, loops in enumerate((level.temporal, level.x, level.y)):
                 for loop in loops:
                     if loop.bound > 1:
-                        found[loop.dim].append((len(nest), loop.bound, index, axis))
-                        nest.append((loop.dim, loop.bound, index, axis))
-        self.sums = {dim: DimSums(bounds[dim], loops) for dim, loops in found.items()}
-        self.imperfect = [dim for dim, sums in self.sums.items() if sums.imperfect]
-        inside = dict.fromkeys(found, 1)
-        time: list[_Time] = []
-        self.space: list[list[tuple[str, int, int]]] = [[] for _ in range(self.levels)]
-        for place in range(len(nest) - 1, -1, -1):
-            dim, bound, index, axis = nest[place]
-            if axis:
-                self.space[index].append((dim, bound, axis))
-            else:
-                time.append(_Time(place, dim, bound, index, inside[dim]))
-            inside[dim] *= bound
-        self.time = time[::-1]
+                        found[loop.dim].append((next(places), loop.dim, loop.bound, index, axis))
+        self.sums = {dim: DimSums(encoded.einsum.dims[dim], of_dim) for dim, of_dim in found.items()}
+        self.time = sorted(loop for sums in self.sums.values() for loop in sums.loops if not loop.axis)
         self.shares = (
             [(False, level.x.multicast, level.y.multicast) for level in encoded.architecture.levels],
             [(False, level.x.spatial_reduction, level.y.spatial_reduction) for level in encoded.architecture.levels],
@@ -344,7 +322,7 @@ class NestSums:
         return terms
 
     def _window_savings(
-        self, operand: Operand, child: int, outside: list[_Time], *, one_word: bool
+        self, operand: Operand, child: int, outside: list[DimLoop], *, one_word: bool
     ) -> Iterator[tuple[int, int]]:
         """Words saved in all steps of each loop over a dimension of a window, by its place; see model/windows.py."""
         box, back, first, new, same = 1 if one_word else self._window_box(operand, child), 0, 0, 0, True
@@ -387,8 +365,8 @@ class NestSums:
         """Chosen instances of a level, as far as the dimensions of windows tell them apart."""
         if instances != ALL or not operand.windows:
             return 1
-        spread = itertools.chain.from_iterable(self.space[:near])
-        return math.prod(bound for dim, bound, _ in spread if dim in operand.window_dims)
+        *_, s = self._only_windows(operand)
+        return int(s.place[:near, :, SPREAD].prod())
 
     def _window_groups(self, operand: Operand, child: int, near: int, kind: int, instances: Instances) -> int:
         """Tiles of level `child` below the chosen instances that the dimensions of windows make distinct."""

@@ -18,7 +18,7 @@ from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.objective import QUANTITIES, Objective
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
-from accelsim.model.encode import Floats, decode_mapping, encode
+from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.result import Result
 from accelsim.population.counting import Nest, count_by_keep, count_mappings
@@ -408,7 +408,7 @@ class Known:
         """Add mappings that were drawn; they come after the searches, whose mapping stays where values are equal."""
         self._samples.append(sample)
         for column in QUANTITIES:
-            values = drawn_values(sample, column)
+            values = sample.values(column)
             if not len(values):
                 return
             low, high = (self._known(known, column) for known in (self.least, self.most))
@@ -450,7 +450,7 @@ class Known:
             return searched
         found = [*self._found, *(() if searched is None else searched.points)]
         rows = [np.array([[column_value(each, column) for column in _FRONT] for each in found]).reshape(-1, 2)]
-        rows += [np.stack([drawn_values(sample, column) for column in _FRONT], axis=1) for sample in self._samples]
+        rows += [np.stack([sample.values(column) for column in _FRONT], axis=1) for sample in self._samples]
         owner = np.repeat(np.arange(len(rows)) - 1, [len(each) for each in rows])
         place = np.concatenate([np.arange(len(each)) for each in rows])
         energy, cycles = np.concatenate(rows).T
@@ -463,8 +463,3 @@ class Known:
         if searched is not None:
             return replace(searched, points=points, values=values)
         return FrontResult(_FRONT, points, values, "interrupted", self.space_size, 0, len(energy), 0, 0.0)
-
-
-def drawn_values(sample: UniformSample, column: str) -> Floats:
-    """A column of a sample, float64[B]."""
-    return {"energy": sample.energy_pj, "cycles": sample.cycles, "outer_words": sample.outer_words}[column]
