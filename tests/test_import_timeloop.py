@@ -238,6 +238,16 @@ def test_eval__says_why_a_template_cannot_be_read(run, tmp_path):
     (tmp_path.parent / "base.yaml").write_text("a: 1\n")
     code, _, err = run("map", "systolic", tmp_path / "prob.yaml")
     assert (code, "lies outside" in err, "accelsim import ../base.yaml" in err) == (2, True, True)
+    assert f"work in {tmp_path.parent}, which holds both" in err
+
+
+def test_map__takes_a_template_of_the_folder_above_from_there(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "layers").mkdir()
+    (tmp_path / "base.yaml").write_text(PROBLEM.replace("problem:", "base: &base", 1))
+    (tmp_path / "layers/0.yaml").write_text("{{include_text('../base.yaml')}}\nproblem: {<<: *base}\n")
+    monkeypatch.chdir(tmp_path)
+    assert run("map", "systolic", "layers/0.yaml", "--quiet", "--no-cache")[0] == 0
 
 
 BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(

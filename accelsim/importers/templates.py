@@ -7,6 +7,7 @@ grow. Each line knows the file and the line that it comes from.
 from __future__ import annotations
 
 import operator
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +61,8 @@ class _Files:
         inside = path.suffix in _ENDINGS and any(folder.is_relative_to(here) for folder in self.folders)
         if not any(path.is_relative_to(folder) for folder in [*self.folders, *([here] if inside else [])]):
             places = ", ".join(map(str, self.folders))
-            hint = f"name it too: `accelsim import {name} …`, or work in a folder that holds both"
+            common = os.path.commonpath([path, *self.folders])
+            hint = f"work in {common}, which holds both, or name it too: `accelsim import {name} …`"
             raise AccelsimError(f"{quoted(name)} lies outside {places}; {hint}")
         return path
 
