@@ -84,12 +84,12 @@ def test_search__ends_with_the_best_so_far(state, method):
 @pytest.mark.parametrize("part", ["finding the lowest energy", "looking for the largest energy"])
 def test_census__after_a_signal_the_rest_is_skipped(state, part):
     def stop(now):
-        if now == part:
+        if now.what == part:
             os.kill(os.getpid(), signal.SIGTERM)
 
     machine, einsum = load_architecture("two_level"), load_workload("gemm").layers[0]
     try:
-        found = census(machine, einsum, samples=100, on_part=stop)
+        found = census(machine, einsum, samples=100, on_progress=stop)
     except KeyboardInterrupt:
         pytest.fail("what was drawn is lost")
     assert found.stop == "interrupted"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import Console
 
+    from accelsim.search.strategy import OnProgress
     from accelsim.show.table import Part
 
 
@@ -115,14 +116,14 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def show_status(what: str, before: str = "", *, quiet: bool = False) -> Iterator[Callable[[str], None] | None]:
+def show_status(what: str, before: str = "", *, quiet: bool = False) -> Iterator[OnProgress | None]:
     """Show what is being done, where the console is a terminal; else there is nothing to tell."""
     console = make_console(stderr=True, quiet=quiet)
     if not console.is_terminal:
         yield None
         return
     with console.status(what) as status:
-        yield lambda part: status.update(before + part)
+        yield lambda progress: status.update(before + progress.what)
 
 
 def figure_kind(path: str | Path) -> str:

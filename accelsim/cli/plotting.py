@@ -96,7 +96,7 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
     from accelsim.population.census import census
 
     what = f"{einsum.name} on {inputs.architecture.name}"
-    with show_status(what, f"{what}: ", quiet=arguments.quiet) as on_part:
+    with show_status(what, f"{what}: ", quiet=arguments.quiet) as on_progress:
         return census(
             inputs.architecture,
             einsum,
@@ -107,7 +107,7 @@ def take_census(arguments: argparse.Namespace, inputs: Inputs, einsum: Einsum) -
             seconds=arguments.seconds,
             workers=arguments.workers,
             cache=open_cache(arguments),
-            on_part=on_part,
+            on_progress=on_progress,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Line, find_lines, named_line, put_together
@@ -38,14 +38,12 @@ from accelsim.model.result import Result
 from accelsim.results.cache import MapOptions, ResultCache, content_key, map_with_cache, rename
 from accelsim.search.result import Certificate
 from accelsim.search.stopping import asked, heeding
-from accelsim.search.strategy import Budget
+from accelsim.search.strategy import Budget, OnProgress, Progress
 
 SHARE_OF_WALKS = 0.25
 """Of the time that is given, how much is left at the end for mappings that are found by walks, and not proved."""
 _ROUNDED = 1 - 1e-11
 """What a sum of energies may lose by rounding."""
-OnProgress = Callable[[str], None]
-"""Takes what is being done, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +133,7 @@ class NetworkSearch:
             return _RowCost(NOTHING, least, Segment(layers, 1, alone, None, None))
         chain, price = line.chain(*row), self.solutions.price
         if self.on_progress is not None:
-            self.on_progress(f"fusing {chain.name}")
+            self.on_progress(Progress(what=f"fusing {chain.name}"))
         self.looked.add(chain.name)
         found, bound = fuse_chain(self.architecture, chain, self.solutions, below=below, deadline=self.deadline)
         self.is_late()
@@ -155,7 +153,7 @@ class NetworkSearch:
             found = _UnfusedLayer(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.least)
         else:
             if self.on_progress is not None:
-                self.on_progress(f"mapping {einsum.name}")
+                self.on_progress(Progress(what=f"mapping {einsum.name}"))
             found = self._front(einsum) if self.solutions.fronts else self._best(einsum)
         self.mapped[einsum.name] = found
         return found
@@ -245,6 +243,7 @@ def fuse(
     workers : int, optional
         Threads for unfused layers; default: all cores.
     on_progress : callable, optional
+        Called with what is done next.
 
     Returns
     -------

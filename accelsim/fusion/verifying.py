@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -28,6 +28,7 @@ from accelsim.results.verifying import (
     not_checked,
     same_version,
 )
+from accelsim.search.strategy import OnProgress
 
 _SUMS = ("energy_pj", "cycles", "outer_words", "macs")
 COPIED = ("accelsim", "fusion.objective", "fusion.chain", "fusion.longest", "fusion.budget", "fusion.stop")
@@ -48,7 +49,7 @@ def verify_fusion(
     *,
     seconds: float | None = None,
     workers: int | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> list[Named]:
     """Check what a fusion.json says.
 

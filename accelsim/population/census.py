@@ -36,7 +36,7 @@ from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import FrontResult, column_value
 from accelsim.search.stopping import answering, heeding, raising
-from accelsim.search.strategy import Budget
+from accelsim.search.strategy import Budget, OnProgress, Progress
 from accelsim.search.value_kernel import PLAIN, terms_of
 
 FEW_CHOICES = 64
@@ -51,7 +51,6 @@ NO_TIME = 1e-6
 """Seconds that a part has at least, for a first answer."""
 
 
-OnPart = Callable[[str], None]
 Made = TypeVar("Made")
 
 
@@ -68,7 +67,7 @@ def census(
     seconds: float | None = 10.0,
     workers: int | None = None,
     cache: ResultCache | None = None,
-    on_part: OnPart | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Census:
     """Count all valid mappings of an Einsum on a machine, and tell how what they cost is spread.
 
@@ -87,7 +86,7 @@ def census(
         Threads; default: all cores. The result does not depend on it, unless time ran out.
     cache : ResultCache, optional
         Where proved smallest values are kept, and looked up.
-    on_part : callable, optional
+    on_progress : callable, optional
         Called with what is done next.
 
     Raises
@@ -111,10 +110,9 @@ def census(
             "and ask for those that use all compute units"
         )
     cores = workers or os.cpu_count() or 1
-    clock = Clock(seconds, on_part)
+    clock = Clock(seconds, on_progress)
     with raising():
-        if on_part is not None:
-            on_part("counting and drawing mappings")
+        clock.tell("counting and drawing mappings")
         space = MapSpace(encode(architecture, einsum), constraints)
         used = Nest(space, fully_used=True)
         nest = used if fully_used else Nest(space)
@@ -308,10 +306,15 @@ class Clock:
     """Shares out the time of searches, and skips the rest after an interrupt."""
 
     seconds: float | None
-    on_part: OnPart | None
+    on_progress: OnProgress | None
     stop: str = "exhausted"
     left: float = 0.0
     end: float = 0.0
+
+    def tell(self, what: str) -> None:
+        """Report what is done next."""
+        if self.on_progress is not None:
+            self.on_progress(Progress(what=what))
 
     def attempt(self, what: str, make: Callable[[], Made]) -> Made | None:
         """Make a part, or None once Ctrl-C was pressed; the second time it is obeyed at once."""
@@ -319,8 +322,7 @@ class Clock:
             return None
         try:
             with raising():
-                if self.on_part is not None:
-                    self.on_part(what)
+                self.tell(what)
                 return make()
         except KeyboardInterrupt:
             self.stop = "interrupted"

@@ -30,23 +30,25 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is.
+    """How far a search is, or what is done next, in words (`what`; `seen` is 0 then).
 
     `seen` counts mappings, or nodes of an exact search; `total` is None where only the clock or a proof ends it; `best`
     is the objective's value, None while there is none; `bound` is what no mapping falls below, None while unknown.
     """
 
-    seen: int
-    valid: int
-    best: float | None
-    best_energy_pj: float | None
-    total: int | None
-    seconds: float
-    seconds_limit: float | None
+    seen: int = 0
+    valid: int = 0
+    best: float | None = None
+    best_energy_pj: float | None = None
+    total: int | None = None
+    seconds: float = 0.0
+    seconds_limit: float | None = None
     bound: float | None = None
+    what: str = ""
 
 
 OnProgress = Callable[[Progress], None]
+"""What `on_progress` of all searches is: called a few times a second, or with each part of a longer work."""
 
 
 @dataclass(slots=True)
