@@ -38,18 +38,18 @@ def histogram_table(census: Census, bins: int = 60) -> list[dict[str, Any]]:
     edges = _edges(census, bins)
     bins = len(edges) - 1
     inside = np.clip(np.searchsorted(edges, census.sample.energy_pj / census.macs, side="right") - 1, 0, bins - 1)
-    rows = []
-    for number in range(bins):
-        share = census.sample.share(inside == number)
-        rows.append({
+    shares = [census.sample.share(inside == number) for number in range(bins)]
+    return [
+        {
             "from_pj_per_mac": float(edges[number]),
             "to_pj_per_mac": float(edges[number + 1]),
             "sampled": int((inside == number).sum()),
             "share": share.value,
             "share_low": share.low,
             "share_high": share.high,
-        })  # fmt: skip
-    return rows
+        }
+        for number, share in enumerate(shares)
+    ]
 
 
 def refuse_zero_energy(census: Census) -> None:
@@ -76,31 +76,23 @@ def marks_table(census: Census) -> list[dict[str, Any]]:
     The optimum is exact; `lowest known` where it is not proved. Median and mean of all valid mappings are estimated.
     Of ends that are not proved, `low` and `high` say what no mapping can lie beyond.
     """
-    found, sample = census.range_of("energy"), census.sample
+    found, sample, macs = census.range_of("energy"), census.sample, census.macs
     median, mean = sample.quantile("energy", 0.5), sample.mean("energy")
+    highest = "highest" if found.highest_proved else "highest known"
     rows = [
         (_lowest(census), found.lowest, found.lowest_bound, found.lowest),
         ("median", median.value, median.low, median.high),
         ("mean", mean.value, mean.low, mean.high),
-        (_highest(census), found.highest, found.highest, found.highest_bound),
+        (highest, found.highest, found.highest, found.highest_bound),
     ]
     return [
-        {
-            "mark": mark,
-            **{key: value / census.macs for key, value in zip(("pj_per_mac", "low", "high"), values, strict=True)},
-        }
-        for mark, *values in rows
+        {"mark": mark, "pj_per_mac": at / macs, "low": low / macs, "high": high / macs} for mark, at, low, high in rows
     ]
 
 
 def _lowest(census: Census) -> str:
     """What the lowest energy of a census is called."""
     return "optimum" if census.range_of("energy").lowest_proved else "lowest known"
-
-
-def _highest(census: Census) -> str:
-    """What the highest energy of a census is called."""
-    return "highest" if census.range_of("energy").highest_proved else "highest known"
 
 
 def plot_histogram(census: Census, ax: Axes | None = None) -> Axes:
@@ -229,17 +221,11 @@ def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
     rows = []
     for name, census in zip(names, censuses, strict=True):
         found, sample, macs = census.range_of("energy"), census.sample, census.macs
-        quantiles = {f"p{share}": sample.quantile("energy", share / 100).value / macs for share in (5, 25, 50, 75, 95)}
-        rows.append({
-            "name": name,
-            "workload": census.workload,
-            "architecture": census.architecture,
-            "mappings": census.mappings,
-            "sampled": len(sample),
-            "lowest": found.lowest / macs,
-            **quantiles,
-            "highest": found.highest / macs,
-        })  # fmt: skip
+        energies = {"lowest": found.lowest / macs}
+        energies |= {f"p{share}": sample.quantile("energy", share / 100).value / macs for share in (5, 25, 50, 75, 95)}
+        about = {"name": name, "workload": census.workload, "architecture": census.architecture}
+        counts = {"mappings": census.mappings, "sampled": len(sample)}
+        rows.append({**about, **counts, **energies, "highest": found.highest / macs})
     return rows
 
 
@@ -267,24 +253,14 @@ def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
             up, down = ([place + 0.12 + sign * at for at in (*half, half[-1])] for sign in (-1, 1))
             ax.fill_between(edges, up, down, step="post", color=_BAND, linewidth=0, zorder=1.5)
             ax.plot([row["lowest"], row["highest"]], [place + 0.12] * 2, color=OTHER_COLOUR, linewidth=0.8, zorder=1.6)
-            ax.plot(
-                [row["p25"], row["p75"]], [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2
-            )
-            ax.annotate(
-                f"{row['name']}: {large(row['mappings'])} mappings",
-                (0, place - 0.5),
-                (3, -2),
-                ("axes fraction", "data"),
-                textcoords="offset points",
-                va="top",
-                fontsize="small",
-            )
+            middle = [row["p25"], row["p75"]]
+            ax.plot(middle, [place + 0.12] * 2, color=DARK, linewidth=4, solid_capstyle="butt", zorder=2)
+            name, at = f"{row['name']}: {large(row['mappings'])} mappings", ("axes fraction", "data")
+            ax.annotate(name, (0, place - 0.5), (3, -2), at, textcoords="offset points", va="top", fontsize="small")
         lowest = " or ".join(sorted({_lowest(census) for census in censuses}, reverse=True))
         places = [place + 0.12 for place in range(len(rows))]
-        ax.scatter(
-            [row["p50"] for row in rows], places, 22, color="white", edgecolors="black", label="median", zorder=3
-        )
-        ends = [row["lowest"] for row in rows]
+        median, ends = [row["p50"] for row in rows], [row["lowest"] for row in rows]
+        ax.scatter(median, places, 22, color="white", edgecolors="black", label="median", zorder=3)
         ax.scatter(ends, places, 30, color=BEST_COLOUR, marker="D", label=lowest, zorder=3)
         ax.plot([], [], color=DARK, linewidth=4, label="25 to 75 %")
         ax.set_yticks([])
@@ -365,6 +341,7 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
         complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost
         level.
     """
+    words = f"words moved at {census.best.levels[0].level}"
     with style.drawing(ax) as ax:
         rows, marked = density_table(census, over), front_over_table(census, over)
         ax.set(xscale="log", yscale="log")
@@ -383,8 +360,6 @@ def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -
             style.plain_log_ticks(axis, low, high)
         if over != "utilization":
             style.short_ticks(ax.xaxis)
-        outermost = census.best.levels[0].level
-        words = f"words moved at {outermost}"
         ax.set_xlabel({"cycles": "cycles", "outer_words": words, "utilization": "overall utilization"}[over])
         ax.set_ylabel("energy [pJ/MAC]")
         style.put_title(ax, *heads(census), legend=True)
@@ -404,13 +379,8 @@ def _label(census: Census, over: str) -> str:
 
 def _draw_cells(rows: list[dict[str, Any]], over: str, drawn: int, ax: Axes) -> None:
     """Draw each cell as a rectangle whose grey is its share, and a bar that says which grey is which share."""
-    corners = [
-        [
-            (row[f"{a}_{over}"], row[f"{b}_pj_per_mac"])
-            for a, b in (("from", "from"), ("to", "from"), ("to", "to"), ("from", "to"))
-        ]
-        for row in rows
-    ]
+    around = (("from", "from"), ("to", "from"), ("to", "to"), ("from", "to"))
+    corners = [[(row[f"{a}_{over}"], row[f"{b}_pj_per_mac"]) for a, b in around] for row in rows]
     shares = np.array([row["share"] for row in rows])
     norm = LogNorm(0.2 / drawn, max(float(shares.max()), 1 / drawn))
     cells = PolyCollection(corners, array=shares, norm=norm, cmap="Greys", edgecolors="face", linewidths=0.3)

@@ -14,8 +14,8 @@ from matplotlib.ticker import LogLocator
 from accelsim.gpu.advice import Point, Ridge
 from accelsim.gpu.catalogue import Gpu
 from accelsim.gpu.constants import Floats
-from accelsim.inputs.architecture import Architecture, Level
-from accelsim.inputs.mapping import LevelMapping, last_passes
+from accelsim.inputs.architecture import Architecture
+from accelsim.inputs.mapping import last_passes
 from accelsim.inputs.nodes import level_nodes
 from accelsim.inputs.units import format_bits
 from accelsim.model.limits import Stand, peak_macs_per_cycle, ports
@@ -51,25 +51,14 @@ def architecture_table(architecture: Architecture) -> list[dict[str, Any]]:
     `size_bits` is the capacity of one instance (None: unlimited), `instances` counts those of the whole machine,
     `fanout_x` and `fanout_y` the instances of the next row below one instance.
     """
-    rows: list[dict[str, Any]] = [
-        {
-            "component": level.name,
-            "size_bits": _size_bits(level),
-            "word_bits": level.word_bits,
-            "instances": architecture.instances(index),
-            "fanout_x": level.x.size,
-            "fanout_y": level.y.size,
-        }
-        for index, level in enumerate(architecture.levels)
-    ]
+    rows: list[dict[str, Any]] = []
+    for index, level in enumerate(architecture.levels):
+        words = level.size_words if level.partition_words is None else sum(level.partition_words.values())
+        size = {"size_bits": None if words is None else words * level.word_bits, "word_bits": level.word_bits}
+        fanout = {"fanout_x": level.x.size, "fanout_y": level.y.size}
+        rows.append({"component": level.name, **size, "instances": architecture.instances(index), **fanout})
     compute = {"component": architecture.compute.name, "size_bits": None, "word_bits": None}
     return [*rows, {**compute, "instances": architecture.macs, "fanout_x": 1, "fanout_y": 1}]
-
-
-def _size_bits(level: Level) -> int | None:
-    if level.partition_words is not None:
-        return sum(level.partition_words.values()) * level.word_bits
-    return None if level.size_words is None else level.size_words * level.word_bits
 
 
 def mapping_table(result: Result) -> list[dict[str, Any]]:
@@ -146,18 +135,15 @@ def _nest(result: Result) -> list[tuple[list[_Line], list[_Line]]]:
         inside: list[_Line] = []
         below: list[_Line] = []
         for node in nodes:
-            inside.append(_Line(depth, tiles=_tiles(result, level, node, short)))
+            kept = [t for t in result.tensors if t.level == level and t.tensor in node.keep]
+            tiles = tuple((t.tensor, f"{short[t.tensor]} {count(t.tile_words)}") for t in kept)
+            inside.append(_Line(depth, tiles=tiles))
             for text in loop_lines(node, next(last)):
                 spatial = text.startswith("par_for ")
                 (below if spatial else inside).append(_Line(depth, text, spatial))
                 depth += 1
         found.append((inside, below))
     return found
-
-
-def _tiles(result: Result, level: str, node: LevelMapping, short: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    kept = [t for t in result.tensors if t.level == level and t.tensor in node.keep]
-    return tuple((t.tensor, f"{short[t.tensor]} {count(t.tile_words)}") for t in kept)
 
 
 def _heights(nest: Sequence[tuple[list[_Line], list[_Line]]]) -> list[tuple[float, float]]:
@@ -215,9 +201,8 @@ def _draw_fanout(ax: Axes, row: dict[str, Any], middle: float, down: tuple[float
     for shift in (-0.03, 0.0, 0.03) if fanout > 1 else (0.0,):
         ax.plot([middle, middle + shift], down, color=DARK, linewidth=0.9, zorder=0.9)
     if fanout > 1:
-        ax.text(
-            middle + 0.05, sum(down) / 2, f"{row['fanout_x']} x {row['fanout_y']}", va="center", fontsize=0.9 * size
-        )
+        text = f"{row['fanout_x']} x {row['fanout_y']}"
+        ax.text(middle + 0.05, sum(down) / 2, text, va="center", fontsize=0.9 * size)
 
 
 def _draw_lines(
@@ -275,11 +260,9 @@ def plot_roofline(
         roofs = [(ridge.level, ridge.bytes_per_s * 1e-12) for ridge in ridges]
         _draw_roofs(ax, gpu.flops(number_format) * 1e-12, roofs, low, high)
         for limited, colour in (("math", _BLUE), ("memory", _ORANGE)):
-            of = [point for point in points if point.limited_by == limited]
-            rates = [point.kernel.tflops for point in of]
-            ax.scatter(
-                [point.intensity for point in of], rates, s=18, color=colour, label=f"{limited} limited", zorder=3
-            )
+            of = [(point.intensity, point.kernel.tflops) for point in points if point.limited_by == limited]
+            xs, ys = [x for x, _ in of], [y for _, y in of]
+            ax.scatter(xs, ys, s=18, color=colour, label=f"{limited} limited", zorder=3)
         across_label = "operations a byte, each tensor moved once [FLOP/B]"
         _finish(ax, across_label, "throughput [TFLOPS]", f"Roofline of {gpu.name}, {number_format}")
     return ax

@@ -124,17 +124,15 @@ def parallel_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]
     return [{**head, **place} for head, place in zip(heads, places, strict=True)]
 
 
-def _ordered(name: str, values: Sequence[Any]) -> list[Any]:
-    """Values of a parameter from the least to the largest, texts in the order of the sweep."""
-    numbers = [quantity(str(value)) for value in values]
-    if len({kind for _, kind in numbers}) == 1 and numbers[0][1] != "text":
-        return [value for _, value in sorted(zip(numbers, values, strict=True), key=lambda pair: pair[0][0])]
-    return list(values)
-
-
 def varied_values(about: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Parameters with more than one value, and these in order."""
-    return {name: _ordered(name, values) for name, values in about["parameters"].items() if len(values) > 1}
+    """Parameters with more than one value, and these from the least to the largest, texts in the sweep's order."""
+    found = {}
+    for name, values in about["parameters"].items():
+        if len(values) > 1:
+            kinds = {quantity(str(value))[1] for value in values}
+            texts = len(kinds) > 1 or "text" in kinds
+            found[name] = list(values) if texts else sorted(values, key=lambda value: quantity(str(value))[0])
+    return found
 
 
 def same_value(cell: Any, text: str) -> bool:
@@ -166,13 +164,7 @@ def _parallel_axes(rows: Rows, about: Mapping[str, Any]) -> dict[str, Callable[[
 
 
 def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Draw each mapped design as a line over the axes of its parameters and objectives, those of the front in colour.
-
-    Parameters
-    ----------
-    rows, about, ax
-        As for `plot_designs_front`.
-    """
+    """Draw each mapped design as a line over axes of its parameters and objectives, those of the front in colour."""
     with style.drawing(ax) as ax:
         table = parallel_table(rows, about)
         varied = varied_values(about)
@@ -198,7 +190,7 @@ def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) 
                 found = cells(mapped, name) or [0.0]
                 label, scale = axis_of(name, found)
                 labels.append(label)
-                least, most = _short(min(found) / scale), _short(max(found) / scale)
+                least, most = (style.tick(float(f"{end / scale:.3g}")) for end in (min(found), max(found)))
                 marks = {0.0: least, 1.0: most} if max(found) > min(found) else {0.5: least}
             for y, text in marks.items():
                 ax.text(x + 0.03, y, text, fontsize=small, va="center", zorder=4,
@@ -211,11 +203,6 @@ def plot_parallel(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) 
         more = "" if len(drawn) == len(others) else f"{len(drawn):,} of the others drawn"
         style.put_title(ax, about["name"], shown, *([more] if more else []))
     return ax
-
-
-def _short(value: float) -> str:
-    """Number of three digits at the end of an axis."""
-    return style.tick(float(f"{value:.3g}"))
 
 
 def sensitivity_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -235,13 +222,7 @@ def sensitivity_table(rows: Rows, about: Mapping[str, Any]) -> list[dict[str, An
 
 
 def plot_sensitivity(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) -> Axes:
-    """Draw for each value of each parameter the least and the mean of the first objective over the other parameters.
-
-    Parameters
-    ----------
-    rows, about, ax
-        As for `plot_designs_front`.
-    """
+    """Draw for each value of each parameter the least and the mean of the first objective over the other parameters."""
     with style.drawing(ax) as ax:
         table, column = sensitivity_table(rows, about), about["columns"][0]
         label, scale = axis_of(column, [row["mean"] for row in table])

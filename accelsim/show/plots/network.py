@@ -57,21 +57,10 @@ def _spent(results: Iterable[tuple[int, Result]]) -> dict[str, float]:
 
 
 def plot_network(network: str, machine: str, results: Sequence[tuple[int, Result]], ax: Axes | None = None) -> Axes:
-    """Draw energy and cycles of each layer of a network, as often as it occurs.
+    """Draw energy and cycles of each layer of a network, as often as it occurs: of `results`, with this number.
 
     The energy is stacked by level, outermost first; a bar of cycles has the colour of the component that needs them.
-
-    Parameters
-    ----------
-    network, machine : str
-        Names, for the title.
-    results : sequence of (int, Result)
-        Each layer with how often it occurs.
-
-    Returns
-    -------
-    Axes
-        With one inset axes for the energy and one for the cycles (`ax.child_axes`).
+    The axes have one inset axes for the energy and one for the cycles (`ax.child_axes`).
     """
     with drawing(ax, 4.8) as ax:
         rows = network_table(results)
@@ -144,7 +133,7 @@ def fusion_table(found: FusionResult) -> list[dict[str, Any]]:
     """Rows of `plot_fusion`: energy [pJ] of each chain by component, fused and not, and its outer words, all runs."""
     return [
         {
-            "chain": _name(segment),
+            "chain": " …\n".join(dict.fromkeys((segment.layers[0].name, segment.layers[-1].name))),
             "fused": fused,
             "component": component,
             "energy_pj": segment.repeat * energy_pj,
@@ -170,19 +159,10 @@ def _results(segment: Segment, *, fused: bool) -> list[tuple[int, Result]]:
     return [(1, result) for result in segment.alone]
 
 
-def _name(segment: Segment) -> str:
-    """First and last layer."""
-    names = [layer.name for layer in segment.layers]
-    return names[0] if len(names) == 1 else f"{names[0]} …\n{names[-1]}"
-
-
 def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
     """Draw each fused chain beside its layers by themselves: energy stacked by level, and words at the outermost level.
 
-    Returns
-    -------
-    Axes
-        With one inset axes for the energy and one for the words (`ax.child_axes`).
+    The axes have one inset axes for the energy and one for the words (`ax.child_axes`).
     """
     with drawing(ax, 4.8) as ax:
         rows = fusion_table(found)
@@ -191,7 +171,14 @@ def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
         above, below, colours = _panels(ax, 0.53, 0.4, found.segments[0].alone[0], drawn)
         spent = {shift: [_of_chain(rows, chain, fused) for chain in chains] for fused, shift in _SIDES.items()}
         _draw_energy(above, spent, _PAIRED, colours)
-        _draw_words(below, rows, chains)
+        words = {(row["chain"], row["fused"]): row["outer_words"] for row in rows}
+        for fused, shift in _SIDES.items():
+            heights = [words[chain, fused] for chain in chains]
+            places = [at + shift for at in range(len(chains))]
+            below.bar(places, heights, _PAIRED, color="#777777" if fused else "#CCCCCC")
+        below.set_ylabel("outer words")
+        short_ticks(below.yaxis)
+        _frame_bars(below, chains, most=4, rotation=0 if len(chains) <= 4 else 90)
         gain = found.unfused.energy_pj / found.totals.energy_pj
         what = f"left unfused, right fused; gain in energy {times(gain)} in all"
         left_out = len(found.fused) - len(_drawn(found)) if found.fused else 0
@@ -202,13 +189,3 @@ def plot_fusion(found: FusionResult, ax: Axes | None = None) -> Axes:
 
 def _of_chain(rows: Sequence[Mapping[str, Any]], chain: str, fused: bool) -> dict[str, float]:
     return {r["component"]: r["energy_pj"] for r in rows if r["chain"] == chain and r["fused"] == fused}
-
-
-def _draw_words(ax: Axes, rows: Sequence[Mapping[str, Any]], chains: Sequence[str]) -> None:
-    words = {(row["chain"], row["fused"]): row["outer_words"] for row in rows}
-    for fused, shift in _SIDES.items():
-        places = [at + shift for at in range(len(chains))]
-        ax.bar(places, [words[chain, fused] for chain in chains], _PAIRED, color="#777777" if fused else "#CCCCCC")
-    ax.set_ylabel("outer words")
-    short_ticks(ax.yaxis)
-    _frame_bars(ax, chains, most=4, rotation=0 if len(chains) <= 4 else 90)

@@ -13,7 +13,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.ticker import MaxNLocator
 
 from accelsim.inputs.workload import Einsum, Tensor
-from accelsim.model.result import Result, TensorAtLevel
+from accelsim.model.result import Result
 from accelsim.show import plots as style
 from accelsim.show.plots import DARK
 from accelsim.show.report import OTHER_COLOUR, percent, tensor_colours, times
@@ -99,15 +99,8 @@ def stacks_table(results: Mapping[str, Result]) -> list[dict[str, Any]]:
 def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
     """Draw the energy of several mappings [pJ/MAC] beside each other, by component and tensor, each on its own scale.
 
-    Parameters
-    ----------
-    results : mapping of str to Result
-        By name, such as `best`, `median` and `worst`; on machines with the same levels. Factors are against the first.
-
-    Returns
-    -------
-    Axes
-        With one inset axes for each mapping (`ax.child_axes`).
+    They have names, such as `best`, `median` and `worst`, and are on machines with the same levels. Factors are against
+    the first. The axes have one inset axes for each mapping (`ax.child_axes`).
     """
     with style.drawing(ax, 2.8) as ax:
         rows, first = stacks_table(results), next(iter(results.values()))
@@ -122,7 +115,8 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
         for number, (name, result) in enumerate(results.items()):
             inset = ax.inset_axes((number * (wide + gap), 0, wide, 1))
             own = [row for row in rows if row["mapping"] == name]
-            _draw_bars(inset, own, components, colours, letters=letters, named=number == 0)
+            _draw_bars(inset, own, components, colours, letters)
+            inset.set_yticks(range(len(components)), components if number == 0 else [""] * len(components))
             factor = "" if result is first else f" ({times(result.pj_per_mac / first.pj_per_mac)})"
             inset.tick_params(labelsize="small")
             inset.set_title(f"{name}\n{result.pj_per_mac:.4g}{factor}", fontsize="medium")
@@ -134,13 +128,7 @@ def plot_stacks(results: Mapping[str, Result], ax: Axes | None = None) -> Axes:
 
 
 def _draw_bars(
-    ax: Axes,
-    rows: Sequence[Mapping[str, Any]],
-    components: Sequence[str],
-    colours: Mapping[str, str],
-    *,
-    letters: float,
-    named: bool,
+    ax: Axes, rows: Sequence[Mapping[str, Any]], components: Sequence[str], colours: Mapping[str, str], letters: float
 ) -> None:
     """Draw one mapping as horizontal bars, the outermost component on top, on axes that are some letters wide."""
     for stack in _stacks(rows, components, colours):
@@ -149,7 +137,6 @@ def _draw_bars(
     most = max(top for top, _ in shares)
     for index, (top, share) in enumerate(shares):
         ax.annotate(share, (top, index), (2, 0), textcoords="offset points", va="center", fontsize="small")
-    ax.set_yticks(range(len(components)), components if named else [""] * len(components))
     ax.set_ylim(len(components) - 0.5, -0.5)
     ax.set_xlim(0, most / (1 - min(0.6, _PERCENT / letters)))
     ax.xaxis.set_major_locator(MaxNLocator(3))
@@ -182,7 +169,9 @@ def reuse_table(result: Result, einsum: Einsum) -> list[dict[str, Any]]:
     for tensor in einsum.tensors:
         factors = [("offered", where, "", factor) for where, factor in _offered(tensor, result.bounds)]
         factors += [("obtained", *found) for found in _obtained(result, tensor)]
-        factors.append(("repeated", result.levels[0].level, "", _repeated(result, tensor)))
+        outermost = next(t for t in result.tensors if t.tensor == tensor.name)
+        moved = outermost.total_updates if tensor.output else outermost.total_reads
+        factors.append(("repeated", result.levels[0].level, "", moved / tensor.words(result.bounds)))
         rows += [
             {"tensor": tensor.name, "part": part, "where": where, "kind": kind, "factor": factor}
             for part, where, kind, factor in factors
@@ -207,28 +196,16 @@ def _obtained(result: Result, tensor: Tensor) -> list[tuple[str, str, float]]:
     for above, name in zip([None, *names], names, strict=False):
         if above is not None and name in kept:
             passed = networks[above].total_transfers
-            found.append((name, "in time", _in_time(kept[name], passed, output=tensor.output)))
+            t = kept[name]  # words in and out of all instances: of an output its fills, and the words that leave it
+            in_time = t.total_updates / (passed - t.total_fills) if tensor.output else t.total_reads / t.total_fills
+            found.append((name, "in time", in_time))
         network = networks[name]
-        factor, kind = (
-            (network.spatial_reduction, "spatial reduction") if tensor.output else (network.multicast, "multicast")
-        )
+        factor, kind = network.multicast, "multicast"
+        if tensor.output:
+            factor, kind = network.spatial_reduction, "spatial reduction"
         if network.children > 1:
             found.append((f"{name} network", kind, factor))
     return found[::-1]
-
-
-def _in_time(t: TensorAtLevel, passed: int, *, output: bool) -> float:
-    """Words towards the compute units for each word from the level above, or the same upwards.
-
-    `passed` are the words in and out of all instances: for the output its fills and the words that leave it.
-    """
-    return t.total_updates / (passed - t.total_fills) if output else t.total_reads / t.total_fills
-
-
-def _repeated(result: Result, tensor: Tensor) -> float:
-    outermost = next(t for t in result.tensors if t.tensor == tensor.name)
-    moved = outermost.total_updates if tensor.output else outermost.total_reads
-    return moved / tensor.words(result.bounds)
 
 
 def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:

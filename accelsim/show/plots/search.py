@@ -59,7 +59,9 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
         ax.set(xscale="log", yscale="log")
         ax.stairs([row["mappings"] for row in rows], edges, fill=True, color=OTHER_COLOUR, baseline=0.5)
         ax.set_ylim(0.6, max(10, 2 * max(row["mappings"] for row in rows)))
-        marks = [(_best_seen(search), search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
+        lowest = "lowest energy" if search.objective == "energy" else f"best {search.objective}"
+        lowest += "" if search.stop == "exhausted" else " seen"
+        marks = [(lowest, search.best.pj_per_mac, DARK if best else BEST_COLOUR, "--" if best else "-")]
         if best is not None:
             proved = best.certificate is not None and best.certificate.proved
             marks.insert(0, (_exact_name(proved), best.best.pj_per_mac, BEST_COLOUR, "-"))
@@ -73,12 +75,6 @@ def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchRes
         names = f"{search.best.workload} on {search.best.architecture}"
         style.put_title(ax, names, which.format(f"{spread.valid:,}"), f"max/min {times(spread.ratio)}", legend=True)
     return ax
-
-
-def _best_seen(search: SearchResult) -> str:
-    """What the best mapping is called that a search came to, which looked at mappings one by one."""
-    label = "lowest energy" if search.objective == "energy" else f"best {search.objective}"
-    return label if search.stop == "exhausted" else f"{label} seen"
 
 
 def _exact_name(proved: bool) -> str:
