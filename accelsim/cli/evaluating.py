@@ -24,7 +24,6 @@ from accelsim.model.limits import Stand, peak_macs_per_cycle, stand
 from accelsim.results import provenance_json, refuse_directory, write_directory
 from accelsim.results.output import evaluation_json, read_mapping_json
 from accelsim.search.mapper import map_einsum
-from accelsim.search.stopping import asked
 from accelsim.search.strategy import Budget
 from accelsim.show.report import large
 
@@ -113,23 +112,19 @@ def roofline_command(arguments: argparse.Namespace) -> int:
 
 def _stands(arguments: argparse.Namespace, objective: str) -> tuple[Architecture, list[Stand]]:
     """Map the layers of each workload, and say where they stand."""
-    from accelsim.cli.mapping import map_layers
+    from accelsim.cli.mapping import map_every_layer
     from accelsim.results.cache import MapOptions
 
     every = [
         read_inputs(argparse.Namespace(**{**vars(arguments), "workload": name, "layer": None}))
         for name in arguments.workloads
     ]
-    found: list[Stand] = []
-    for inputs in every:
-        outcomes = list(map_layers(inputs, arguments, MapOptions(objective=objective)))
-        for outcome in outcomes:
-            if outcome.search is None:
-                raise NoValidMapping(f"{outcome.einsum.name}: {outcome.why_not}")
-            found.append(stand(inputs.architecture, outcome.einsum, outcome.search.best))
-        if len(outcomes) < len(inputs.workload.layers) or asked():
-            raise KeyboardInterrupt
-    return every[0].architecture, found
+    machine, options = every[0].architecture, MapOptions(objective=objective)
+    return machine, [
+        stand(inputs.architecture, einsum, best)
+        for inputs in every
+        for einsum, best in map_every_layer(inputs, arguments, options)
+    ]
 
 
 def export_command(arguments: argparse.Namespace) -> int:

@@ -34,7 +34,7 @@ from accelsim.inputs.workload import Einsum
 from accelsim.results import refuse_page, to_json, write_directory
 from accelsim.results.cache import MapOptions, ResultCache, carry_over, content_key, map_with_cache
 from accelsim.results.output import LayerOutcome, front_json, map_json, network_json
-from accelsim.search.stopping import answering
+from accelsim.search.stopping import answering, asked
 from accelsim.search.strategy import Budget
 from accelsim.show.report import search as reports
 from accelsim.show.report import search_progress
@@ -42,7 +42,8 @@ from accelsim.show.report.mapping import headline, result_report
 
 if TYPE_CHECKING:
     from accelsim.model.limits import Limits
-    from accelsim.search.result import SearchResult
+    from accelsim.model.result import Result
+    from accelsim.search.result import FrontResult, SearchResult
     from accelsim.show.table import Part
 
 
@@ -98,20 +99,7 @@ def _population(inputs: Inputs, layer: Einsum, search: SearchResult) -> tuple[in
 
 def _map_front(inputs: Inputs, arguments: argparse.Namespace) -> int:
     """Find the mappings of one layer that no other one beats."""
-    from accelsim.search.exact.front import map_front
-
-    layer = one_layer(inputs, arguments)
-    constraints = read_layer_constraints(inputs, layer)
-    with search_progress(make_console(stderr=True, quiet=arguments.quiet), layer.name) as on_progress:
-        front = map_front(
-            inputs.architecture,
-            layer,
-            arguments.pareto,
-            constraints=constraints,
-            budget=_budget(arguments),
-            workers=arguments.workers,
-            on_progress=on_progress,
-        )
+    front = search_front(inputs, one_layer(inputs, arguments), arguments, arguments.pareto)
     answering()
     provenance = make_provenance("map", inputs, arguments)
     document = front_json(front, provenance, machine_json(inputs.architecture))
@@ -147,8 +135,8 @@ def _map_network(inputs: Inputs, arguments: argparse.Namespace) -> int:
     answering()
     interrupted = len(outcomes) < len(layers) or any(o.search and o.search.stop == "interrupted" for o in outcomes)
     names = inputs.workload.name, inputs.architecture.name
-    asked = arguments.output or arguments.json
-    document = network_json(names, outcomes, yields, provenance, machine) if asked else {}
+    wanted = arguments.output or arguments.json
+    document = network_json(names, outcomes, yields, provenance, machine) if wanted else {}
 
     def report() -> Iterator[Part]:
         yield from network_report(*names, outcomes, yields)
@@ -197,6 +185,37 @@ def map_layers(inputs: Inputs, arguments: argparse.Namespace, options: MapOption
             return
 
 
+def map_every_layer(inputs: Inputs, arguments: argparse.Namespace, options: MapOptions) -> list[tuple[Einsum, Result]]:
+    """Map each layer of a network; one without a valid mapping, or an interrupt, is the end."""
+    outcomes, found = list(map_layers(inputs, arguments, options)), []
+    for outcome in outcomes:
+        if outcome.search is None:
+            raise NoValidMapping(f"{outcome.einsum.name}: {outcome.why_not}")
+        found.append((outcome.einsum, outcome.search.best))
+    if len(outcomes) < len(inputs.workload.layers) or asked():
+        raise KeyboardInterrupt
+    return found
+
+
+def search_front(
+    inputs: Inputs, einsum: Einsum, arguments: argparse.Namespace, columns: tuple[str, ...] = ("energy", "cycles")
+) -> FrontResult:
+    """Search the Pareto front of one layer, with progress where a terminal shows it."""
+    from accelsim.search.exact.front import map_front
+
+    constraints = read_layer_constraints(inputs, einsum)
+    with search_progress(make_console(stderr=True, quiet=arguments.quiet), einsum.name) as on_progress:
+        return map_front(
+            inputs.architecture,
+            einsum,
+            columns,
+            constraints=constraints,
+            budget=_budget(arguments),
+            workers=arguments.workers,
+            on_progress=on_progress,
+        )
+
+
 def search_layer(
     inputs: Inputs,
     einsum: Einsum,
@@ -215,7 +234,7 @@ def search_layer(
             options,
             cache,
             constraints=constraints,
-            budget=_budget(arguments) if arguments.command == "map_command" else None,
+            budget=_budget(arguments),
             workers=arguments.workers,
             on_progress=on_progress,
         )
@@ -236,8 +255,10 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
 
 
 def _budget(arguments: argparse.Namespace) -> Budget | None:
-    asked = arguments.mappings or arguments.seconds
-    return Budget(arguments.mappings, arguments.seconds) if asked else None
+    """What `map` may spend; for other commands `--seconds` says something else."""
+    if arguments.command != "map_command" or not (arguments.mappings or arguments.seconds):
+        return None
+    return Budget(arguments.mappings, arguments.seconds)
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from accelsim.cli.inputs import (
     read_machines,
     read_overrides,
 )
+from accelsim.cli.mapping import map_every_layer, search_front, search_layer
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.files import file_name
@@ -40,7 +41,6 @@ from accelsim.show.report import search_progress
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from accelsim.model.result import Result
     from accelsim.population.result import Census
     from accelsim.search.result import SearchResult
 
@@ -185,13 +185,6 @@ def _picture(name: str, table: Callable[..., list[dict[str, Any]]], plot: Callab
     return Picture(name, table(*of), lambda ax: plot(*of, ax=ax))
 
 
-def _read_layer(arguments: argparse.Namespace, *kind: str) -> tuple[Inputs, Einsum, str]:
-    """Machine and layer of a picture, and its name."""
-    inputs = read_inputs(arguments)
-    layer = one_layer(inputs, arguments)
-    return inputs, layer, file_name(arguments.kind, *kind, inputs.architecture.name, layer.name)
-
-
 def _plot_architecture(arguments: argparse.Namespace) -> Picture:
     from accelsim.show.plots.diagram import architecture_table, plot_architecture
 
@@ -203,32 +196,47 @@ def _plot_architecture(arguments: argparse.Namespace) -> Picture:
     return _picture(file_name(arguments.kind, machine.name), architecture_table, plot_architecture, machine)
 
 
-def _plot_result(arguments: argparse.Namespace) -> Picture:
-    """Draw one mapping: the one given, or the best one."""
-    from accelsim.show.plots.diagram import mapping_table, plot_mapping
-    from accelsim.show.plots.result import energy_table, plot_energy, plot_reuse, reuse_table
+def _plot_layer(arguments: argparse.Namespace) -> Picture:
+    """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
+    from accelsim.show.plots import census, diagram, result, search
 
-    inputs, layer, name = _read_layer(arguments)
-    result = _given_result(inputs, layer) if "mapping" in inputs.paths else _best(arguments, inputs, layer).best
-    if arguments.kind == "energy":
-        return _picture(name, energy_table, plot_energy, result)
-    if arguments.kind == "reuse":
-        return _picture(name, reuse_table, plot_reuse, result, layer)
-    return Picture(name, mapping_table(result), lambda ax: plot_mapping(result, inputs.architecture, ax))
-
-
-def _given_result(inputs: Inputs, layer: Einsum) -> Result:
-    mapping = load_mapping(inputs.paths["mapping"], inputs.architecture, layer, inputs.overrides)
-    result = evaluate(inputs.architecture, layer, mapping)
-    if not result.valid:
-        raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, result.violations))}")
-    return result
+    kind, inputs = arguments.kind, read_inputs(arguments)
+    layer, machine = one_layer(inputs, arguments), inputs.architecture
+    over = [arguments.over or "cycles"] if kind == "density" else []
+    name = file_name(kind, *over, machine.name, layer.name)
+    if kind in _OF_A_CENSUS:
+        found = take_census(arguments, inputs, layer)
+        if kind == "histogram":
+            return _picture(name, census.histogram_table, census.plot_histogram, found)
+        if kind == "within":
+            return _picture(name, census.within_table, census.plot_within, found)
+        if kind == "stacks":
+            return _picture(name, result.stacks_table, result.plot_stacks, census.best_median_worst(found))
+        return _picture(name, census.density_table, census.plot_density, found, *over)
+    if kind == "front":
+        return _picture(name, search.front_table, search.plot_front, search_front(inputs, layer, arguments))
+    if kind in ("spread", "curve"):
+        seeds = range(arguments.seed, arguments.seed + (_RANDOM_SEARCHES if kind == "curve" else 1))
+        drawn = [_draw(arguments, inputs, layer, seed) for seed in seeds]
+        best = _best(arguments, inputs, layer)
+        if kind == "curve":  # against the proved optimum
+            return _picture(name, search.curve_table, search.plot_curve, [*drawn, best])
+        return Picture(name, search.spread_table(drawn[0]), lambda ax: search.plot_spread(drawn[0], ax, best=best))
+    if "mapping" in inputs.paths:
+        mapped = evaluate(machine, layer, load_mapping(inputs.paths["mapping"], machine, layer, inputs.overrides))
+        if not mapped.valid:
+            raise NoValidMapping(f"{inputs.paths['mapping']}: not valid: {'; '.join(map(str, mapped.violations))}")
+    else:
+        mapped = _best(arguments, inputs, layer).best
+    if kind == "energy":
+        return _picture(name, result.energy_table, result.plot_energy, mapped)
+    if kind == "reuse":
+        return _picture(name, result.reuse_table, result.plot_reuse, mapped, layer)
+    return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
 
 
 def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:
     """The mapping of lowest energy, the same that `accelsim map` gives."""
-    from accelsim.cli.mapping import search_layer
-
     return search_layer(inputs, layer, arguments, MapOptions(), open_cache(arguments), layer.name)
 
 
@@ -245,57 +253,6 @@ def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: in
             workers=arguments.workers,
             on_progress=on_progress,
         )
-
-
-def _plot_spread(arguments: argparse.Namespace) -> Picture:
-    from accelsim.show.plots.search import plot_spread, spread_table
-
-    inputs, layer, name = _read_layer(arguments)
-    drawn = _draw(arguments, inputs, layer, arguments.seed)
-    best = _best(arguments, inputs, layer)
-    return Picture(name, spread_table(drawn), lambda ax: plot_spread(drawn, ax, best=best))
-
-
-def _plot_curve(arguments: argparse.Namespace) -> Picture:
-    """Draw some random searches from different seeds against the proved optimum."""
-    from accelsim.show.plots.search import curve_table, plot_curve
-
-    inputs, layer, name = _read_layer(arguments)
-    seeds = range(arguments.seed, arguments.seed + _RANDOM_SEARCHES)
-    searches = [_draw(arguments, inputs, layer, seed) for seed in seeds]
-    return _picture(name, curve_table, plot_curve, [*searches, _best(arguments, inputs, layer)])
-
-
-def _plot_front(arguments: argparse.Namespace) -> Picture:
-    from accelsim.search.exact.front import map_front
-    from accelsim.show.plots.search import front_table, plot_front
-
-    inputs, layer, name = _read_layer(arguments)
-    with search_progress(make_console(stderr=True), layer.name) as on_progress:
-        front = map_front(
-            inputs.architecture,
-            layer,
-            constraints=read_layer_constraints(inputs, layer),
-            workers=arguments.workers,
-            on_progress=on_progress,
-        )
-    return _picture(name, front_table, plot_front, front)
-
-
-def _plot_census(arguments: argparse.Namespace) -> Picture:
-    """Draw all valid mappings of one layer."""
-    from accelsim.show.plots import census, result
-
-    over = [arguments.over or "cycles"] if arguments.kind == "density" else []
-    inputs, layer, name = _read_layer(arguments, *over)
-    found = take_census(arguments, inputs, layer)
-    if arguments.kind == "histogram":
-        return _picture(name, census.histogram_table, census.plot_histogram, found)
-    if arguments.kind == "within":
-        return _picture(name, census.within_table, census.plot_within, found)
-    if arguments.kind == "stacks":
-        return _picture(name, result.stacks_table, result.plot_stacks, census.best_median_worst(found))
-    return _picture(name, census.density_table, census.plot_density, found, *over)
 
 
 def _plot_compare(arguments: argparse.Namespace) -> Picture:
@@ -320,18 +277,11 @@ def _plot_compare(arguments: argparse.Namespace) -> Picture:
 
 def _plot_network(arguments: argparse.Namespace) -> Picture:
     """Draw energy and cycles of each layer of a network, mapped for the lowest energy."""
-    from accelsim.cli.mapping import map_layers
     from accelsim.show.plots.network import network_table, plot_network
 
     inputs = read_inputs(arguments)
-    outcomes = list(map_layers(inputs, arguments, MapOptions()))
-    for outcome in outcomes:
-        if outcome.search is None:
-            raise NoValidMapping(f"{outcome.einsum.name}: {outcome.why_not}")
-    if len(outcomes) < len(inputs.workload.layers):
-        raise KeyboardInterrupt
+    results = [(einsum.repeat, best) for einsum, best in map_every_layer(inputs, arguments, MapOptions())]
     names = inputs.workload.name, inputs.architecture.name
-    results = [(outcome.einsum.repeat, outcome.search.best) for outcome in outcomes if outcome.search is not None]
     name = file_name(arguments.kind, names[1], names[0])
     return Picture(name, network_table(results), lambda ax: plot_network(*names, results, ax))
 
@@ -343,11 +293,7 @@ def _one_or_count(names: list[str], what: str) -> str:
 
 _MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
     "architecture": _plot_architecture,
-    **dict.fromkeys(("mapping", "energy", "reuse"), _plot_result),
-    "front": _plot_front,
-    "spread": _plot_spread,
-    "curve": _plot_curve,
-    **dict.fromkeys(_OF_A_CENSUS, _plot_census),
+    **dict.fromkeys(("mapping", "energy", "reuse", "front", "spread", "curve", *_OF_A_CENSUS), _plot_layer),
     "compare": _plot_compare,
     "network": _plot_network,
 }
