@@ -84,9 +84,8 @@ def read_inputs(arguments: argparse.Namespace) -> Inputs:
     paths, overrides = find_files(given), read_overrides(arguments)
     architecture, workload = read_machine(paths, overrides)
     layer = find_layer(workload, arguments.layer, arguments.workload)
-    return Inputs(
-        given, paths, overrides, architecture, workload, layer, tuple(getattr(arguments, "limit", None) or ())
-    )
+    limits = tuple(getattr(arguments, "limit", None) or ())
+    return Inputs(given, paths, overrides, architecture, workload, layer, limits)
 
 
 def read_machines(arguments: argparse.Namespace) -> list[Inputs]:
@@ -273,7 +272,6 @@ def is_gpu(name_or_path: str) -> bool:
 
 
 def _catalogued(name: str) -> bool:
-    """Whether a name is one of a GPU that ships."""
     from accelsim.gpu.catalogue import find_gpu
 
     return find_gpu(name) is not None

@@ -60,19 +60,9 @@ def write_page(file: str | os.PathLike[str], page: str) -> Path:
 
 
 def write_directory(directory: str | os.PathLike[str], files: Mapping[str, bytes]) -> list[Path]:
-    """Write files into a folder, each as a whole or not at all; other files there are left alone.
+    """Write files into a folder, each as a whole or not at all, and say which; other files there are left alone.
 
-    Parameters
-    ----------
-    directory : str or path
-        Made with its parents where it does not exist.
-    files : mapping of str to bytes
-        Contents by name; a name may lead into a folder below.
-
-    Returns
-    -------
-    list of Path
-        The files written.
+    The folder is made where it does not exist. A name may lead into a folder below.
     """
     folder = Path(directory)
     for parent in {(folder / name).parent for name in files} | {folder}:

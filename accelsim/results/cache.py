@@ -151,17 +151,8 @@ def map_with_cache(
 ) -> SearchResult:
     """Find the best mapping as `map_einsum` does, or take it from a cache and evaluate it anew.
 
-    Parameters
-    ----------
-    architecture, einsum, constraints, budget, workers, on_progress
-        As for `map_einsum`. A budget of seconds does not matter where the proved answer is known.
-    cache : ResultCache or None
-        None: search in any case.
-
-    Returns
-    -------
-    SearchResult
-        The same either way but for `seconds`, which are those of the search that found it, and `kept`.
+    A budget of seconds does not matter where the proved answer is known. The result is the same either way but for
+    `seconds`, which are those of the search that found it, and `kept`.
 
     Raises
     ------

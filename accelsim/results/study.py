@@ -15,20 +15,11 @@ from accelsim.inputs.errors import AccelsimError
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure that was published or measured, and ours.
+    """One figure that was published or measured, and ours: of a case, such as a layer on a machine.
 
-    Attributes
-    ----------
-    case : str
-        What it is of, such as a layer on a machine.
-    tolerance : float, or None
-        How far apart they may be, relative to the published one; 0: equal; None: shown beside each other only.
-    variant : str
-        Which of several answers of ours it is, such as `published mapping`.
-    why : str
-        Where the two differ: why, or what else to know of ours.
-    explained : bool
-        Whether `why` accounts for an error beyond the tolerance.
+    `tolerance` says how far apart they may be, relative to the published one (None: shown beside each other only);
+    `variant`, which of several answers of ours it is; `why`, where the two differ: why, or what else to know of ours;
+    `explained`, whether this accounts for an error beyond the tolerance.
     """
 
     case: str
@@ -56,19 +47,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Figures of one machine or one tool, with where they come from.
+    """Figures of one machine or one tool: what is compared with what, in a sentence, and the source with its version.
 
-    Attributes
-    ----------
-    name : str
-        As the command that runs it takes it.
-    about : str
-        One sentence: what is compared with what.
-    source : str
-        Publication or tool, with version, table or file.
-    figures : tuple of Figure
-    notes : tuple of str
-        What a reader must know besides: assumptions, what is left out, and why.
+    `name` is as the command that runs it takes it; `notes` say what a reader must know besides: assumptions, what is
+    left out, and why.
     """
 
     name: str
@@ -90,17 +72,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class FigureErrors:
-    """Errors of the figures of one quantity.
-
-    Attributes
-    ----------
-    equal : int
-        Figures that agree exactly.
-    median, mean, worst : float
-        Of the absolute relative errors.
-    within : int, or None
-        Figures within their tolerance; None where none has one.
-    """
+    """Absolute relative errors of the figures of one quantity; how many are equal, or within a tolerance, if any."""
 
     quantity: str
     variant: str
@@ -118,25 +90,24 @@ def errors_by_quantity(figures: Sequence[Figure]) -> list[FigureErrors]:
     groups: dict[tuple[str, str], list[Figure]] = {}
     for figure in figures:
         groups.setdefault((figure.quantity, figure.variant), []).append(figure)
-    found = []
-    for (quantity, variant), members in groups.items():
-        errors = [abs(figure.error) for figure in members]
-        judged = [figure.agrees for figure in members if figure.agrees is not None]
-        worst = max(members, key=lambda figure: abs(figure.error))
-        found.append(
-            FigureErrors(
-                quantity=quantity,
-                variant=variant,
-                count=len(members),
-                equal=sum(error == 0 for error in errors),
-                median=statistics.median(errors),
-                mean=statistics.fmean(errors),
-                worst=abs(worst.error),
-                worst_case=worst.case,
-                within=sum(judged) if judged else None,
-            )
-        )
-    return found
+    return [_errors_of(*key, members) for key, members in groups.items()]
+
+
+def _errors_of(quantity: str, variant: str, members: Sequence[Figure]) -> FigureErrors:
+    errors = [abs(figure.error) for figure in members]
+    judged = [figure.agrees for figure in members if figure.agrees is not None]
+    worst = max(members, key=lambda figure: abs(figure.error))
+    return FigureErrors(
+        quantity=quantity,
+        variant=variant,
+        count=len(members),
+        equal=sum(error == 0 for error in errors),
+        median=statistics.median(errors),
+        mean=statistics.fmean(errors),
+        worst=abs(worst.error),
+        worst_case=worst.case,
+        within=sum(judged) if judged else None,
+    )
 
 
 def study_json(study: Study) -> dict[str, Any]:

@@ -204,16 +204,12 @@ def verify(
     workers: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[Check]:
-    """Check what a result.json says about one layer.
+    """Check what a result.json, as `accelsim map` or `eval` writes it, says about one layer.
 
     Parameters
     ----------
-    document : mapping
-        As `accelsim map` or `eval` writes it for a layer.
-    architecture, einsum, constraints
-        What the mapping is of.
     seconds : float, optional
-        Stop a search that derives a bound after so long; the bound is then not derived, which is no agreement.
+        Stop a search that derives a bound after so long [s]; the bound is then not derived, which is no agreement.
     workers, on_progress
         As for `map_einsum`.
 
@@ -263,12 +259,8 @@ def verify_rest(
 ) -> Check:
     """Compare all of a result.json but its results, searches and front, which `verify_layer` compares.
 
-    Parameters
-    ----------
-    provenance : Provenance
-        With the hashes of the files as they are now.
-    found : sequence of SearchResult or None
-        Of a network: the search of each layer, made anew; None where nothing was found.
+    `provenance` has the hashes of the files as they are now; `found`, of a network, the search of each layer, made
+    anew; None where nothing was found.
     """
     made = {**document, **provenance_json(provenance), **machine_json(architecture), "accelsim": document["accelsim"]}
     if "layers" in document:

@@ -31,24 +31,20 @@ _LEAST_BAR = 12
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One figure of a row, for people.
+    """One figure of a row, for people: a key of the row, or what makes a cell of the whole row.
 
     Attributes
     ----------
-    value : str or callable
-        Key of the row, or what makes a cell of the whole row.
     form : callable
         Writes a value, to which its unit belongs; None is left empty.
     meaning : str
         What `legend` says about it.
     left : bool, optional
         Whether it stands to the left; None: the first column only.
-    fold : bool
-        Whether its text breaks, to the left, where the width does not suffice.
-    wide : bool
-        Whether it is left out below 100 letters.
+    fold, wide : bool
+        Its text breaks, to the left, where the width does not suffice; it is left out below 100 letters.
     once : bool
-        Whether a cell is left empty that says the same as the one above.
+        A cell is left empty that says the same as the one above.
     """
 
     head: str
@@ -68,26 +64,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows, and how people read them.
+    """Rows, and how people read them; `name` is that of the CSV file.
 
     Attributes
     ----------
-    name : str
-        In the name of a CSV file.
     rows : sequence of mapping
         Raw values by key, with the unit in the key; the same keys in each. Without any, nothing is printed.
-    title, note : str
-        Said above; the note stands beside the title.
     shown : sequence of mapping, optional
-        What people read instead of the rows, such as a row for several of them.
+        What people read instead of the rows, such as a row for several of them: at `most` so many.
     below : sequence of mapping or of sequence of str
         Sums and such below a rule, as rows or as cells; they are no rows of the table.
-    most : int, optional
-        Rows that the text shows.
     bar : callable, optional
         Draws a row into so many letters beside it.
     close : bool
-        Whether there is one blank between columns, not two.
+        There is one blank between columns, not two.
     """
 
     name: str

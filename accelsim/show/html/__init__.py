@@ -20,33 +20,24 @@ _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=_)(?=[^_])")
 
 
 def page(title: str, lead: str, sections: str, data: dict[str, Any], script: str = "report.js") -> str:
-    """Make the whole file.
-
-    Parameters
-    ----------
-    title : str
-        Plain text.
-    lead : str
-        The main sentences, plain text.
-    sections : str
-        HTML of what follows.
-    data : dict
-        What the script draws.
-    script : str
-        Name of the script.
+    """Make the whole file, of a title and a lead in plain text, HTML that follows, and what the named script draws.
 
     Raises
     ------
     AccelsimError
         If plotly is not installed.
     """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise AccelsimError(NO_PLOTLY) from None
     return Template(_file("report.html")).substitute(
         title=escape(title),
         heading=said(title),
         lead=said(lead),
         sections=sections,
         style=_file("report.css"),
-        plotly=_plotly(),
+        plotly=get_plotlyjs(),
         script=_file(script),
         data=embedded(data),
     )
@@ -77,14 +68,6 @@ def frame(name: str) -> str:
 
 def _file(name: str) -> str:
     return (files("accelsim.show.html") / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise AccelsimError(NO_PLOTLY) from None
-    return str(get_plotlyjs())
 
 
 def embedded(data: Any) -> str:

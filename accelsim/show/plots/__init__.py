@@ -38,15 +38,7 @@ AXES_SHARE = 0.775
 
 @contextmanager
 def drawing(ax: Axes | None, height_in: float = 4.0) -> Iterator[Axes]:
-    """Axes to draw into with accelsim's style; the caller's settings stay as they are.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes or None
-        None: axes of a new figure.
-    height_in : float
-        Height of a new figure [inch].
-    """
+    """Axes to draw into with accelsim's style, or those of a new figure; the caller's settings stay as they are."""
     axes = new_axes(height_in=height_in) if ax is None else ax
     with _style(width_in(axes) / AXES_SHARE):
         yield axes
@@ -55,11 +47,8 @@ def drawing(ax: Axes | None, height_in: float = 4.0) -> Iterator[Axes]:
 def new_axes(width_in: float = 6.4, height_in: float = 4.0) -> Axes:
     """Make axes of a new figure in accelsim's style.
 
-    Parameters
-    ----------
-    width_in, height_in : float
-        Size of the figure [inch]. One column of a two-column page is 3.4 wide: in a figure narrower than 4.5 letters
-        are 0.8 as large, and so is the height.
+    One column of a two-column page is 3.4 inches wide: in a figure narrower than 4.5 letters are 0.8 as large, and so
+    is the height.
     """
     with _style(width_in):
         small = _SMALL if width_in < _NARROW_IN else 1.0
@@ -71,8 +60,7 @@ def _style(width_in: float) -> Iterator[None]:
     """Accelsim's style for a figure of some width, as long as the context lasts."""
     with matplotlib.rc_context(fname=_STYLE):
         if width_in < _NARROW_IN:
-            settings = _settings()
-            settings.update({name: _SMALL * settings[name] for name in _SIZES})
+            _settings().update({name: _SMALL * points(name) for name in _SIZES})
         yield
 
 
@@ -104,14 +92,9 @@ def figure_files(name: str, ax: Axes) -> dict[str, bytes]:
 
 
 def at_width(draw: Callable[[Axes | None], Axes], width_in: float) -> Axes:
-    """Draw a figure of another width; it is as high as it is otherwise, or 0.8 times that where letters are smaller.
+    """Draw a figure of another width [inch]; it is as high as it is otherwise, or 0.8 times that with small letters.
 
-    Parameters
-    ----------
-    draw : callable
-        A function that draws into axes, or, for None, into those of a new figure.
-    width_in : float
-        Width of the figure [inch].
+    `draw` draws into axes, or, for None, into those of a new figure.
     """
     figure = draw(None).figure
     return draw(new_axes(width_in, figure.bbox.height / figure.dpi))
@@ -125,14 +108,7 @@ def width_in(ax: Axes) -> float:
 def put_title(ax: Axes, *parts: str, legend: bool = False, above: float = 0.0) -> None:
     """Write a title above axes, parts beside each other as far as they fit, and between both the legend.
 
-    Parameters
-    ----------
-    *parts : str
-        The first has a line of its own.
-    legend : bool
-        Put the legend of what is drawn between axes and title.
-    above : float
-        Room to leave above the axes first [points].
+    The first part has a line of its own; `above` is room to leave above the axes first [points].
     """
     room = letters_beside(ax, "axes.titlesize")
     lines = textwrap.wrap(parts[0], room, break_on_hyphens=False)
@@ -281,12 +257,7 @@ def tick(value: float) -> str:
 
 
 def names_of(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Names of layers on machines, without what all of them have in common.
-
-    Parameters
-    ----------
-    pairs : sequence of (str, str)
-        Layer and machine.
+    """Names of layers on machines, without what all of these pairs have in common.
 
     >>> names_of([("conv1", "eyeriss"), ("conv2", "eyeriss")]), names_of([("conv1", "eyeriss"), ("conv1", "nvdla")])
     (['conv1', 'conv2'], ['eyeriss', 'nvdla'])

@@ -230,14 +230,9 @@ def compare_table(censuses: Sequence[Census]) -> list[dict[str, Any]]:
 
 
 def plot_compare(censuses: Sequence[Census], ax: Axes | None = None) -> Axes:
-    """Draw the energies [pJ/MAC] of all valid mappings of several map spaces beside each other, with each optimum.
+    """Draw the energies [pJ/MAC] of all valid mappings of layers, on machines, beside each other, with each optimum.
 
     The height of a violin is the share of the mappings in a bin of log energy, each violin on its own scale.
-
-    Parameters
-    ----------
-    censuses : sequence of Census
-        Of layers, machines, or both.
     """
     with style.drawing(ax, 1.3 + 0.6 * len(censuses)) as ax:
         rows = compare_table(censuses)
@@ -334,12 +329,8 @@ def front_over_table(census: Census, over: str = "cycles") -> list[dict[str, Any
 def plot_density(census: Census, over: str = "cycles", ax: Axes | None = None) -> Axes:
     """Draw the energy [pJ/MAC] of all valid mappings over another column, as a density, with the exact optima on top.
 
-    Parameters
-    ----------
-    over : {"cycles", "outer_words", "utilization"}
-        Over cycles and utilization the Pareto front is drawn as a line that no mapping lies below, or, where it is not
-        complete, the best mappings known as dots. `outer_words` are storage words read and written at the outermost
-        level.
+    Over `cycles` and `utilization` the Pareto front is drawn as a line that no mapping lies below, or, where it is not
+    complete, the best mappings known as dots. `outer_words` are words read and written at the outermost level.
     """
     words = f"words moved at {census.best.levels[0].level}"
     with style.drawing(ax) as ax:

@@ -95,11 +95,6 @@ def plot_mapping(result: Result, architecture: Architecture, ax: Axes | None = N
     """Draw a machine and beside it the loop nest of a mapping: loops in time at each level, `par_for` at each fanout.
 
     The bar in a box shows how full one instance is, in the colours of the tensors; beside it stand the tiles [words].
-
-    Parameters
-    ----------
-    architecture : Architecture
-        The machine that was mapped to.
     """
     lines = sum(inside + below for inside, below in _heights(_nest(result)))
     with style.drawing(ax, _HEAD_IN + _LINE_IN * (lines + 2.2)) as ax:
@@ -226,10 +221,7 @@ _BLUE, _ORANGE = "#0072B2", "#E69F00"
 def plot_machine_roofline(architecture: Architecture, stands: Sequence[Stand], ax: Axes | None = None) -> Axes:
     """Draw layers under the roofline of the outermost level [MACs in a cycle over MACs for each byte].
 
-    Parameters
-    ----------
-    stands : sequence of Stand
-        Each with two marks and a line between them: at best (each word moved once), and as mapped.
+    Each has two marks and a line between them: at best (each word moved once), and as mapped.
     """
     with style.drawing(ax) as ax:
         peak, outer = peak_macs_per_cycle(architecture), architecture.levels[0].name

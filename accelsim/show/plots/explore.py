@@ -77,12 +77,7 @@ def two_costs(about: Mapping[str, Any]) -> tuple[str, str]:
 def plot_designs_front(rows: Rows, about: Mapping[str, Any], ax: Axes | None = None) -> Axes:
     """Draw all designs in two objectives, with the front of these among the mapped ones, and bounds of pruned ones.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Of the table of designs.
-    about : mapping
-        What sweep.json holds.
+    `rows` are those of the table of designs; `about` is what sweep.json holds.
     """
     with style.drawing(ax) as ax:
         table = designs_front_table(rows, about)

@@ -214,11 +214,6 @@ def plot_reuse(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
     Factors multiply, so they stand one after the other on a logarithmic axis: in the upper bar the dimensions that
     offer reuse, in the lower one the levels and networks that get it (`reuse_table` says how), and dotted what is not
     obtained: how often the outermost level moves each word.
-
-    Parameters
-    ----------
-    einsum : Einsum
-        The layer that was mapped.
     """
     with style.drawing(ax, 1.2 + 0.8 * len(einsum.tensors)) as ax:
         rows, colours = reuse_table(result, einsum), result_colours(result)

@@ -48,10 +48,7 @@ def _sample(search: SearchResult) -> Sample:
 def plot_spread(search: SearchResult, ax: Axes | None = None, *, best: SearchResult | None = None) -> Axes:
     """Draw a histogram of the energies [pJ/MAC] of all valid mappings that a search saw, on logarithmic axes.
 
-    Parameters
-    ----------
-    best : SearchResult, optional
-        Of an exact search of the same map space: its mapping is marked besides the best one seen.
+    `best` is an exact search of the same map space: its mapping is marked besides the best one seen.
     """
     with style.drawing(ax) as ax:
         rows, spread = spread_table(search), _sample(search).spread
@@ -112,18 +109,14 @@ def _named(searches: SearchResult | Sequence[SearchResult]) -> list[tuple[str, S
         raise AccelsimError(
             f"searches for {' and '.join(objectives)} have no axis in common; draw each objective alone"
         )
-    return [
-        (search.method + (f", seed {search.seed}" if search.method == "random" else ""), search) for search in found
-    ]
+    seeds = [f", seed {search.seed}" if search.method == "random" else "" for search in found]
+    return [(search.method + seed, search) for search, seed in zip(found, seeds, strict=True)]
 
 
 def plot_curve(searches: SearchResult | Sequence[SearchResult], ax: Axes | None = None) -> Axes:
     """Draw the best value of the objective over the number of mappings seen, and what an exact search proved.
 
-    Parameters
-    ----------
-    searches : SearchResult or sequence of SearchResult
-        For one objective. An exact one among them is drawn as the line that no curve falls below.
+    All are for one objective. An exact one among them is drawn as the line that no curve falls below.
     """
     with style.drawing(ax) as ax:
         named, rows = _named(searches), curve_table(searches)
@@ -203,9 +196,9 @@ def plot_front(front: FrontResult, ax: Axes | None = None) -> Axes:
 def _front_axes(front: FrontResult) -> list[int]:
     """Columns in the order of y, x and colour: energy goes up where it is one, cycles to the right."""
     rest = list(range(len(front.columns)))
-    y = front.columns.index("energy") if "energy" in front.columns else next(
-        i for i in rest if front.columns[i] != "cycles"
-    )  # fmt: skip
+    y = next(i for i in rest if front.columns[i] != "cycles")
+    if "energy" in front.columns:
+        y = front.columns.index("energy")
     rest.remove(y)
     x = front.columns.index("cycles") if "cycles" in front.columns else rest[0]
     rest.remove(x)
