@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 DOCUMENTED := $(VENV)/.documented
 
 .DEFAULT_GOAL := help
-.PHONY: help map test mutants lint docs bench bench-map bench-census validate clean
+.PHONY: help map test mutants lint docs bench bench-map bench-corpus bench-census validate clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ bench: $(INSTALLED)  ## time the cost model: mappings evaluated per second
 
 bench-map: $(INSTALLED)  ## time the exact mapper: GEMM, VGG-16 conv3_2 and ResNet-50 on each machine
 	@$(BIN)/python benchmarks/mapping.py
+
+bench-corpus: $(INSTALLED)  ## prove what users map: 50 machines x 12 layers x 4 goals, with what was proved before
+	@$(BIN)/python benchmarks/corpus
 
 bench-census: $(INSTALLED)  ## time the census of VGG-16 conv3_2 on each machine
 	@$(BIN)/python benchmarks/census.py

@@ -19,7 +19,7 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Bools, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.blocks import blocks_in_time, steps_in_time
-from accelsim.search.exact.bounds_kernel import NetworkScratch, Spreading, sweep_block, sweep_network
+from accelsim.search.exact.bounds_kernel import BlockSweep, NetworkScratch, Spreading, sweep_block, sweep_network
 from accelsim.search.exact.orders import (
     NONE,
     STATIONARY,
@@ -30,7 +30,9 @@ from accelsim.search.exact.orders import (
     order_classes,
 )
 from accelsim.search.exact.shapes import Grid, Shapes
+from accelsim.search.exact.sieve import Sieve
 from accelsim.search.exact.tables import Bounds, Context, CostTable
+from accelsim.search.exact.worth import Worth
 from accelsim.search.stopping import asked
 
 MOST_SPREAD_TILES = 30_000_000
@@ -92,9 +94,16 @@ class BoundsMaker:
     """Fills the tables; see `make_bounds`."""
 
     def __init__(
-        self, grid: Grid, spreads: int, pj: Floats, deadline: float | None, fine: bool, corners: bool | None
+        self,
+        grid: Grid,
+        spreads: int,
+        pj: Floats,
+        deadline: float | None,
+        fine: bool,
+        corners: bool | None,
+        worth: Worth | None,
     ) -> None:
-        self.grid, self.most_spreads, self.deadline = grid, spreads, deadline
+        self.grid, self.most_spreads, self.deadline, self.worth = grid, spreads, deadline, worth
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
         self.shapes: Shapes = grid.shapes
@@ -136,6 +145,7 @@ class BoundsMaker:
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
         self.fits = [grid.space.fitting_keeps(self.shapes.box, level) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
+        self.sieve = None if worth is None else Sieve(self.bounds, self.least, may, self.edges, worth)
 
     def _widths(self) -> Floats:
         """How much wider partial sums are than the narrowest words of the output: float64[L].
@@ -241,6 +251,7 @@ class BoundsMaker:
             self.corners = False
             contexts, networks = self._plans()
         bounds.corners = self.corners
+        live = np.ones((1, 1), np.bool_)
         self._reserve(contexts)
         further = CostTable([()], [()], np.ones(1), self.edges[self.levels], np.zeros((1, 1, 1, 1, 1)))
         scratch = self._scratch()
@@ -251,9 +262,12 @@ class BoundsMaker:
             costs = self._costs_anything(level, contexts[level])
             spreading = _only(bounds.networks[level], costs)
             tiles = spreading.tiles
+            if level < self.levels - 1 and live.any():
+                tiles = tiles[live[:, tiles].any(axis=0)]
             out = np.full((self.shapes.total, int(costs.sum()), *around.values.shape[1:4]), np.inf)
             inside = np.ascontiguousarray(np.moveaxis(further.values, -1, 0))
             entries = len(self.grid.options[level].spread) * math.prod(out.shape[1:])
+            wanted = self._wanted("around", level, contexts[level])[costs]
             first, go = 0, max(1, IN_ONE_GO // max(1, entries))
             while first < len(tiles):
                 begun = self._look_at_clock()
@@ -265,6 +279,8 @@ class BoundsMaker:
                     spreading,
                     self.pj,
                     tiles[first : first + go],
+                    np.ascontiguousarray(live.T),
+                    np.ascontiguousarray(wanted.T),
                     inside,
                     out,
                     make_detail(self.encoded),
@@ -274,10 +290,25 @@ class BoundsMaker:
                 go *= 4 if time.monotonic() - begun < LOOK_SECONDS / 4 else 1
             around.values[costs] = np.moveaxis(out, 0, -1)
             around.values[~costs] = 0.0
+            live = self._sift("around", level, around, costs)
             if level:
                 further = bounds.inside[level]
-                self._fill_inside(level, around, further, costs)
+                self._fill_inside(level, around, further, costs, live)
+                live = self._sift("inside", level, further, costs)
         return bounds
+
+    def _sift(self, kind: str, level: int, table: CostTable, costs: Bools) -> Bools:
+        """Drop states that are not worth filling; returns bool[C, S], where some are left."""
+        self._look_at_clock()
+        if self.sieve is None:
+            return np.ones((len(table.contexts), self.shapes.total), np.bool_)
+        return self.sieve.sift(kind, level, table, costs)
+
+    def _wanted(self, kind: str, level: int, contexts: list[Context]) -> Bools:
+        """Which states may be worth filling: bool[C, S]."""
+        if self.sieve is None:
+            return np.ones((len(contexts), self.shapes.total), np.bool_)
+        return self.sieve.wanted(kind, level, contexts)
 
     def _plans(self) -> tuple[list[list[Context]], list[Spreading]]:
         """Contexts of the tables of each level, and how networks lead from some to others."""
@@ -343,7 +374,7 @@ class BoundsMaker:
                 f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than "
                 f"{MOST_BYTES >> 30} GiB; constrain what levels keep, or what is spread over them"
             )
-        bounds.values = np.full(starts[-1], np.inf)
+        bounds.values = np.empty(starts[-1])
         bounds.around_at = np.array(starts[: self.levels], np.int64)
         bounds.inside_at = np.array(starts[self.levels : -1], np.int64)
         for at, statuses in enumerate([*self.around_statuses, *self.inside_statuses]):
@@ -402,6 +433,10 @@ class BoundsMaker:
                     continue
                 for w, t in enumerate(passes):
                     least[m, k, w] = self._corner(context[t][0], level + 1, t)
+                parents = tuple(node if row[t] else context[t][0] for t in range(self.tensors))
+                if self.sieve is not None and self.sieve.is_worthless(level + 1, parents):
+                    held[m, k] = -1
+                    continue
                 for way in range(1 << len(passes)):
                     inside = []
                     for t in range(self.tensors):
@@ -414,6 +449,8 @@ class BoundsMaker:
                         number[key] = len(inner)
                         inner.append(key)
                     target[m, k, way] = number[key]
+        if not inner and not innermost:  # nothing is worth it: one context, that none outside leads to
+            inner.append(((0, 1.0),) * self.tensors)
         spreading = Spreading(
             level=np.array([level], np.int64),
             keeps=keeps,
@@ -471,30 +508,51 @@ class BoundsMaker:
             found.append((float(pj[-1:].sum()), float(pj[:-1].sum())))
         return found
 
-    def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools) -> None:
+    def _fill_inside(self, level: int, around: CostTable, table: CostTable, costs: Bools, live: Bools) -> None:
         """Cost to go at the tiles of a level: its best temporal block, and what follows."""
         pairs, moves = steps_in_time(self.grid, level, self.most[level])
         offsets, values = np.zeros(self.shapes.total, np.int64), np.zeros(self.shapes.total)
         further = self.around_statuses[level]
-        blocks = [
-            blocks_in_time(
+        blocks: dict[tuple[bytes, ...], tuple[BlockSweep, list[int]]] = {}  # each class, and for which statuses
+        for q, each in enumerate(table.statuses):
+            for block in blocks_in_time(
                 self.grid, self.bounds.structure, level, each, further, lambda after: self.reduce(after, level, True)
-            )
-            for each in table.statuses
-        ]
+            ):
+                blocks.setdefault(tuple(array.tobytes() for array in block), (block, []))[1].append(q)
+        wanted = self._wanted("inside", level, table.contexts)
+        rows = np.flatnonzero(costs & live.any(axis=1) & wanted.any(axis=1))
         table.values[~costs] = 0.0
-        rows, lanes = np.flatnonzero(costs), len(around.copies) * len(around.edges)
+        table.values[np.setdiff1d(np.flatnonzero(costs), rows)] = np.inf
+        lanes = len(around.copies) * len(around.edges)
         many = max(1, IN_ONE_GO // (len(table.statuses) * lanes * self.shapes.total))
+        space = np.empty((len(table.statuses) + 1, min(many, len(rows)) * lanes, self.shapes.total))
         for first in range(0, len(rows), many):
             some = rows[first : first + many]
             inner = np.moveaxis(around.values[some], 1, 0).reshape(len(further), -1, self.shapes.total)
             inner = np.ascontiguousarray(inner)
-            found = np.full((len(table.statuses), inner.shape[1], self.shapes.total), np.inf)
-            for q, classes in enumerate(blocks):
-                for block in classes:
-                    self._look_at_clock()
-                    sweep_block(self.shapes, self.most[level], pairs, moves, block, inner, found[q], offsets, values)
-                np.minimum(found[q], found[0], out=found[q])
+            some_live, some_wanted = (np.repeat(each[some], lanes, axis=0) for each in (live, wanted))
+            found, both = space[:-1, : inner.shape[1]], space[-1, : inner.shape[1]]
+            found[:] = np.inf
+            for block, users in blocks.values():
+                self._look_at_clock()
+                swept = found[users[0]] if len(users) == 1 else both
+                both[:] = np.inf
+                sweep_block(
+                    self.shapes,
+                    self.most[level],
+                    pairs,
+                    moves,
+                    block,
+                    some_live,
+                    some_wanted,
+                    inner,
+                    swept,
+                    offsets,
+                    values,
+                )
+                for q in users if len(users) > 1 else ():
+                    np.minimum(found[q], swept, out=found[q])
+            np.minimum(found, found[0], out=found)
             for q, p in self._gaps_that_close(table.statuses):
                 np.minimum(found[q], found[p], out=found[q])
             table.values[some] = np.moveaxis(found.reshape(len(found), len(some), *table.values.shape[2:]), 0, 1)
@@ -552,6 +610,7 @@ def make_bounds(
     fine: bool = False,
     corners: bool | None = None,
     keep: bool = True,
+    worth: Worth | None = None,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
@@ -571,6 +630,8 @@ def make_bounds(
         too large.
     keep : bool
         Whether to keep them within `keep_bounds`.
+    worth : Worth, optional
+        What mappings may cost; states that only others go through are infinite. Default: all are filled.
 
     Returns
     -------
@@ -583,8 +644,8 @@ def make_bounds(
     TablesTooLarge
         If they would take more than `MOST_BYTES`.
     """
-    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners), _kept.get()
-    if kept is None or not keep:
+    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth), _kept.get()
+    if kept is None or not keep or worth is not None:
         return maker.make()
     space = grid.space
     constants = tuple(array.tobytes() for array in space.encoded.constants)

@@ -119,6 +119,8 @@ def sweep_block(
     pairs: Ints,
     moves: Ints,
     block: BlockSweep,
+    live: Bools,
+    wanted: Bools,
     inside: Floats,
     out: Floats,
     offsets: Ints,
@@ -136,6 +138,8 @@ def sweep_block(
     moves : int64[D, *, 2]
         Indices outside and inside, in an order in which taking the smaller of the two values leaves the smallest of all
         allowed insides; inside -1: no longer allowed as it is. -1 after the last.
+    live, wanted : bool[N, S]
+        Where `inside` may be finite, and which tiles are to be looked at.
     inside : float64[Q, N, S]
         Cost to go inside the block, for each status, in N tables.
     out : float64[N, S]
@@ -182,10 +186,22 @@ def sweep_block(
             if block.pair[0] >= 0 and not _differs(block, middle, tail):
                 continue
             for n in range(out.shape[0]):
+                if not (_any_of(live[n], offsets, size, start) and _any_of(wanted[n], offsets, size, end)):
+                    continue
                 _mix(block, inside[:, n], offsets, size, start, values, middle, tail)
                 _take_least(most, moves, block, values, size)
                 for at in range(size):
                     out[n, end + offsets[at]] = min(out[n, end + offsets[at]], values[at])
+
+
+@inline
+def _any_of(chosen: Bools, offsets: Ints, size: int, start: int) -> bool:
+    """Whether any of some shapes is chosen."""
+    found, at = False, 0
+    while at < size and not found:
+        found = bool(chosen[start + offsets[at]])
+        at += 1
+    return found
 
 
 @inline
@@ -398,6 +414,8 @@ def sweep_network(
     p: Spreading,
     pj: Floats,
     tiles: Ints,
+    live: Bools,
+    wanted: Bools,
     inside: Floats,
     out: Floats,
     s: Detail,
@@ -413,6 +431,10 @@ def sweep_network(
         Least energy of an element's action [pJ].
     tiles : int64[*]
         Shapes that the next level may hold.
+    live : bool[S, C']
+        Where `inside` may be finite; of the innermost network not read.
+    wanted : bool[S, C]
+        Which shapes are to be looked at.
     inside : float64[S, C', Q, A', B']
     out : float64[S, C, Q, A, B]
         Lowered.
@@ -453,7 +475,9 @@ def sweep_network(
             _steps_of_windows(c, shapes, p, tile, mid, innermost, scratch)
             for k in range(p.keeps.shape[0]):
                 if p.fits[k, tiles[at]]:
-                    _sweep_contexts(c, options, p, pj, o, k, tiles[at], around, inside, out, scratch, output)
+                    _sweep_contexts(
+                        c, options, p, pj, o, k, tiles[at], around, live, wanted, inside, out, scratch, output
+                    )
 
 
 @inline
@@ -487,6 +511,8 @@ def _sweep_contexts(
     k: int,
     tile: int,
     around: int,
+    live: Bools,
+    wanted: Bools,
     inside: Floats,
     out: Floats,
     scratch: NetworkScratch,
@@ -503,7 +529,9 @@ def _sweep_contexts(
         scratch.saved[a] = 0.0 if several else more * p.copy_costs[0]
     for m in range(p.parent.shape[0]):
         held, elided = p.held[m, k], 0.0
-        if held < 0 or not p.fits[held, tile]:
+        if held < 0 or not p.fits[held, tile] or not wanted[around, m]:
+            continue
+        if not innermost and not live[tile, p.target[m, k, 0]]:
             continue
         for t in range(tensors):
             scratch.each[t] = 0.0

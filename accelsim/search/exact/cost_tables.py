@@ -63,7 +63,7 @@ def make_cost_tables(
     if every:
         every_first, every_orders = _orders(bounds, True)
     needed = needed_words(space)
-    certain = _certain_energy(space, options, needed)
+    certain = certain_energy(space, options, needed)
     options = [pick_options(found, _by_spread(grid.shapes.spread_stride, found)) for found in options]
     tiles = [spreading.tiles for spreading in bounds.networks]
     ragged = bool(grid.shapes.ragged.any())  # then what is inside a loop does not follow from the loop
@@ -159,13 +159,17 @@ def with_mixed(
 
 
 def _for_each_spread(port: Bounds, bounds: Bounds) -> Floats:
-    """Tables that may tell no spreads apart, laid out as others that do."""
+    """Tables that may tell no spreads apart and lack what they found worthless, laid out as others."""
     found, first = np.zeros(len(bounds.values)), 0
     for table, like in zip((*port.around, *port.inside), (*bounds.around, *bounds.inside), strict=True):
         values = found[first : first + like.values.size].reshape(like.values.shape)
-        for at in range(len(table.contexts) if like.values.size else 0):
-            if table.values[at].any():
-                values[at] = table.values[at]
+        number = {context: at for at, context in enumerate(table.contexts)}
+        for row, context in zip(values, like.contexts, strict=False):
+            at = number.get(context)
+            if at is None:
+                row[:] = np.inf
+            elif table.values[at].any():
+                row[:] = table.values[at]
         first += like.values.size
     return found
 
@@ -228,7 +232,7 @@ def _by_spread(stride: Ints, options: Options) -> Ints:
     return order
 
 
-def _certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) -> float:
+def certain_energy(space: MapSpace, options: Sequence[Options], needed: Ints) -> float:
     """Energy of the multiply-accumulates, and of leakage at least [pJ].
 
     All instances in use leak in all cycles. The more there are, the fewer cycles, but for those that the outermost

@@ -25,7 +25,9 @@ from accelsim.search.diagnose import diagnose
 from accelsim.search.exact.incumbents import make_incumbents
 from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
 from accelsim.search.exact.ready import get_ready
+from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
+from accelsim.search.exact.worth import Known
 from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.spaces import Spaces, rounded_spaces, trim
 from accelsim.search.stopping import asked
@@ -134,13 +136,14 @@ def map_exactly(
     ranked: tuple[Result, ...] = (best,)
     counted = None
     if (top > 1 or within is not None) and stop == "exhausted":
-        more = Solver(first, **aim.counts, every=True, workers=workers)
         room = top if top > 1 else LISTED
+        near = math.inf if within is None else certificate.value * (1.0 + within)
+        more = aim.solver(first, near, None, every=True)
         if within is None:
             found = more.search(objective=goal, room=room, deadline=watch.deadline, on_poll=watch.tell)
         else:
             found = more.search(
-                kind=WITHIN, objective=goal, room=room, limit=certificate.value * (1.0 + within),
+                kind=WITHIN, objective=goal, room=room, limit=near,
                 deadline=watch.deadline, on_poll=watch.tell,
             )  # fmt: skip
             counted = (within, int(found.found.tally[2]))
@@ -182,14 +185,23 @@ class _Aim:
     watch: Watch
     known: Result | None = None
 
-    @property
-    def counts(self) -> dict[str, bool]:
-        """What the tables of a solver are to tell besides energy."""
+    def solver(self, space: MapSpace, value: float, deadline: float | None, *, every: bool = False) -> Solver:
+        """Tables of a space, for mappings of at most some value; they tell what the objective and the limits count."""
         limited = np.isfinite(self.most)
-        return {
-            "cycles": self.objective.counts("cycles") or bool(limited[CYCLES]),
-            "words": self.objective.counts("outer_words") or bool(limited[WORDS]),
-        }
+        return Solver(
+            space,
+            cycles=self.objective.counts("cycles") or bool(limited[CYCLES]),
+            words=self.objective.counts("outer_words") or bool(limited[WORDS]),
+            every=every,
+            known=self.worth(value),
+            workers=self.workers,
+            deadline=deadline,
+        )
+
+    def worth(self, value: float) -> Known | None:
+        """What is at most as large as a value and keeps the limits; None if that is everything."""
+        known = Known(self.objective, value, self.most)
+        return known if math.isfinite(value) or np.isfinite(self.most).any() else None
 
     def allows(self, result: Result) -> bool:
         """Whether the costs of a mapping keep the limits."""
@@ -258,7 +270,7 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
                     solved.descents.append(_descent(rounded, aim))
                     _walk_remainders(space, solved.descents[-1], aim, solved)
             if solver is None or solver.space is not space:
-                solver = Solver(space, **aim.counts, workers=aim.workers, deadline=aim.watch.deadline)
+                solver = aim.solver(space, solved.value, aim.watch.deadline)
             solver.limit(aim.most)
             seek = _seek_remainders if space.imperfect else _seek
             seek(space, solver, aim, solved)
@@ -331,14 +343,17 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
         return None
     deadline = aim.watch.deadline
     try:
-        solver = Solver(space, widest=True, workers=aim.workers, deadline=deadline)
+        most = aim.most.copy()
+        grid = make_grid(space, widest=True)
+        least_cycles = fewest_steps(grid)
+        most[CYCLES] = min(least_cycles, most[CYCLES])
+        walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=aim.workers).go(FIRST_WALKS, deadline)
+        limit = math.inf if walked is None else walked.value
+        known = Known(LEAST_ENERGY, limit, most)
+        solver = Solver(space, grid=grid, known=known, workers=aim.workers, deadline=deadline)
     except (TimeoutError, TablesTooLarge):
         return None
-    most = aim.most.copy()
-    most[CYCLES] = min(solver.least_cycles, most[CYCLES])
     solver.limit(most)
-    walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=aim.workers).go(FIRST_WALKS, deadline)
-    limit = math.inf if walked is None else walked.value
     outcome = solver.search(limit=limit, most_nodes=MOST_NODES, deadline=deadline)
     refuse_mismatch(outcome)
     if outcome.stop == "interrupted" and not outcome.found.many[0]:
@@ -347,7 +362,7 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
         return None
     solved = _Solved(result_of(space, outcome.found.best, 0, outcome.found.column[0]))
     solved.add(outcome)
-    solved.value = solved.bound = aim.objective.value(0.0, solver.least_cycles)
+    solved.value = solved.bound = aim.objective.value(0.0, least_cycles)
     return solved
 
 

@@ -12,6 +12,7 @@ from accelsim.model.kernel import BY_READ, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.bounds import make_bounds
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.worth import Worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,13 @@ def many_mixed(ports: list[LimitedPort]) -> int:
 
 
 def mix_bounds(
-    bounds: Bounds, ports: list[LimitedPort], spreads: int, deadline: float | None, *, fine: bool, corners: bool
+    bounds: Bounds,
+    ports: list[LimitedPort],
+    spreads: int,
+    deadline: float | None,
+    *,
+    fine: bool,
+    worth: Worth | None = None,
 ) -> list[MixedBounds]:
     """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
 
@@ -90,8 +97,8 @@ def mix_bounds(
     bounds : Bounds
         Tables of energy.
     ports : list of LimitedPort
-    spreads, deadline, fine, corners
-        As for `make_bounds`.
+    spreads, deadline, fine, worth
+        As for `make_bounds`; there are both corners.
     """
     grid = bounds.grid
     encoded, count = grid.space.encoded, len(ports)
@@ -101,7 +108,7 @@ def mix_bounds(
     def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
         costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
         found = make_bounds(
-            grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine, corners=corners, keep=False
+            grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine, corners=True, keep=False, worth=worth
         )
         return MixedBounds(found, price, with_energy)
 

@@ -362,3 +362,9 @@ def make_grid(space: MapSpace, widest: bool = False) -> Grid:
             in_time[level, d] = [int(factor) in allowed for factor in shapes.factor[d]]
     options = tuple(make_options(space, shapes, level, every=False, widest=widest) for level in range(levels))
     return Grid(space, shapes, in_time, options, widest)
+
+
+def fewest_steps(grid: Grid) -> int:
+    """Cycles that the compute units take at least, if as many as possible are in use."""
+    used = math.prod(int(options.spread.max(initial=1)) for options in grid.options)
+    return -(-grid.space.encoded.einsum.macs * int(grid.space.encoded.constants.mac_cycles[0]) // used)

@@ -22,13 +22,15 @@ from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.exact.bounds import copies_apart, least_energies, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
-from accelsim.search.exact.cost_tables import make_cost_tables, with_mixed
+from accelsim.search.exact.cost_tables import certain_energy, make_cost_tables, needed_words, with_mixed
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
 from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, WITHIN, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, make_memo
 from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports, many_mixed, mix_bounds
 from accelsim.search.exact.node import SearchNode
-from accelsim.search.exact.shapes import make_grid
+from accelsim.search.exact.shapes import Grid, make_grid
+from accelsim.search.exact.tables import Bounds
+from accelsim.search.exact.worth import Known, States, Worth
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.value_kernel import CYCLES, WORDS
 
@@ -115,9 +117,10 @@ class Solver:
         Look at all orders and splits, not only at those that can be best.
     words : bool
         Whether words at the outermost level count; then there are tables of them.
-    widest : bool
-        Look only at mappings that use as many children of each network as possible, and so take the fewest cycles if
-        nothing but the compute units limits them; cycles count then too.
+    grid : Grid, optional
+        Tile shapes and ways to spread that are looked at; default: all of the space.
+    known : Known, optional
+        What is looked for; the tables hold nothing else. Default: all mappings.
     workers : int
     deadline : float, optional
         When to give up making the tables, by `time.monotonic`.
@@ -135,13 +138,14 @@ class Solver:
         cycles: bool = False,
         words: bool = False,
         every: bool = False,
-        widest: bool = False,
+        grid: Grid | None = None,
+        known: Known | None = None,
         workers: int = 1,
         deadline: float | None = None,
     ) -> None:
         every = every or _may_slide_in_array(space)
-        self.space, self.workers = space, workers
-        self.grid = make_grid(space, widest)
+        self.space, self.workers, self.known = space, workers, known
+        self.grid = grid or make_grid(space)
         few = self.grid.shapes.total <= FEW_SHAPES
         self.spreads = 1 if not cycles else MORE_SPREADS if few else SPREADS
         self.ports = limited_ports(self.grid) if cycles else []
@@ -160,13 +164,50 @@ class Solver:
     def _fill_tables(self, deadline: float | None, *, fine: bool) -> None:
         """Make the tables of energy, of the outermost port, and of words there if these count."""
         energies = least_energies(self.grid)
-        self.bounds = make_bounds(self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners)
-        kind = Kind(fine=fine, corners=self.bounds.corners)
         outer = [port for port in self.ports if port.level == 0][:1]
-        mixed = [MixedBounds(make_bounds(self.grid, 1, port.cycles, deadline, **kind), (1.0,)) for port in outer]
-        counted = count_words(self.grid) if self.counts_words else None
-        self.words = None if counted is None else make_bounds(self.grid, 1, counted, deadline, **kind)
-        self.tables = make_cost_tables(self.bounds, outer, mixed, self.words, every=self.every)
+        states: States = self.bounds.states if fine else {}
+        mixed = []
+        for port in outer:  # where cycles count there are both corners
+            worth = self._worth_cycles(states)
+            mixed.append(make_bounds(self.grid, 1, port.cycles, deadline, fine=fine, corners=True, worth=worth))
+        least_cycles = 0.0
+        for each in mixed if not self.space.encoded.constants.already.any() else ():
+            least_cycles = max(least_cycles, float(each.around[0].values[0].min()) - float(each.elided[0]))
+        states = mixed[0].states if mixed and mixed[0].states else states
+        self.bounds: Bounds = make_bounds(
+            self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
+            worth=self._worth_energy(states, least_cycles),
+        )  # fmt: skip
+        ports = [MixedBounds(each, (1.0,)) for each in mixed]
+        self.words = None
+        if self.counts_words:
+            kind, worth = Kind(fine=fine, corners=self.bounds.corners), self._worth_anything()
+            self.words = make_bounds(self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth)
+        self.tables = make_cost_tables(self.bounds, outer, ports, self.words, every=self.every)
+
+    def _worth_energy(self, states: States, least_cycles: float) -> Worth | None:
+        """What mappings that are looked for take in energy besides what all take [pJ]."""
+        known = self.known
+        if known is None:
+            return None
+        least_cycles = least_cycles if least_cycles < math.inf else 0.0  # if nothing is worth it, energy says so too
+        needed = needed_words(self.space)
+        certain = certain_energy(self.space, self.grid.options, needed)
+        return Worth(lambda cycles: known.most_energy(max(cycles, least_cycles)), certain, needed, states)
+
+    def _worth_cycles(self, states: States) -> Worth | None:
+        """What mappings that are looked for take in cycles of the outermost port."""
+        if self.known is None:
+            return None
+        needed = needed_words(self.space)
+        most = self.known.most_cycles(certain_energy(self.space, self.grid.options, needed))
+        return Worth(lambda _: most, 0.0, needed, states)
+
+    def _worth_anything(self) -> Worth | None:
+        """The states that are worth filling in the tables of energy, whatever else they cost."""
+        if self.known is None:
+            return None
+        return Worth(lambda _: math.inf, 0.0, needed_words(self.space), self.bounds.states)
 
     def _make_node(self) -> SearchNode:
         c = self.space.encoded.constants
@@ -348,7 +389,9 @@ class Solver:
             if self.coarse:
                 self._fill_tables(deadline, fine=True)
             if self.mixes and not goal.energy_only[0]:
-                mixed = mix_bounds(self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, corners=True)
+                mixed = mix_bounds(
+                    self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, worth=self._worth_anything()
+                )
                 self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words)
         except TablesTooLarge:
             self.bounds, self.words, self.tables = before
@@ -374,12 +417,6 @@ class Solver:
     def _limited(self) -> bool:
         """Whether cycles or outer words are limited."""
         return bool(np.isfinite(self.tables.most[[CYCLES, WORDS]]).any())
-
-    @property
-    def least_cycles(self) -> int:
-        """Cycles that the compute units take at least, if as many as possible are in use."""
-        used = math.prod(int(options.spread.max(initial=1)) for options in self.grid.options)
-        return -(-self.space.encoded.einsum.macs * int(self.space.encoded.constants.mac_cycles[0]) // used)
 
     def limit(self, most: Floats) -> None:
         """Look from now on only at mappings with at most so much energy [pJ], cycles and outer words: float64[3]."""

@@ -10,6 +10,7 @@ from accelsim.model.encode import Floats, Ints
 from accelsim.search.exact.bounds_kernel import Spreading
 from accelsim.search.exact.orders import Statuses, Structure
 from accelsim.search.exact.shapes import Grid
+from accelsim.search.exact.worth import States
 
 Context = tuple[tuple[int, float], ...]
 """For each tensor the level that it comes from, and the share of reads that networks since then leave."""
@@ -62,6 +63,8 @@ class Bounds:
         What it costs to read the whole output at a level once.
     copy_costs : float64[L + 1]
         What the tables further in than a boundary count off at most for each further copy of the output there.
+    states : States
+        Which states are worth filling, where a good mapping is known.
     corners : bool
         Whether there are tables of both corners of the shares that networks leave, or of the lower one alone.
     values : float64[*]
@@ -84,6 +87,7 @@ class Bounds:
     least_inside: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     elided: Floats = field(default_factory=lambda: np.zeros(0))
     copy_costs: Floats = field(default_factory=lambda: np.zeros(0))
+    states: States = field(default_factory=dict)
     numbers: list[dict[Statuses, tuple[int, int]]] = field(default_factory=list)
 
     def around_number(self, level: int, statuses: Statuses) -> int:

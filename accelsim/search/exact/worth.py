@@ -1,0 +1,199 @@
+"""Which states of the cost tables are worth filling, once a good mapping is known.
+
+A state is a tile shape at a level with the level that each tensor comes from. If all mappings through it cost more than
+the one that is known, the tables need not fill it; docs/exact.md, section 3. Axis letters as in `bounds`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from accelsim.inputs.objective import Objective
+from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
+from accelsim.search.exact.shapes import Grid
+from accelsim.search.value_kernel import CYCLES, ENERGY
+
+SLACK = 1e-9
+"""Relative: mappings that are as good but for rounding are kept."""
+STEPS = 200
+"""Of a bisection; each halves what is open."""
+
+Parents = tuple[int, ...]
+"""For each tensor the level that it comes from."""
+States = dict[tuple[str, int], dict[Parents, Bools]]
+"""States that are worth filling, by kind of table and level: bool[B, S]; a missing one is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What mappings are looked for: those whose objective is at most `value` and whose costs keep the limits.
+
+    Attributes
+    ----------
+    objective : Objective
+    value : float
+        Of a mapping that is known; infinite if none is.
+    most : float64[3]
+        Most energy [pJ], cycles and outer words.
+    """
+
+    objective: Objective
+    value: float
+    most: Floats
+
+    def most_energy(self, cycles: float) -> float:
+        """Energy that a mapping of at least so many cycles may take [pJ]."""
+        return self._largest(lambda energy: self.objective.value(energy, cycles, 0.0), ENERGY)
+
+    def most_cycles(self, energy_pj: float) -> float:
+        """Cycles that a mapping of at least so much energy may take."""
+        return self._largest(lambda cycles: self.objective.value(energy_pj, cycles, 0.0), CYCLES)
+
+    def _largest(self, value_at: Callable[[float], float], column: int) -> float:
+        """Largest cost of a column that keeps limit and value, which grows with it."""
+        limit, low, high = float(self.most[column]), 0.0, 1.0
+        while high < 1e30 and value_at(high) <= self.value:
+            low, high = high, high * 16.0
+        if high >= 1e30:
+            return limit
+        for _ in range(STEPS):
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            low, high = (middle, high) if value_at(middle) <= self.value else (low, middle)
+        return min(limit, high) * (1.0 + SLACK)
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What a mapping may cost in terms of a table.
+
+    Attributes
+    ----------
+    most : callable
+        From the least cycles of some mappings to what they may cost.
+    certain : float
+        What each mapping costs besides the traffic that the tables hold.
+    needed : int64[T]
+        Different words of each tensor that the multiply-accumulates ask for.
+    states : States
+        Those that are worth filling by other tables.
+    """
+
+    most: Callable[[float], float]
+    certain: float
+    needed: Ints
+    states: States
+
+
+def least_outside(grid: Grid, pj: Floats, needed: Ints) -> Floats:
+    """Cost outside a boundary at least, by the level that each tensor comes from there: float64[L, T].
+
+    Each word that is needed is read at the outermost level, crosses the networks down to the parent, and is written
+    there; of the output each is written at the outermost level.
+    """
+    c = grid.space.encoded.constants
+    found = np.zeros(pj.shape[:2])
+    for level, t in np.ndindex(*found.shape):
+        output = t == c.output[0]
+        if level and not (output and c.already.any()):
+            each = pj[0, t, BY_UPDATE] if output else pj[0, t, BY_READ] + pj[level, t, BY_WRITE]
+            found[level, t] = float(needed[t]) * float(each + pj[:level, t, BY_TRANSFER].sum())
+    return found
+
+
+def least_inside(grid: Grid, pj: Floats, needed: Ints, may_keep: Bools, least: list[list[float]]) -> Floats:
+    """Cost inside a boundary at least, by level and by the level that each tensor comes from: float64[L, L, T].
+
+    The compute units ask for a word each; it comes from the parent, or from a level further in that is filled from it.
+
+    Parameters
+    ----------
+    may_keep : bool[L, T]
+    least : list of list of float
+        Least share of reads that the network of each level leaves of each tensor.
+    """
+    c = grid.space.encoded.constants
+    levels, tensors = pj.shape[:2]
+    macs = float(grid.space.encoded.einsum.macs)
+    asked = np.zeros((levels, tensors))  # by the compute units, of a level that they read
+    for level, t in np.ndindex(levels, tensors):
+        action = BY_UPDATE if t == c.output[0] else BY_READ
+        asked[level, t] = macs * math.prod(least[at][t] for at in range(level, levels)) * pj[level, t, action]
+    found = np.zeros((levels, levels, tensors))
+    for level, parent, t in np.ndindex(*found.shape):
+        output = t == c.output[0]
+        ways = [float(asked[parent, t])]
+        for further in range(level + 1, levels):
+            if may_keep[further, t]:
+                each = pj[parent, t, BY_UPDATE] if output else pj[parent, t, BY_READ] + pj[further, t, BY_WRITE]
+                ways.append(float(needed[t]) * float(each) + float(asked[further, t]))
+        found[level, parent, t] = min(ways)
+    return found
+
+
+def innermost_loops(grid: Grid) -> list[tuple[frozenset[int], Bools]]:
+    """What the innermost temporal loop outside a tile may be: the tensors that it moves, and for which shapes.
+
+    No loop at all moves nothing; this is looked at for the whole shape alone, because others cost no less.
+    """
+    c, shapes = grid.space.encoded.constants, grid.shapes
+    digits = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
+    split = digits < shapes.sizes[:, None] - 1
+    whole = np.asarray(~split.any(axis=0))
+    found: dict[frozenset[int], Bools] = {frozenset(): whole}
+    for d in range(len(split)):
+        moved = frozenset(np.flatnonzero(c.relevant[:, d]).tolist())
+        found[moved] = found.get(moved, np.zeros(shapes.total, np.bool_)) | split[d]
+    return list(found.items())
+
+
+def moved_words(grid: Grid, needed: Ints) -> Floats:
+    """Words into all tiles of a shape at least, if the innermost loop outside moves them: float64[T, S].
+
+    Half of the smallest part of a window that a step can bring in is below what any sequence of loops costs.
+    """
+    c, shapes = grid.space.encoded.constants, grid.shapes
+    digits = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
+    size = np.take_along_axis(shapes.size, digits, axis=1).astype(np.float64)
+    found = shapes.words.copy()
+    for t in np.flatnonzero(c.windowed).tolist():
+        least = np.ones(shapes.total)
+        for rank in {int(r) for r in c.rank[t][c.relevant[t]]}:
+            inside = np.flatnonzero(c.relevant[t] & (c.rank[t] == rank))
+            steps = c.factor[t, inside][:, None]
+            extent = 1.0 + (steps * (size[inside] - 1.0)).sum(axis=0)
+            least = np.minimum(least, (steps * size[inside] / extent).min(axis=0))
+        found[t] *= 0.5 * least
+    return np.maximum(found, needed[:, None])
+
+
+def entering_cost(
+    grid: Grid, pj: Floats, needed: Ints, may_keep: Bools, least: list[list[float]], level: int, t: int, words: Floats
+) -> Floats:
+    """Cost at least of words that enter a level, from the outer level that gives them at the least cost: float64[*].
+
+    Parameters
+    ----------
+    may_keep, least
+        As for `least_inside`.
+    words : float64[*]
+        Of the tensor, into all instances.
+    """
+    output = t == grid.space.encoded.constants.output[0]
+    action = BY_UPDATE if output else BY_READ
+    found = np.full(np.shape(words), math.inf)
+    for parent in range(level):
+        if parent and not may_keep[parent, t]:
+            continue
+        share = math.prod(least[at][t] for at in range(parent, level))
+        first = 0.0 if parent == 0 else float(pj[0, t, action]) + (0.0 if output else float(pj[parent, t, BY_WRITE]))
+        found = np.minimum(found, words * share * pj[parent, t, action] + needed[t] * first)
+    if output and grid.space.encoded.constants.already.any():
+        return np.zeros(np.shape(words))
+    return np.asarray(found + (0.0 if output else words * pj[level, t, BY_WRITE]))
