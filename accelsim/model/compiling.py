@@ -39,6 +39,14 @@ _NEEDLESS = {
     typed_passes.DumpParforDiagnostics,
 }
 """Passes of Numba for what kernels do not use; each walks through the whole function again."""
+_TYPES: dict[str, Any] = {
+    "int": types.int64,
+    "uint": types.uint64,
+    "float": types.float64,
+    "bool": types.boolean,
+    "none": types.none,
+}
+"""Numba's types of scalars; see `machine_code.SCALARS`."""
 _WORD = ir.IntType(64)
 _POINTER = ir.IntType(8).as_pointer()
 
@@ -142,13 +150,7 @@ def _type_of(kind: Kind) -> Any:
         return types.Array(numba.from_dtype(np.dtype(kind[1])), kind[2], "C" if kind[3] else "A")
     if kind[0] == "tuple":
         return _table_type(kind)
-    return {
-        "int": types.int64,
-        "uint": types.uint64,
-        "float": types.float64,
-        "bool": types.boolean,
-        "none": types.none,
-    }[kind[0]]
+    return _TYPES[kind[0]]
 
 
 @cache
@@ -196,7 +198,7 @@ def _compile(kernel: Source, of: tuple[Any, ...], name: str) -> Any:
 
 def _scalars(result: Any) -> tuple[str, ...]:
     """What a result consists of, if Python can take it."""
-    names = {types.int64: "int", types.uint64: "uint", types.float64: "float", types.boolean: "bool"}
+    names = {of: name for name, of in _TYPES.items()}
     parts = result.types if isinstance(result, types.BaseTuple) else () if result is types.none else (result,)
     return tuple(names.get(each, "none") for each in parts)
 

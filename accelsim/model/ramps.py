@@ -231,13 +231,13 @@ def level_fills(
             outer, tensor = _outer(t, at_level), known[t.tensor]
             above = levels[outer.level]
             groups = _groups(t, outer, list(levels), on_network, up=tensor.output)
-            into = max(_each(t, level, _writing(level)), groups * _each(outer, above, _reading(above)))
+            into = max(_each(t, level, level.write_bandwidth), groups * _each(outer, above, above.read_bandwidth))
             if tensor.output:
-                out = max(_each(t, level, _reading(level)), groups * _each(outer, above, _writing(above)))
+                out = max(_each(t, level, level.read_bandwidth), groups * _each(outer, above, above.write_bandwidth))
                 back = outer.reads - (outer.drains if above.drain_reads else 0)
                 added = back - t.fills * (1 if ragged else groups)
                 last += t.tile_words * out
-                drains += t.drains * out + added * _each(outer, above, _reading(above))
+                drains += t.drains * out + added * _each(outer, above, above.read_bandwidth)
             elif array is not None and array.stationary == tensor.role:
                 into = max(Fraction(), into - levels[around].y.size)  # the preload of the array is a ramp of its own
             first += 0 if tensor.output else t.tile_words * into
@@ -296,18 +296,7 @@ def _groups(
     return math.prod(n.distinct_up if up else n.distinct for n in crossed)
 
 
-def _each(tensor: TensorAtLevel, level: Level, rate: Fraction | None) -> Fraction:
-    """Cycles that a word of a tensor takes at a port of a level."""
-    return Fraction() if rate is None else tensor.storage_words(1, level.word_bits) / rate
-
-
-def _reading(level: Level) -> Fraction | None:
-    return _slowest(level.bandwidth, level.read_bandwidth)
-
-
-def _writing(level: Level) -> Fraction | None:
-    return _slowest(level.bandwidth, level.write_bandwidth)
-
-
-def _slowest(*rates: Fraction | None) -> Fraction | None:
-    return min((rate for rate in rates if rate is not None), default=None)
+def _each(tensor: TensorAtLevel, level: Level, own: Fraction | None) -> Fraction:
+    """Cycles that a word of a tensor takes at the slower of a level's shared and of its own port for an action."""
+    rates = [rate for rate in (level.bandwidth, own) if rate is not None]
+    return Fraction(tensor.storage_words(1, level.word_bits)) / min(rates) if rates else Fraction()
