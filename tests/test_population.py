@@ -297,7 +297,7 @@ def test_getting_ready__leaves_nothing_to_compile_while_the_clock_runs():
     subprocess.run([sys.executable, "-c", READY], check=True, timeout=600)
 
 
-PARTS = ("census.get_ready", "census.map_with_cache", "census.map_front", "census.Descent", "parts.Solver")
+PARTS = ("get_ready", "map_with_cache", "map_front", "Descent", "Solver")
 """What a census calls, each of which Ctrl-C may end."""
 
 
@@ -310,7 +310,7 @@ def test_census__an_interrupt_keeps_what_there_is_and_skips_the_rest(part, monke
         calls.append(part)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"accelsim.population.{part}", interrupted)
+    monkeypatch.setattr(f"accelsim.population.census.{part}", interrupted)
     found = census(machine, layer, samples=1000)
     assert found.stop == "interrupted"
     assert len(calls) == 1, "after Ctrl-C nothing more is begun"
