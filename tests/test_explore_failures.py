@@ -256,8 +256,8 @@ def test_pool__is_not_held_up_by_processes_that_are_stopped(folder, monkeypatch)
     explored = explore(sweep, "pool", workers=2, on_trouble=tell)
     assert explored.done_now == 18
     assert tables(folder / "pool") == tables(folder / "alone")
-    one, other = (f"process {pid} has been at [abc] for . s" for pid in stopped)
-    for said in (f"no result for . s; {one}, {other}; one that hangs .*", f"{one}; another process does .*"):
+    one, other = (f"process {pid} has been at [abc] for [0-9]+ s" for pid in stopped)
+    for said in (f"no result for [0-9]+ s; {one}, {other}; one that hangs .*", f"{one}; another process does .*"):
         assert any(re.fullmatch(said, line) for line in told), told
 
 
