@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from accelsim.search.value_kernel import CYCLES, ENERGY
 
 SLACK = 1e-9
 """Relative: mappings that are as good but for rounding are kept."""
-STEPS = 200
-"""Of a bisection; each halves what is open."""
+ENDLESS = 1e30
+"""Energy [pJ] and cycles that no mapping takes."""
 
 Parents = tuple[int, ...]
 """For each tensor the level that it comes from."""
@@ -48,25 +49,31 @@ class Known:
 
     def most_energy(self, cycles: float) -> float:
         """Energy that a mapping of at least so many cycles may take [pJ]."""
-        return self._largest(lambda energy: self.objective.value(energy, cycles, 0.0), ENERGY)
+        most = _most_energy(self.objective, self.value, cycles if self.objective.counts("cycles") else 0.0)
+        return min(float(self.most[ENERGY]), most) * (1.0 + SLACK)
 
     def most_cycles(self, energy_pj: float) -> float:
         """Cycles that a mapping of at least so much energy may take."""
-        return self._largest(lambda cycles: self.objective.value(energy_pj, cycles, 0.0), CYCLES)
+        most = _largest(lambda cycles: self.objective.value(energy_pj, cycles), self.value)
+        return min(float(self.most[CYCLES]), most) * (1.0 + SLACK)
 
-    def _largest(self, value_at: Callable[[float], float], column: int) -> float:
-        """Largest cost of a column that keeps limit and value, which grows with it."""
-        limit, low, high = float(self.most[column]), 0.0, 1.0
-        while high < 1e30 and value_at(high) <= self.value:
-            low, high = high, high * 16.0
-        if high >= 1e30:
-            return limit
-        for _ in range(STEPS):
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            low, high = (middle, high) if value_at(middle) <= self.value else (low, middle)
-        return min(limit, high) * (1.0 + SLACK)
+
+@lru_cache(maxsize=256)
+def _most_energy(objective: Objective, value: float, cycles: float) -> float:
+    return _largest(lambda energy: objective.value(energy, cycles), value)
+
+
+def _largest(value_at: Callable[[float], float], most: float) -> float:
+    """Largest argument of a growing function up to a value, to `SLACK`; infinite if there is no end to it."""
+    low, high = 0.0, 1.0
+    while high < ENDLESS and value_at(high) <= most:
+        low, high = high, high * 16.0
+    if high >= ENDLESS:
+        return math.inf
+    while high - low > 0.1 * SLACK * high and high > 1e-12:
+        middle = math.sqrt(low * high) if low else 0.5 * high
+        low, high = (middle, high) if value_at(middle) <= most else (low, middle)
+    return high
 
 
 @dataclass(frozen=True, slots=True)
