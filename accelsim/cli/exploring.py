@@ -24,7 +24,7 @@ def explore_command(arguments: argparse.Namespace) -> int:
     """Run or resume a sweep, and show its designs; of a folder show what is there."""
     from accelsim.explore.store import refuse_without_pyarrow
     from accelsim.explore.tables import ABOUT, DESIGNS, read_about, read_designs, stale, where
-    from accelsim.show.report.explore import designs_report, sweep_lines
+    from accelsim.show.report.tables import designs_report, sweep_lines
 
     refuse_without_pyarrow()
     if arguments.picture and not arguments.plot:
@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> Explored:
     from accelsim.explore import load_sweep
     from accelsim.explore.run import explore
     from accelsim.explore.tables import where
-    from accelsim.show.report.explore import sweep_progress
+    from accelsim.show.report.tables import sweep_progress
 
     if library.find(arguments.sweep, "sweeps") is None:
         library.resolve(arguments.sweep, "sweeps")

@@ -24,10 +24,10 @@ from accelsim.show.plots.diagram import plot_mapping
 from accelsim.show.plots.explore import axis_of, cells, same_value, two_costs, varied_values
 from accelsim.show.report import OTHER_COLOUR, energy, letters, tensor_colours
 from accelsim.show.report.census import census_report as report_on_census
-from accelsim.show.report.explore import NAMES, designs_table
-from accelsim.show.report.explore import said as in_words
 from accelsim.show.report.mapping import compute_used, headline, nest_levels
 from accelsim.show.report.search import ranked_report
+from accelsim.show.report.tables import NAMES, designs_table
+from accelsim.show.report.tables import said as in_words
 
 BINS = 60
 """Bins of the histogram of energy, equally wide on a logarithmic axis."""

@@ -13,7 +13,7 @@ from accelsim.inputs.units import si_scale
 from accelsim.show import plots as style
 from accelsim.show.plots import BEST_COLOUR, DARK
 from accelsim.show.report import OTHER_COLOUR, energy_scale
-from accelsim.show.report.explore import NAMES
+from accelsim.show.report.tables import NAMES
 
 Rows = Sequence[Mapping[str, Any]]
 _LEFT_OUT = "#56B4E9"
