@@ -81,7 +81,10 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
         sys.stderr.write("".join(f"left out of the total: {line}\n" for line in left_out[:_MOST_LINES]))
         more = len(left_out) - _MOST_LINES
         sys.stderr.write(f"and {more} more layers\n" if more > 0 else "")
-    number_format = arguments.dtype or _format_of_bits({product.bits for product in products})
+    bits = {product.bits for product in products}
+    number_format = arguments.dtype or {64: "fp64", 32: "fp32", 16: "fp16", 8: "int8", 4: "int4"}.get(max(bits))
+    if number_format is None or (len(bits) > 1 and not arguments.dtype):
+        raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
     mode = mode_of(gpu, number_format, arguments.calibration)
     names = [einsum.name for einsum in layers]
     gemms = gemms_of(products)
@@ -105,15 +108,6 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
 
     answer(arguments, document, report, files=lambda: {"kernels.json": to_json(document).encode()})
     return DONE
-
-
-def _format_of_bits(bits: set[int]) -> str:
-    """Number format of a width, where it is clear."""
-    by_bits = {64: "fp64", 32: "fp32", 16: "fp16", 8: "int8", 4: "int4"}
-    found = by_bits.get(max(bits))
-    if len(bits) > 1 or found is None:
-        raise AccelsimError(f"operands of {', '.join(map(str, sorted(bits)))} bit: say which number format: --dtype")
-    return found
 
 
 def gpu_roofline(arguments: argparse.Namespace) -> int:

@@ -154,6 +154,15 @@ def read_machine(paths: dict[str, Path], overrides: dict[str, str]) -> tuple[Arc
     return architecture, workload
 
 
+def read_machine_alone(arguments: argparse.Namespace) -> tuple[Architecture, Path, dict[str, str]]:
+    """Read the architecture that a command names, with parameters of its workload too; its file and what is set."""
+    given = {"architecture": arguments.arch, "workload": getattr(arguments, "workload", None)}
+    paths = find_files({kind: name for kind, name in given.items() if name is not None})
+    overrides = read_overrides(arguments)
+    check_overrides(overrides, paths.values())
+    return load_architecture(paths["architecture"], overrides), paths["architecture"], overrides
+
+
 def _given(arguments: argparse.Namespace) -> dict[str, str]:
     """Names of the files of each kind that the command line gives; files of other tools are converted."""
     attributes = {**dict.fromkeys(library.FOLDERS, ""), "architecture": "arch"}

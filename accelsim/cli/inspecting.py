@@ -10,11 +10,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from accelsim.cli import BAD_INPUT, DONE, answer, print_json
-from accelsim.cli.inputs import convert_foreign, find_files, read_overrides
+from accelsim.cli import BAD_INPUT, DONE, answer, complain, print_json
+from accelsim.cli.inputs import convert_foreign, read_machine_alone, read_overrides
 from accelsim.gpu.catalogue import read_gpu
 from accelsim.inputs import library
-from accelsim.inputs.architecture import Architecture, load_architecture, read_architecture
+from accelsim.inputs.architecture import Architecture, read_architecture
 from accelsim.inputs.constraints import read_constraints
 from accelsim.inputs.energy.table import read_energy_table
 from accelsim.inputs.errors import AccelsimError, Problem
@@ -58,19 +58,16 @@ def check_command(arguments: argparse.Namespace) -> int:
     """Report every mistake in files of any kind."""
     converted = convert_foreign(tuple(arguments.files))
     ours = dict.fromkeys(path for kept in converted.values() for path in kept.values())
-    paths = [*(_any_kind(name) for name in arguments.files if name not in converted), *ours]
-    problems = check_files(paths, read_overrides(arguments))
-    for problem in problems:
-        sys.stderr.write(f"{problem}\n")
-    if problems:
+    paths: list[str | Path] = []
+    for name in arguments.files:
+        if name not in converted:  # as given where there is such a file, else a shipped one of that name
+            paths.append(next(filter(None, (library.find(name, kind) for kind in library.KINDS)), name))
+    paths += ours
+    if problems := check_files(paths, read_overrides(arguments)):
+        complain("\n".join(map(str, problems)))
         return BAD_INPUT
     sys.stdout.write(f"{len(paths)} file{'s' if len(paths) > 1 else ''}: no mistakes\n")
     return DONE
-
-
-def _any_kind(name: str) -> str | Path:
-    """Path of a file: as given where there is one, else a shipped file of that name, else as given."""
-    return next(filter(None, (library.find(name, kind) for kind in library.KINDS)), name)
 
 
 def energy_command(arguments: argparse.Namespace) -> int:
@@ -79,10 +76,7 @@ def energy_command(arguments: argparse.Namespace) -> int:
     from accelsim.inputs.machine_tables import area_rows, energy_rows, peak_rows
     from accelsim.show.report.tables import energies_report
 
-    overrides = read_overrides(arguments)
-    path = find_files({"architecture": arguments.arch})["architecture"]
-    check_overrides(overrides, [path])
-    architecture = load_architecture(path, overrides)
+    architecture, path, overrides = read_machine_alone(arguments)
     rows, areas, peaks = energy_rows(architecture), area_rows(architecture), peak_rows(architecture)
     interpolated = any(str(row["source"]).startswith(SOURCE) for row in (*rows, *areas))
     notes = [*architecture.energy_notes, *([INTERPOLATION_ERROR] if interpolated else [])]

@@ -12,22 +12,19 @@ from accelsim.cli import DONE, INTERRUPTED, NO_VALID_MAPPING, answer, complain, 
 from accelsim.cli.inputs import (
     Inputs,
     check_constraints,
-    find_files,
     make_provenance,
     named_layers,
     one_layer,
     open_cache,
     read_inputs,
     read_layer_constraints,
+    read_machine_alone,
     read_machines,
-    read_overrides,
 )
 from accelsim.cli.mapping import map_every_layer, search_front, search_layer
-from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.files import file_name
 from accelsim.inputs.mapping import load_mapping
-from accelsim.inputs.params import check_overrides
 from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 from accelsim.model.evaluate import evaluate
@@ -188,11 +185,7 @@ def _picture(name: str, table: Callable[..., list[dict[str, Any]]], plot: Callab
 def _plot_architecture(arguments: argparse.Namespace) -> Picture:
     from accelsim.show.plots.diagram import architecture_table, plot_architecture
 
-    given = {"architecture": arguments.arch, "workload": arguments.workload}
-    paths = find_files({kind: name for kind, name in given.items() if name is not None})
-    overrides = read_overrides(arguments)
-    check_overrides(overrides, paths.values())
-    machine = load_architecture(paths["architecture"], overrides)
+    machine, _, _ = read_machine_alone(arguments)
     return _picture(file_name(arguments.kind, machine.name), architecture_table, plot_architecture, machine)
 
 

@@ -74,6 +74,11 @@ _NEST = {
     "mapping": at(lambda result: result.mapping.levels, rows(_LEVEL)),
 }
 """A mapping: what of it may leave remainders, what is padded, and the loops and kept tensors of each level."""
+_UTILIZATION = record(
+    overall=at("utilization", NUMBER),
+    spatial=at("spatial_utilization", NUMBER),
+    temporal=at("temporal_utilization", SHARE),
+)
 _COMPUTE = record(
     name=at("compute", TEXT),
     instances=at("compute_instances", SOME),
@@ -97,13 +102,7 @@ RESULT = record(
     clock_hz=or_null(NUMBER),
     run_time_s=at("seconds", or_null(NUMBER)),
     power_w=or_null(NUMBER),
-    utilization=part(
-        record(
-            overall=at("utilization", NUMBER),
-            spatial=at("spatial_utilization", NUMBER),
-            temporal=at("temporal_utilization", SHARE),
-        )
-    ),
+    utilization=part(_UTILIZATION),
     bottleneck=TEXT,
     compute=part(_COMPUTE),
     ramps=rows(fields_of(Ramp, times=SOME, cycles=SOME)),
@@ -132,6 +131,7 @@ _POINT = {
 }
 POINT = record(**_POINT)
 """One mapping among several: what it costs, and its loops."""
+_NEAR = record(share=NUMBER, mappings=COUNT)
 _BUDGET = record(mappings=or_null(SOME), seconds=or_null(NUMBER))
 CERTIFICATE = record(
     value=NUMBER,
@@ -183,10 +183,7 @@ SEARCH = record(
     limits=rows(TEXT),
     space_size=SOME,
     certificate=or_null(CERTIFICATE),
-    within=Kind(
-        or_null(record(share=NUMBER, mappings=COUNT)).form,
-        lambda within: None if within is None else dict(zip(("share", "mappings"), within, strict=True)),
-    ),
+    within=or_null(Kind(_NEAR.form, lambda within: {"share": within[0], "mappings": within[1]})),
     ranked=at(lambda search: _ranked(search), rows(record(value=NUMBER, **_POINT))),
     sample=or_null(_SAMPLE),
 )
