@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from accelsim.cli import BAD_INPUT
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import SIZE_UNITS, parse_size_bits, quantity_pattern
 
 
 def whole(text: str, least: int = 0) -> int:
@@ -36,6 +38,14 @@ def seconds(text: str) -> float:
     if not 0 < _number(text) < math.inf:
         raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got '{text}'")
     return _number(text)
+
+
+def memory(text: str) -> int:
+    """A size above 0 [B]."""
+    size = parse_size_bits(text) // 8 if re.search(quantity_pattern(SIZE_UNITS), text) else 0
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"expected a size such as 500 MiB, got '{text}'")
+    return size
 
 
 def inches(text: str) -> float:

@@ -168,6 +168,8 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     add(made, "--mappings N", "draw N mappings at random, or stop after N", types.positive_int)
     about = "stop after S seconds; an exact search then says how near the optimum is (default: 5 for a random search "
     add(made, "--seconds S", about + "without --mappings, else no limit)", types.seconds)
+    about = "the tables of an exact search take at most SIZE, such as 500 MiB (default: 2 GiB)"
+    add(made, "--memory SIZE", about, types.memory)
     add(made, "--seed N", "seed of the random search (default: 0)", types.whole)
     add(made, *_WORKERS)
     group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")

@@ -256,9 +256,10 @@ def map_options(arguments: argparse.Namespace) -> MapOptions:
 
 def _budget(arguments: argparse.Namespace) -> Budget | None:
     """What `map` may spend; for other commands `--seconds` says something else."""
-    if arguments.command != "map_command" or not (arguments.mappings or arguments.seconds):
+    if arguments.command != "map_command":
         return None
-    return Budget(arguments.mappings, arguments.seconds)
+    budget = Budget(arguments.mappings, arguments.seconds, arguments.memory)
+    return None if budget == Budget() else budget
 
 
 def layer_folders(layers: Sequence[Einsum]) -> dict[str, str]:

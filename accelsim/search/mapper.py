@@ -193,7 +193,7 @@ def map_einsum(
             f"the map space holds {space.size:.3g} mappings, about {hours:.3g} core hours; use the exact search, a "
             "random search with a budget, or a smaller workload or machine"
         )
-    if budget is None:
+    if budget is None or budget == Budget(memory_bytes=budget.memory_bytes):
         budget = Budget() if exhaustive else Budget(seconds=5.0)
     return _Run(encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
 

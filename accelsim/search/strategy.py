@@ -16,16 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """When a search ends: after so many mappings, so many seconds, or whichever comes first; None is no limit."""
+    """What a search may take: so many mappings, so many seconds, whichever comes first; None is no limit.
+
+    `memory_bytes` is for the tables of an exact search, 2 GiB if it is None.
+    """
 
     mappings: int | None = None
     seconds: float | None = None
+    memory_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.mappings is not None and self.mappings < 1:
             raise AccelsimError(f"a budget of {self.mappings} mappings is none; give at least 1")
         if self.seconds is not None and not 0 < self.seconds < math.inf:
             raise AccelsimError(f"a budget of {self.seconds} seconds is none; give a positive number")
+        if self.memory_bytes is not None and self.memory_bytes < 1:
+            raise AccelsimError(f"a budget of {self.memory_bytes} bytes is none; give at least 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ LOOK_SECONDS = 0.1
 MOST_COARSE = 4_000_000
 """Entries of coarse tables with both corners of the shares that networks leave; larger ones take the lower corner."""
 MOST_BYTES = 2 << 30
-"""Memory that the tables of one search may take."""
+"""Memory that the tables of one search may take unless another limit is given."""
 
 
 def make_structure(grid: Grid) -> Structure:
@@ -102,7 +102,9 @@ class BoundsMaker:
         fine: bool,
         corners: bool | None,
         worth: Worth | None,
+        most_bytes: int,
     ) -> None:
+        self.most_bytes = most_bytes
         self.grid, self.most_spreads, self.deadline, self.worth = grid, spreads, deadline, worth
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
@@ -369,10 +371,10 @@ class BoundsMaker:
         bounds = self.bounds
         starts = self._entries(contexts)
         needed = starts[-1] * bounds.pj.itemsize
-        if needed > MOST_BYTES:
+        if needed > self.most_bytes:
             raise TablesTooLarge(
-                f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than "
-                f"{MOST_BYTES >> 30} GiB; constrain what levels keep, or what is spread over them"
+                f"the tables of the exact search would take {needed / (1 << 30):.3g} GiB, more than the "
+                f"{self.most_bytes / (1 << 30):.3g} GiB left; constrain what levels keep, or what is spread over them"
             )
         bounds.values = np.empty(starts[-1])
         bounds.around_at = np.array(starts[: self.levels], np.int64)
@@ -611,6 +613,7 @@ def make_bounds(
     corners: bool | None = None,
     keep: bool = True,
     worth: Worth | None = None,
+    most_bytes: int = MOST_BYTES,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
@@ -632,6 +635,8 @@ def make_bounds(
         Whether to keep them within `keep_bounds`.
     worth : Worth, optional
         What mappings may cost; states that only others go through are infinite. Default: all are filled.
+    most_bytes : int
+        Memory that the tables may take.
 
     Returns
     -------
@@ -642,9 +647,9 @@ def make_bounds(
     TimeoutError
         If they are not filled by the deadline.
     TablesTooLarge
-        If they would take more than `MOST_BYTES`.
+        If they would take more than `most_bytes`.
     """
-    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth), _kept.get()
+    maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes), _kept.get()
     if kept is None or not keep or worth is not None:
         return maker.make()
     space = grid.space

@@ -130,7 +130,10 @@ def front_of(
     level = max(level for _, level in parsed)
     walks = _FrontWalks(space, kinds, level, workers, watch)
     try:
-        solver = Solver(space, cycles=True, words=WORDS in kinds, workers=workers, deadline=watch.deadline)
+        solver = Solver(
+            space, cycles=True, words=WORDS in kinds, workers=workers, deadline=watch.deadline,
+            memory=watch.memory,
+        )  # fmt: skip
         outcome, stop = _front(solver, kinds, level, watch, walks)
     except (TimeoutError, TablesTooLarge) as why:
         outcome, stop = None, "memory" if isinstance(why, TablesTooLarge) else "timeout"

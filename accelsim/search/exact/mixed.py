@@ -87,6 +87,7 @@ def mix_bounds(
     *,
     fine: bool,
     worth: Worth | None = None,
+    most_bytes: int,
 ) -> list[MixedBounds]:
     """Fill tables of each port, of the outermost port and each other one, and of energy and each port.
 
@@ -97,7 +98,7 @@ def mix_bounds(
     bounds : Bounds
         Tables of energy.
     ports : list of LimitedPort
-    spreads, deadline, fine, worth
+    spreads, deadline, fine, worth, most_bytes
         As for `make_bounds`; there are both corners.
     """
     grid = bounds.grid
@@ -108,8 +109,9 @@ def mix_bounds(
     def mix(price: tuple[float, ...], with_energy: bool = False) -> MixedBounds:
         costs = sum((p * port.cycles for p, port in zip(price, ports, strict=True)), np.zeros_like(bounds.pj))
         found = make_bounds(
-            grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine, corners=True, keep=False, worth=worth
-        )
+            grid, spreads, costs + bounds.pj * with_energy, deadline, fine=fine, corners=True, keep=False, worth=worth,
+            most_bytes=most_bytes,
+        )  # fmt: skip
         return MixedBounds(found, price, with_energy)
 
     def only(at: int, price: float) -> tuple[float, ...]:

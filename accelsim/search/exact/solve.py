@@ -20,14 +20,14 @@ from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
-from accelsim.search.exact.bounds import copies_apart, least_energies, make_bounds
+from accelsim.search.exact.bounds import MOST_BYTES, copies_apart, least_energies, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import certain_energy, make_cost_tables, needed_words, with_mixed
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
 from accelsim.search.exact.incumbents_kernel import ANY, BEST, FRONT, WITHIN, Goal, Incumbents
 from accelsim.search.exact.memo_kernel import Memo, make_memo
 from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports, many_mixed, mix_bounds
-from accelsim.search.exact.node import SearchNode
+from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid
 from accelsim.search.exact.tables import Bounds
 from accelsim.search.exact.worth import Known, States, Worth
@@ -124,11 +124,15 @@ class Solver:
     workers : int
     deadline : float, optional
         When to give up making the tables, by `time.monotonic`.
+    memory : int
+        Bytes that all tables together may take.
 
     Raises
     ------
     TimeoutError
         If the tables are not ready by then.
+    TablesTooLarge
+        If they would take more memory.
     """
 
     def __init__(
@@ -142,6 +146,7 @@ class Solver:
         known: Known | None = None,
         workers: int = 1,
         deadline: float | None = None,
+        memory: int = MOST_BYTES,
     ) -> None:
         every = every or _may_slide_in_array(space)
         self.space, self.workers, self.known = space, workers, known
@@ -152,24 +157,36 @@ class Solver:
         self.counts_words, self.every, self.finer = words, every, False
         ragged = bool(self.grid.shapes.ragged.any())
         self.corners = True if ragged or every or cycles else None
-        self._fill_tables(deadline, fine=False)
+        self.memory = memory
+        try:
+            self._fill_tables(deadline, fine=False)
+        except TablesTooLarge:
+            if self.spreads == 1:
+                raise
+            self.spreads = 1
+            self._fill_tables(deadline, fine=False)
         apart = any(len(each) > 1 for each in copies_apart(self.grid, self.bounds.deepest))
         self.coarse = not ragged and (apart or not self.bounds.corners)
         self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
-        self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED
+        both = 2 * self.mix_entries * self.bounds.values.itemsize  # the tables, and where the search has them
+        self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED and both <= memory
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes = NO_END
         self.interrupted = False
 
     def _fill_tables(self, deadline: float | None, *, fine: bool) -> None:
         """Make the tables of energy, of the outermost port, and of words there if these count."""
+        left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if fine else 0)
         energies = least_energies(self.grid)
         outer = [port for port in self.ports if port.level == 0][:1]
         states: States = self.bounds.states if fine else {}
         mixed = []
         for port in outer:  # where cycles count there are both corners
             worth = self._worth_cycles(states)
-            mixed.append(make_bounds(self.grid, 1, port.cycles, deadline, fine=fine, corners=True, worth=worth))
+            mixed.append(
+                make_bounds(self.grid, 1, port.cycles, deadline, fine=fine, corners=True, worth=worth, most_bytes=left)
+            )
+            left -= mixed[-1].values.nbytes
         least_cycles = 0.0
         for each in mixed if not self.space.encoded.constants.already.any() else ():
             least_cycles = max(least_cycles, float(each.around[0].values[0].min()) - float(each.elided[0]))
@@ -177,13 +194,16 @@ class Solver:
         self.bounds: Bounds = make_bounds(
             self.grid, self.spreads, energies, deadline, fine=fine, corners=self.corners,
             worth=self._worth_energy(states, least_cycles),
+            most_bytes=left // (1 + len(mixed) + self.counts_words),  # the search has others laid out like these
         )  # fmt: skip
         ports = [MixedBounds(each, (1.0,)) for each in mixed]
         self.words = None
         if self.counts_words:
             kind, worth = Kind(fine=fine, corners=self.bounds.corners), self._worth_anything()
-            self.words = make_bounds(self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth)
-        self.tables = make_cost_tables(self.bounds, outer, ports, self.words, every=self.every)
+            self.words = make_bounds(
+                self.grid, 1, count_words(self.grid), deadline, **kind, worth=worth, most_bytes=left
+            )
+        self.tables: CostTables = make_cost_tables(self.bounds, outer, ports, self.words, every=self.every)
 
     def _worth_energy(self, states: States, least_cycles: float) -> Worth | None:
         """What mappings that are looked for take in energy besides what all take [pJ]."""
@@ -390,8 +410,9 @@ class Solver:
                 self._fill_tables(deadline, fine=True)
             if self.mixes and not goal.energy_only[0]:
                 mixed = mix_bounds(
-                    self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, worth=self._worth_anything()
-                )
+                    self.bounds, self.ports, self.spreads, deadline, fine=self.coarse, worth=self._worth_anything(),
+                    most_bytes=self.memory,
+                )  # fmt: skip
                 self.tables = with_mixed(self.tables, self.bounds, self.ports, mixed, self.words)
         except TablesTooLarge:
             self.bounds, self.words, self.tables = before
