@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from accelsim import Budget, load_architecture, load_workload, map_einsum
 from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import LEAST_EDP, LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
@@ -77,3 +78,19 @@ def test_known__costs_are_the_largest_that_keep_value_and_limits():
     assert edp.most_cycles(10.0) == pytest.approx(50.0)
     assert summed.most_energy(20.0) == pytest.approx(60.0)
     assert math.isinf(Known(Objective.parse("cycles"), 7.0, FREE).most_energy(3.0))
+
+
+def test_memory__bounds_the_tables_and_leaves_an_answer_with_its_gap():
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    few, enough = 100_000, 1 << 30
+
+    tight = map_einsum(machine, layer, objective="edp", budget=Budget(memory_bytes=few), workers=1)
+    wide = map_einsum(machine, layer, objective="edp", budget=Budget(memory_bytes=enough), workers=1)
+
+    assert tight.certificate is not None
+    assert wide.certificate is not None
+    assert tight.stop == "memory"
+    assert not tight.certificate.proved
+    assert tight.certificate.bound <= wide.certificate.value <= tight.certificate.value
+    assert wide.certificate.proved
+    assert 0 < wide.certificate.table_bytes <= enough
