@@ -10,7 +10,7 @@ import shutil
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -309,32 +309,24 @@ def _timeloop(case: Case) -> Iterable[object]:
 
 
 def _foreign(case: Case) -> Iterable[object]:
-    """A file of another tool, alone or with others of its folder."""
+    """A file of another tool, alone or with others of its folder; one that is no YAML as it stands in its bytes."""
     files = _foreign_files()
     if not files:
         return ["--version"]
     source = case.random.choice(files)
-    file = case.yaml(source, source.name)
+    try:
+        file = case.yaml(source, source.name)
+    except (yaml.YAMLError, AttributeError):  # a template, or an empty document
+        file = case._bytes(source.read_bytes(), source.name, 1.0)
     near = [path for path in files if path.parent == source.parent and path != source]
     others = case.random.sample(near, min(len(near), case.random.randint(0, 4)))
-    return case.pick(
-        ["import", file],
-        ["import", file, *others],
-        ["check", file, *others],
-        ["map", file, "conv", "--seconds", "0.2", *ONE],
-    )
+    mapped = ["map", file, "conv", "--seconds", "0.2", *ONE]
+    return case.pick(["import", file], ["import", file, *others], ["check", file, *others], mapped)
 
 
 @cache
 def _foreign_files() -> list[Path]:
-    """Files of other tools that are YAML as they stand, not templates."""
-    found = []
-    for path in sorted((SHARED / "foreign").rglob("*.yaml")):
-        if path.stat().st_size < 20_000:
-            with suppress(yaml.YAMLError, UnicodeDecodeError):
-                if yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader) is not None:
-                    found.append(path)
-    return found
+    return [path for path in sorted((SHARED / "foreign").rglob("*.yaml")) if path.stat().st_size < 20_000]
 
 
 def _kept(case: Case) -> Iterable[object]:
