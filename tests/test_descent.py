@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from accelsim import Budget, load_architecture, load_constraints, load_workload, map_einsum
 from accelsim.inputs.errors import NoValidMapping
+from accelsim.inputs.objective import Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import decode_mapping, encode
 from accelsim.model.evaluate import evaluate_encoded
-from accelsim.search.descent import Descent, choices_of
+from accelsim.search.descent import FIRST_WALKS, Descent, choices_of
 from accelsim.search.exact import bounds
-from accelsim.search.exact.front import front_of
+from accelsim.search.exact.front import front_of, map_front
 from accelsim.search.value_kernel import terms_of
 from tests.brute import product
 from tests.problems import problem
@@ -148,3 +149,12 @@ def test_map_front__has_points_of_walks_where_it_is_stopped(ethos):
     energies, cycles = zip(*((point.energy_pj, point.cycles) for point in front.points), strict=True)
     assert sorted(energies) == list(energies)
     assert sorted(cycles, reverse=True) == list(cycles)
+
+
+@pytest.mark.parametrize("objective", ["energy", "cycles", "edp"])
+def test_map_front__holds_the_least_of_each_that_walks_find_whatever_the_time(objective):
+    asked = load_architecture("simba"), load_workload("gemm").layers[0]
+    front, goal = map_front(*asked, budget=Budget(seconds=1e-9)), Objective.parse(objective)
+    assert front.stop == "timeout"
+    walked = Descent(space_of(*asked), terms_of(goal)).go(FIRST_WALKS)
+    assert min(map(goal.of, front.points)) <= walked.value * (1 + 1e-9)

@@ -30,8 +30,11 @@ from accelsim.model.evaluate import evaluate_encoded
 from accelsim.model.limits import layer_limits
 from accelsim.model.oracle import execute
 from accelsim.model.result import Result
+from accelsim.results.cache import map_with_cache
 from accelsim.search.exact.front import map_front
 from accelsim.search.mapper import map_einsum
+from accelsim.search.result import SearchResult
+from accelsim.search.strategy import Budget
 from tests.test_fusion_tiling import add, conv, fused, gemm, machine, soft_max
 
 ROWS = make_chain(
@@ -259,6 +262,20 @@ def test_fuse__stopped_at_once_is_unfused_with_a_bound(objective: str) -> None:
     assert found.stop == "timeout"
     assert found.totals == found.unfused
     assert found.certificate.bound <= sure.certificate.value < found.certificate.value
+
+
+def test_fuse__shares_its_time_among_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 40 s proofs take 30: a quarter for each of three layers and for fusing, and more where one needs less."""
+    given_s = []
+
+    def note(*asked: Any, budget: Budget, **options: Any) -> SearchResult:
+        given_s.append(budget.seconds)
+        return map_with_cache(*asked, budget=budget, **options)
+
+    monkeypatch.setattr("accelsim.fusion.network.map_with_cache", note)
+    fuse(machine(30), whole(ATTENTION.layers), seconds=40.0, workers=1)
+    assert [each <= 30 / share for each, share in zip(given_s, (4, 3, 2), strict=True)] == [True] * 3
+    assert given_s[0] > 30 / 8
 
 
 def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+
 from hypothesis import given
+from hypothesis import strategies as st
 
 from accelsim.inputs.architecture import load_architecture
 from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.inputs.workload_reader import load_workload
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import encode
 from accelsim.model.evaluate import evaluate
-from accelsim.model.limits import layer_limits, touched_words
+from accelsim.model.limits import different_sums, layer_limits, touched_words
+from accelsim.search.exact.cost_tables import _marked_sums, needed_words
 from tests.strategies import cases
 
 
@@ -49,3 +56,18 @@ def test_touched_words__leave_out_what_a_stride_does():
     inputs = Tensor("Inputs", ((("P", 3), ("R", 1)),))
     einsum = Einsum("e", {"P": 4, "R": 2}, (inputs, Tensor("Z", ((("P", 1),),), "Outputs", output=True)))
     assert (touched_words(einsum, inputs), inputs.words(einsum.dims)) == (8, 11)
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 6)), max_size=4))
+def test_different_sums__are_those_that_are_listed(terms):
+    listed = len({sum(point) for point in itertools.product(*(range(0, n * step, step) for step, n in terms))})
+    assert different_sums(terms) in (listed, None)
+    assert _marked_sums(terms) == listed
+
+
+def test_needed_words__of_a_huge_layer_take_no_time():
+    """8 x 4 inputs, 4 x 6 million weights, 8 x 6 million outputs."""
+    layer = load_workload("workload: {name: w, gemm: {M: 8, N: 6000000, K: 4}}\n").layers[0]
+    started = time.process_time()
+    assert sorted(needed_words(MapSpace(encode(load_architecture("two_level"), layer)))) == [32, 24_000_000, 48_000_000]
+    assert time.process_time() - started < 5

@@ -91,6 +91,7 @@ class NetworkSearch:
     mapped: dict[str, _UnfusedLayer] = field(default_factory=dict)  # layers by themselves, by name
     equal: dict[str, Einsum] = field(default_factory=dict)  # the first layer of each content
     looked: set[str] = field(default_factory=set)  # chains that were looked at
+    waiting: int = 0  # layers that are still to be mapped by themselves
     late: bool = False
 
     def is_late(self) -> bool:
@@ -155,6 +156,7 @@ class NetworkSearch:
             if self.on_progress is not None:
                 self.on_progress(Progress(what=f"mapping {einsum.name}"))
             found = self._front(einsum) if self.solutions.fronts else self._best(einsum)
+            self.waiting -= 1
         self.mapped[einsum.name] = found
         return found
 
@@ -188,9 +190,11 @@ class NetworkSearch:
         return _UnfusedLayer(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
 
     def _budget(self) -> Budget | None:
-        """Time that is left for one layer, if it is limited."""
+        """Time for one layer, if it is limited: an equal share of what is left for those that wait and for fusing."""
         end = self.solutions.prove_until
-        return None if end is None else Budget(seconds=max(LEAST_SECONDS, end - time.monotonic()))
+        if end is None:
+            return None
+        return Budget(seconds=max(LEAST_SECONDS, (end - time.monotonic()) / (self.waiting + 1)))
 
 
 def _shortest(many: int, rows: Mapping[_Row, Value], over: _Row | None = None) -> list[_Row]:
@@ -301,9 +305,10 @@ def fuse(
 
 def _answer(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Answer:
     """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time."""
-    for line in lines:
-        for layer in line.layers:
-            search.alone(layer)
+    layers = [layer for line in lines for layer in line.layers]
+    search.waiting = len({content_key(search.architecture, layer, MapOptions()) for layer in layers})
+    for layer in layers:
+        search.alone(layer)
     with heeding():
         if search.solutions.fronts:
             best, bound = _least_product(search, goal, lines)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from accelsim.inputs.architecture import Architecture
@@ -100,12 +101,41 @@ def touched_words(einsum: Einsum, tensor: Tensor) -> int:
 
 
 def _points(einsum: Einsum, rank: tuple[tuple[str, int], ...]) -> int:
-    terms = [(einsum.dims[dim], factor) for dim, factor in rank if einsum.dims[dim] > 1]
-    if math.prod(bound for bound, _ in terms) > _MOST_SUMS:
-        return max(bound for bound, _ in terms)
-    if len(terms) < 2:
-        return math.prod(bound for bound, _ in terms)
-    return len({sum(point) for point in itertools.product(*(range(0, n * f, f) for n, f in terms))})
+    terms = [(factor, einsum.dims[dim]) for dim, factor in rank]
+    found = different_sums(terms)
+    if found is not None:
+        return found
+    if math.prod(bound for _, bound in terms) > _MOST_SUMS:
+        return max(bound for _, bound in terms)
+    return len({sum(point) for point in itertools.product(*(range(0, n * f, f) for f, n in terms))})
+
+
+def different_sums(terms: Iterable[tuple[int, int]]) -> int | None:
+    """How many different sums a multiple of each step has; None where sums meet here and leave gaps there.
+
+    Parameters
+    ----------
+    terms : iterable of (int, int)
+        Each step, and how many multiples of it there are, from 0 on.
+
+    Examples
+    --------
+    A stride of 2 and 3 taps leave no gap, one of 3 and 2 taps never meet, one of 3 and 5 taps two apart do both.
+
+    >>> different_sums([(2, 4), (1, 3)]), different_sums([(3, 4), (1, 2)]), different_sums([(3, 4), (2, 5)])
+    (9, 8, None)
+    """
+    several = sorted((step, count) for step, count in terms if count > 1)
+    unit, many, reach, whole = several[0][0] if several else 1, 1, 0, True
+    for step, count in several:
+        if whole and step % unit == 0 and step <= reach + unit:
+            many = (reach + step * (count - 1)) // unit + 1
+        elif step > reach:
+            many, whole = many * count, False
+        else:
+            return None
+        reach += step * (count - 1)
+    return many
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.limits import different_sums
 from accelsim.search.exact.candidates import Places, candidate_orders
 from accelsim.search.exact.mixed import LimitedPort, MixedBounds
 from accelsim.search.exact.node import CostTables
@@ -198,18 +199,24 @@ def needed_words(space: MapSpace) -> Ints:
     for t in range(len(space.encoded.tensors)):
         words = 1
         for r in {int(r) for r, moves in zip(c.rank[t], c.relevant[t], strict=True) if moves}:
-            steps = [int(c.factor[t, d]) for d in range(len(c.bounds)) if c.relevant[t, d] and c.rank[t, d] == r]
-            counts = [int(c.bounds[d]) for d in range(len(c.bounds)) if c.relevant[t, d] and c.rank[t, d] == r]
-            reach = np.zeros(1 + sum(s * (n - 1) for s, n in zip(steps, counts, strict=True)), np.bool_)
-            reach[0] = True
-            for step, count in zip(steps, counts, strict=True):
-                marked = reach.copy()
-                for k in range(1, count):
-                    marked[k * step :] |= reach[: len(reach) - k * step]
-                reach = marked
-            words *= int(reach.sum())
+            dims = [d for d in range(len(c.bounds)) if c.relevant[t, d] and c.rank[t, d] == r]
+            terms = [(int(c.factor[t, d]), int(c.bounds[d])) for d in dims]
+            words *= different_sums(terms) or _marked_sums(terms)
         found.append(words)
     return np.array(found, np.int64)
+
+
+def _marked_sums(terms: Sequence[tuple[int, int]]) -> int:
+    """How many different sums a multiple of each step has, one by one."""
+    reach = np.zeros(1 + sum(step * (count - 1) for step, count in terms), np.bool_)
+    reach[0] = True
+    for step, count in terms:
+        multiples = 1  # that are marked
+        while multiples < count:
+            more = min(multiples, count - multiples)
+            reach[more * step :] |= reach[: len(reach) - more * step].copy()
+            multiples += more
+    return int(reach.sum())
 
 
 def _merges(bounds: Bounds, every: bool) -> Bools:

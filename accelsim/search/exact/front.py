@@ -179,7 +179,8 @@ class _FrontWalks:
     def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: Watch) -> None:
         self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
         self.found = make_incumbents(space, 1)
-        self.least = self.go(terms_of(LEAST_ENERGY), None)  # whatever the time: there shall be an answer
+        # whatever the time: there shall be an answer, for each that is asked for the best of a front
+        self.least = {goal: self.go(terms_of(goal), None) for goal in (LEAST_ENERGY, LEAST_EDP, FASTEST)}
 
     def go(self, terms: Floats, deadline: float | None) -> float:
         """Take some walks; returns the best value, infinite if they find nothing."""
@@ -192,9 +193,9 @@ class _FrontWalks:
 
     def go_on(self) -> Incumbents:
         """Walk with other weights of the columns each time, by steps of the golden ratio, until the time is used up."""
-        for number in itertools.count():
+        for number in itertools.count(1):
             end = self.watch.end
-            if asked() or (time.monotonic() >= end if end is not None else number >= LAST_WALKS):
+            if asked() or (time.monotonic() >= end if end is not None else number > LAST_WALKS):
                 return self.found
             terms = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
             for at, kind in enumerate(self.kinds):
@@ -206,8 +207,7 @@ class _FrontWalks:
 def _front(solver: Solver, kinds: tuple[int, ...], level: int, watch: Watch, walks: _FrontWalks) -> tuple[Outcome, str]:
     """Search a front from its ends and its least EDP; also says what stopped it, `exhausted` if nothing did."""
     seeds, floor = None, [0.0, 0.0]
-    for objective in (LEAST_ENERGY, LEAST_EDP, FASTEST):
-        limit = walks.least if objective is LEAST_ENERGY else walks.go(terms_of(objective), watch.end)
+    for objective, limit in walks.least.items():
         seeded = solver.search(
             objective=objective, limit=limit, level=level, deadline=watch.deadline,
             seeds=seeds if objective is FASTEST else None, on_poll=watch.tell,
