@@ -381,7 +381,10 @@ def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, 
     least = Fraction(constraints.min_utilization)
     ideal = Fraction(einsum.macs * architecture.compute.cycles_per_mac, architecture.macs)
     slow = cycles > math.floor(ideal / least) if least else np.zeros(shape, np.bool_)
-    m, k = np.nonzero((status == VALID) & ~slow)
+    asked = _asked(architecture, constraints)
+    fewest = np.array([[level.x.least for level in asked], [level.y.least for level in asked]])
+    idle = (space.loops[1:].prod(axis=3) < fewest[:, None]).any(axis=(0, 2))
+    m, k = np.nonzero((status == VALID) & ~slow & ~idle[tiling][:, None])
     time, x, y = space.loops[:, tiling[m]]
     batch = Batch(time, order[m], x, y, space.keeps[k])
     return Truth(encoded, space.size, batch, energy[m, k], cycles[m, k], outer[m, k], used[m, k])

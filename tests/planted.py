@@ -288,6 +288,12 @@ MUTANTS = (
         "float(math.floor(self.ideal_cycles / least))", "float(math.ceil(self.ideal_cycles / least))",
         "test_constraints.py::test_utilization__is_reached_at_equality "
         "test_constraints.py::test_utilization__that_whole_cycles_do_not_reach_is_told"),
+    Mutant("an axis may be used less than constraints ask for", "model/kernel.py",
+        "if status == VALID and (across < c.least[lv, 0] or", "if status == VALID and (across < 1 or",
+        "test_constraints.py::test_least_use_of_an_axis__is_kept_by_each_search"),
+    Mutant("a census counts mappings that use too little of an axis", "population/counting.py",
+        "product >= least and (product == size", "product >= 1 and (product == size",
+        "test_constraints.py::test_least_use_of_an_axis__is_counted_in_a_census"),
     Mutant("the smallest utilization must be exceeded", "inputs/constraints.py",
         "if cycles * Fraction(self.min_utilization) > ideal_cycles:",
         "if cycles * Fraction(self.min_utilization) >= ideal_cycles:",

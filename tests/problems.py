@@ -283,6 +283,19 @@ def _constraints(rng: random.Random, machine: Architecture, einsum: Einsum, spac
     return Constraints(tuple(asked), least)
 
 
+def with_least_use(seed: int, machine: Architecture, constraints: Constraints) -> Constraints:
+    """The constraints of a problem, and of some axes some instances that their loops use at least."""
+    rng, levels = random.Random(seed), []
+    for level in machine.levels:
+        asked = constraints.of(level.name)
+        for axis, size in (("x", level.x.size), ("y", level.y.size)):
+            if size > 1 and rng.random() < 0.6:
+                block = replace(getattr(asked, axis), least=rng.randint(2, max(2, size // 2 + 1)))
+                asked = replace(asked, **{axis: block})
+        levels.append(asked)
+    return replace(constraints, levels=tuple(levels))
+
+
 def _block(rng: random.Random, kinds: list[str], bounds: dict[str, int], temporal: bool) -> Block:
     """What is asked of one block; the loops of these bounds satisfy it, but for one in thirty factors."""
     factors, only = [], None

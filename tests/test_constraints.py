@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from fractions import Fraction
 
@@ -353,6 +354,42 @@ def test_impossible_tile__is_told_with_the_limit_and_the_nearest_miss(tmp_path):
     assert "SPAD (Inputs) needs at least 348 B (for P=56, R=3, S=3), has 24 B" in said
     assert "SPAD (Outputs) needs at least 112 B (for P=56, R=3, S=3), has 48 B" in said
     assert "nearest miss" in said
+
+
+def test_least_use_of_an_axis__is_a_share_of_its_instances(tmp_path):
+    """0.9 of 14 columns are 13 of them at least."""
+    text = "constraints: {levels: [{level: GLB, spatial: {x: {min_utilization: 0.9}, y: {only: [R, C]}}}]}"
+    found = read(tmp_path, text).of("GLB")
+    assert (found.x.least, found.y.least) == (13, 1)
+    with pytest.raises(SpecError, match=r"c.yaml:1:\d+: levels\[0\].spatial.x.min_utilization: expected a fraction"):
+        read(tmp_path, text.replace("0.9", "9"))
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "random", "budget": Budget(mappings=3000)}, {"objective": "edp"}])
+def test_least_use_of_an_axis__is_kept_by_each_search(tmp_path, options):
+    """Of 14 columns 9 to 14 are in use; the best mapping in energy uses 4, and those that are drawn mostly fewer."""
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    asked = read(tmp_path, "constraints: {levels: [{level: GLB, spatial: {x: {min_utilization: 0.6}}}]}")
+    found = map_einsum(machine, layer, constraints=asked, **options).best
+    assert 9 <= math.prod(loop.bound for loop in found.mapping.levels[1].x) <= 14
+    assert asked.broken_by(found.mapping) == []
+
+
+def test_least_use_of_an_axis__that_no_loops_reach_is_told(tmp_path):
+    text = "constraints: {levels: [{level: GLB, spatial: {x: {only: [K], min_utilization: 1}}}]}"
+    with pytest.raises(NoValidMapping, match="GLB x: loops can use 8 of 14 instances, at least 14 are asked for"):
+        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=read(tmp_path, text))
+
+
+def test_least_use_of_an_axis__is_counted_in_a_census(tmp_path):
+    """Every mapping that is drawn keeps it, and those of less use are not counted."""
+    machine, layer = load_architecture("eyeriss"), load_workload("gemm").layers[0]
+    text = "constraints: {levels: [{level: GLB, spatial: {x: {min_utilization: 0.5}}}]}"
+    asked = read(tmp_path, text, workload="gemm")
+    all_, some = (count_mappings(Nest(MapSpace(encode(machine, layer), each))) for each in (None, asked))
+    assert 0 < some < all_
+    sampled = census(machine, layer, constraints=asked, samples=200, seconds=5).sample
+    assert len(sampled) == 200
 
 
 def test_no_factorisation__names_the_constraints(tmp_path):

@@ -22,10 +22,12 @@ from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import Loop, Mapping
+from accelsim.inputs.nodes import with_nodes
 from accelsim.inputs.objective import LEAST_EDP, QUANTITIES, Limit, Objective, costs_of
 from accelsim.inputs.workload import Einsum
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import encode
+from accelsim.population.counting import Nest, count_mappings
 from accelsim.search.exact import bounds, candidates, mapper, memo_kernel, orders, solve
 from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
@@ -36,7 +38,7 @@ from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Budget
 from tests.brute import Truth, product, truth
-from tests.problems import MOST, plain, problem
+from tests.problems import MOST, plain, problem, with_least_use
 
 PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "600"))
 FIRST = int(os.environ.get("ACCELSIM_EXACT_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
@@ -403,6 +405,44 @@ def test_first_level_with_a_size__holds_all_tensors_of_a_layer_or_no_mapping_is_
     assert map_einsum(sized(21), einsum).best.energy_pj == map_einsum(architecture, einsum).best.energy_pj
     with pytest.raises(NoValidMapping, match=r"DRAM needs at least 42 B .* has 40 B"):
         map_einsum(sized(20), einsum)
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_best_mapping__uses_as_much_of_axes_as_constraints_ask_for(group):
+    """Exact (even and uneven), exhaustive and random search, fronts and the census against every mapping."""
+    looked = 0
+    for seed in range(group, 120, 4):
+        machine, einsum, free = problem(seed)
+        constraints = with_least_use(seed, machine, free)
+        known = truth(machine, einsum, constraints, MOST) if constraints != free else None
+        if known is None:
+            continue
+        for objective, powers in (("energy", (1.0, 0.0)), ("cycles", (0.0, 1.0)), ("edp", (1.0, 1.0))):
+            asked = {"constraints": constraints, "objective": objective, "workers": 1}
+            if not known.valid:
+                with pytest.raises(NoValidMapping):
+                    map_einsum(machine, einsum, **asked)
+                continue
+            found = map_einsum(machine, einsum, **asked)
+            assert math.isclose(found.certificate.value, known.best(*powers), rel_tol=1e-9), (seed, objective)
+            assert found.certificate.proved
+            assert not constraints.broken_by(found.best.mapping)
+        if not known.valid:
+            continue
+        every = map_einsum(machine, einsum, constraints=constraints, method="exhaustive")
+        assert every.sample.valid == known.valid, seed
+        front = map_front(machine, einsum, constraints=constraints)
+        costs = known.front(known.energy_pj, known.cycles)
+        assert len(front.values) == len({(f"{energy:.9g}", cycles) for energy, cycles in costs}), seed
+        nodes = with_nodes(machine, einsum, constraints)
+        uneven = None if nodes is machine else truth(nodes, einsum, constraints, MOST)
+        if uneven is not None:
+            best = map_einsum(machine, einsum, constraints=constraints, uneven=True, workers=1)
+            assert math.isclose(best.best.energy_pj, uneven.best(), rel_tol=1e-9), seed
+        if not constraints.on_costs and not known.encoded.constants.two_widths[0]:
+            assert count_mappings(Nest(MapSpace(known.encoded, constraints))) == known.valid, seed
+        looked += 1
+    assert looked > 2
 
 
 def test_constraint__is_never_better():

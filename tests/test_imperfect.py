@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from accelsim import evaluate, load_architecture, load_mapping, load_workload
-from accelsim.inputs.constraints import Constraints
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
 from accelsim.inputs.objective import LEAST_EDP
@@ -154,6 +154,31 @@ def test_what_mappings_cost_at_least__they_cost():
                 assert cycles == result.cycles, seed
                 exact += bool(result.mapping.imperfect)
     assert exact > 20
+
+
+def test_best_with_remainders__uses_as_much_of_an_axis_as_constraints_ask_for():
+    """With the same brute force, of the mappings whose loops on each axis use some instances at least."""
+    looked = 0
+    for seed in range(60):
+        architecture, einsum, imperfect = awkward(seed)
+        wide = [level for level in architecture.levels if level.x.size > 2]
+        known = mappings(architecture, einsum, imperfect) if imperfect and wide else None
+        if known is None:
+            continue
+        asked = LevelConstraint(wide[0].name, x=Block(least=2 + seed % (wide[0].x.size - 1)))
+        constraints, encoded = Constraints((asked,)), encode(architecture, einsum)
+        kept = [each for each in known if not constraints.broken_by(each)]
+        costs = [energy for each in kept for fits, energy, _ in [ragged_cost(encoded, each)] if fits]
+        try:
+            found = map_einsum(architecture, einsum, imperfect=imperfect, constraints=constraints, workers=1)
+        except NoValidMapping:
+            assert not costs, seed
+            continue
+        assert math.isclose(found.best.energy_pj, min(costs), rel_tol=1e-9), seed
+        assert found.certificate.gap < 1e-6, seed
+        assert not constraints.broken_by(found.best.mapping), seed
+        looked += 1
+    assert looked > 2
 
 
 def test_loops_longer_than_their_passes_need__are_not_better():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator
 from collections.abc import Mapping as StringMap
@@ -57,12 +58,15 @@ class Block:
         Dimensions that may have a loop here; None: all.
     outer, inner : tuple of str
         Temporal blocks: dimensions whose loops come first (outermost first), and last.
+    least : int
+        Of an axis: instances that its loops use at least.
     """
 
     factors: tuple[Factor, ...] = ()
     only: frozenset[str] | None = None
     outer: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    least: int = 1
 
     def allows(self, dim: str, bound: int) -> bool:
         """Whether the loop over a dimension may have a bound (1: no loop)."""
@@ -173,6 +177,9 @@ class Constraints:
                     for dim in dims
                     if not block.allows(dim, bounds.get(dim, 1))
                 ]
+                if math.prod(bounds.values()) < block.least:
+                    used = math.prod(bounds.values())
+                    found.append(f"{where}: the loops use {used} instances, at least {block.least} are asked for")
                 if not block.orders(loops):
                     found.append(f"{where}: the loops {', '.join(map(str, loops))} are not in the order asked for")
             found += [f"{name} must keep {tensor}" for tensor in sorted(asked.keep - level.keep)]
@@ -231,6 +238,8 @@ def read_constraints(
     for item in items:
         level = Fields(item, problems, _LEVEL)
         found = _level(level, einsum.dims if einsum is not None else {})
+        if architecture is not None:
+            found = _with_least(level, found, architecture)
         if found.level and found.level in [other.level for other in read]:
             problems.add(level.entries["level"], f"level '{found.level}' is given twice")
         read.append(found)
@@ -293,6 +302,20 @@ def _level(level: Fields, dims: StringMap[str, int]) -> LevelConstraint:
     return found
 
 
+def _with_least(level: Fields, found: LevelConstraint, architecture: Architecture) -> LevelConstraint:
+    """Turn the share of an axis that must be used into a number of instances."""
+    machine = next((each for each in architecture.levels if each.name == found.level), None)
+    spatial = level.get("spatial")
+    if machine is None or not isinstance(spatial, MapNode):
+        return found
+    for key, axis in (("x", machine.x), ("y", machine.y)):
+        if isinstance(node := spatial.entries.get(key), MapNode):
+            share = Fields(node, Problems(), _AXIS).value("min_utilization", Fraction(0))
+            block = replace(getattr(found, key), least=max(1, math.ceil(share * axis.size)))
+            found = replace(found, **{key: block})
+    return found
+
+
 def _block(owner: Fields, key: str, keys: Keys, dims: StringMap[str, int]) -> Block:
     node = owner.get(key)
     if node is None or isinstance(node, BadNode):
@@ -302,6 +325,8 @@ def _block(owner: Fields, key: str, keys: Keys, dims: StringMap[str, int]) -> Bl
     factors = block.optional("factors", fields.list_of(lambda node, problems: _factor(node, problems, dims)), empty)
     only: frozenset[str] | None = block.value("only", frozenset()) if "only" in block else None
     outer, inner = block.value("order", ((), ())) if "order" in keys else ((), ())
+    if "min_utilization" in keys:
+        block.value("min_utilization", Fraction(0))
     for dim in dict.fromkeys(f.dim for f in factors):
         low, high = _bounds(dim, factors)
         if high is not None and low > high:
@@ -354,11 +379,12 @@ def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, 
 
 _FACTORS = "bounds of loops: `R=1`, `K<=8`, `C>=2`, all of it (`R=all`), or what is left (`P=rest`)"
 _NAMES = fields.set_of(fields.identifier)
-_AXIS: Keys = {
+_BLOCK: Keys = {
     "factors": Key(node_of(forms.sequence(forms.pattern(_FACTOR))), _FACTORS, "any"),
     "only": Key(_NAMES, "the dimensions that may have a loop here", "all"),
 }
-_TEMPORAL: Keys = {**_AXIS, "order": Key(_order, "dimensions outermost first, `...` for all others", "any")}
+_TEMPORAL: Keys = {**_BLOCK, "order": Key(_order, "dimensions outermost first, `...` for all others", "any")}
+_AXIS: Keys = {**_BLOCK, "min_utilization": Key(_share, "least share of the axis that is in use", "0", "0 to 1")}
 _SPATIAL: Keys = {
     "x": Key(node_of(keys_form(_AXIS)), "loops over the columns", "any"),
     "y": Key(node_of(keys_form(_AXIS)), "loops over the rows", "any"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -105,11 +105,14 @@ class MapSpace:
     def __init__(
         self, encoded: Encoded, constraints: Constraints | None = None, imperfect: frozenset[str] = frozenset()
     ) -> None:
-        self.encoded = encoded
         self.constraints = constraints or Constraints()
         self.constraints.check(encoded.architecture, encoded.einsum)
+        self.encoded = encoded
         self.imperfect = imperfect
         levels = encoded.architecture.levels
+        least = [[self._block(Slot(index, axis)).least for axis in "xy"] for index in range(len(levels))]
+        if max(map(max, least)) > 1:
+            self.encoded = replace(encoded, constants=encoded.constants._replace(least=np.array(least, np.int64)))
         time = [Slot(index) for index in range(len(levels))]
         space = [
             Slot(index, axis)
@@ -121,6 +124,7 @@ class MapSpace:
         self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
         self._known: dict[tuple[object, ...], int] = {}
         self._refuse_idle()
+        self._refuse_unused()
         self.counts = [self._count(dim) for dim in self.dims]
         self.keep, self.required = np.zeros((2, len(levels), len(encoded.tensors)), np.bool_)
         self.free_keeps: list[tuple[int, int]] = []
@@ -151,6 +155,20 @@ class MapSpace:
                         asked = ", ".join(self._asked(Slot(index, axis), dim))
                         where = f"{dim} is {bound}" if bound == 1 else f"the fanout of {level.name} on {axis} is 1"
                         raise NoValidMapping(f"{level.name} {axis or 'temporal'}: {asked} cannot be: {where}")
+
+    def _refuse_unused(self) -> None:
+        """Raise if no loops on an axis use as many instances as the constraints ask for."""
+        for index, level in enumerate(self.encoded.architecture.levels):
+            for axis, size in (("x", level.x.size), ("y", level.y.size)):
+                slot, used = Slot(index, axis), {1}
+                least = self._block(slot).least
+                for dim in self.dims if least > 1 else ():
+                    factors = self.allowed(slot, dim)
+                    used = {many * factor for many in used for factor in factors if many * factor <= size}
+                most = max(used, default=0)
+                if most < least:
+                    what = f"{level.name} {axis}: loops can use {most} of {size} instances"
+                    raise NoValidMapping(f"{what}, at least {least} are asked for")
 
     def _count(self, dim: str) -> dict[int, int]:
         """How many factorisations of a dimension have each pattern."""

@@ -49,7 +49,8 @@ class Constants(NamedTuple):
     places hold too; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of
     one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank;
     whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
-    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; multicast, reduction : bool[L, 2]; capacity :
+    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; least :
+    int64[L, 2], children on x and y that constraints ask for at least; multicast, reduction : bool[L, 2]; capacity :
     int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited; partitioned : bool[L];
     word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
     these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
@@ -81,6 +82,7 @@ class Constants(NamedTuple):
     output: Ints
     role: Ints
     fanout: Ints
+    least: Ints
     multicast: Bools
     reduction: Bools
     capacity: Ints
@@ -189,6 +191,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         output=np.array([output], np.int64),
         role=np.array([ROLES.index(tensor.role) for tensor in tensors], np.int64),
         fanout=np.array([[level.x.size, level.y.size] for level in levels], np.int64),
+        least=np.ones((len(levels), 2), np.int64),
         multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
         reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
         capacity=np.array([_room(level, "", unit) for level, unit in zip(levels, units, strict=True)], np.int64),

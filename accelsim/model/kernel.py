@@ -36,7 +36,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.ramps import held_cycles, with_engines
 from accelsim.model.windows import distinct_windows, seen_windows, words_into
 
-VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION = range(6)
+VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, IDLE = range(7)
 RULES = 8
 """A status is a rule + RULES x the level that breaks it."""
 BY_READ, BY_WRITE, BY_UPDATE, BY_TRANSFER = range(4)
@@ -103,6 +103,8 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             status = FANOUT_X + RULES * lv
         if status == VALID and down > c.fanout[lv, 1]:
             status = FANOUT_Y + RULES * lv
+        if status == VALID and (across < c.least[lv, 0] or down < c.least[lv, 1]):
+            status = IDLE + RULES * lv
         if status != VALID and not anyway:
             return status
     held = 0

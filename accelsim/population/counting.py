@@ -127,7 +127,8 @@ class Nest:
                 products |= {p * f for p in products for *_, f in moves[-1] if p * f <= size}
         free = tuple(not slot.axis and space.is_free(slot.level, dim) for dim in space.encoded.dims)
         ascending = tuple(sorted(products))
-        wanted = tuple(product == size or not self.fully_used for product in ascending)
+        least = space.encoded.constants.least[slot.level]["xy".index(slot.axis)] if slot.axis else 1
+        wanted = tuple(product >= least and (product == size or not self.fully_used) for product in ascending)
         return LoopStep(slot, tuple(moves), tuple(may_rest), free, ascending, wanted)
 
 

@@ -200,6 +200,7 @@ def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
             across *= float(x[lv, d])
             down *= float(y[lv, d])
         found *= max(1.0, across / float(c.fanout[lv, 0])) * max(1.0, down / float(c.fanout[lv, 1]))
+        found *= max(1.0, float(c.least[lv, 0]) / across) * max(1.0, float(c.least[lv, 1]) / down)
         if lv == c.nodes[lv, 0]:
             held = 0.0
         for t in range(keep.shape[1]):

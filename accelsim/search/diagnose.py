@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from accelsim.inputs.mapping import Mapping
 from accelsim.inputs.objective import costs_of
 from accelsim.inputs.units import format_bits
 from accelsim.inputs.workload import ROLES
@@ -94,6 +95,16 @@ def _cycles(space: MapSpace) -> list[str]:
     return [f"{work} cycle{'s' if fewest > 1 else ''}, in which {'; '.join(missed)}"]
 
 
+def _idle(space: MapSpace, mapping: Mapping) -> float:
+    """How many times the instances that its loops use constraints ask for: the product of all axes."""
+    found = 1.0
+    for level in mapping.levels:
+        asked = space.constraints.of(level.level)
+        for block, loops in ((asked.x, level.x), (asked.y, level.y)):
+            found *= max(1.0, block.least / math.prod(loop.bound for loop in loops))
+    return found
+
+
 def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     """Describe the drawn mapping that breaks its limits by the smallest factor (the product of all)."""
     from accelsim.mapspace.kernel import draw_many
@@ -105,7 +116,7 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     for b in range(DRAWS):
         result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, batch, b))
         factor = math.prod(violation.factor for violation in result.violations)
-        factor *= max(1.0, float(result.cycles * least / space.ideal_cycles))
+        factor *= max(1.0, float(result.cycles * least / space.ideal_cycles)) * _idle(space, result.mapping)
         factor *= math.prod(max(1.0, limit.exceeded_by(costs_of(result))) for limit in space.constraints.limits)
         if best is None or factor < best[0]:
             best = factor, result
@@ -113,6 +124,7 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
         return []
     missing = [str(violation) for violation in best[1].violations]
     missing += space.constraints.broken_by_costs(costs_of(best[1]), space.ideal_cycles)
+    missing += space.constraints.broken_by(best[1].mapping)
     if not missing and proved:
         raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best[1].mapping}")
     if not missing:

@@ -45,7 +45,7 @@ DRAWS = 16_384
 """Mappings that are drawn in one piece."""
 _POLL_SECONDS = 0.05
 
-RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity", "utilization or limit")
+RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity", "utilization or limit", "least use of an axis")
 
 _Piece = tuple[int, int]
 
@@ -195,7 +195,7 @@ def map_einsum(
         )
     if budget is None or budget == Budget(memory_bytes=budget.memory_bytes):
         budget = Budget() if exhaustive else Budget(seconds=5.0)
-    return _Run(encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
+    return _Run(space.encoded, space, goal, exhaustive, budget, seed, cores, on_progress).result()
 
 
 def _smoothest(einsum: Einsum, dims: frozenset[str]) -> str:

@@ -229,7 +229,7 @@ def _strides(counts: Ints) -> Ints:
 
 
 def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
-    """All bounds of the loops on one axis that fit it."""
+    """All bounds of the loops on one axis that fit it, and use as much of it as the constraints ask for."""
     found: list[tuple[int, ...]] = [()]
     products = [1]
     for dim in space.encoded.dims:
@@ -241,6 +241,8 @@ def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
             if product * factor <= size
         ]
         found, products = [head for head, _ in pairs], [product for _, product in pairs]
+    least = int(space.encoded.constants.least[slot.level, "xy".index(slot.axis)])
+    found = [bounds for bounds, product in zip(found, products, strict=True) if product >= least]
     return np.array(found, np.int64).reshape(-1, len(space.encoded.dims))
 
 
