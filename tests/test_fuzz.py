@@ -177,3 +177,29 @@ def test_values__that_cannot_be_read_are_the_only_mistakes_of_a_workload(name, t
         found = check_files([file])
         assert [problem for problem in found if "$nope" not in problem.what] == []
         assert found
+
+
+BANKED = """architecture:
+  name: banked
+  technology: 28 nm
+  energy_table: components
+  levels:
+    - {name: DRAM, class: DRAM, attributes: {type: LPDDR4}, word: 8 bit}
+    - {name: BUF, class: SRAM, attributes: {banks: 16}, size: 4 KiB, word: 8 bit}
+  compute: {name: MAC, class: intmac, attributes: {format: int8, psums: int32}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("size: 4 KiB", "size: {}", "size: expected a size, or one for each role, got an empty mapping"),
+        ("banks: 16", "banks: 16, size: 0 B", "size: '0 bit' is zero"),
+        ("banks: 16", "banks: 16, width: 0 bit", "width: '0 bit' is zero"),
+    ],
+)
+def test_machines__with_banks_of_nothing_have_no_estimate(run, tmp_path, old, new, said):
+    (tmp_path / "a.yaml").write_text(BANKED.replace(old, new))
+    code, _, complained = run("check", tmp_path / "a.yaml")
+    assert code == 2
+    assert said in complained

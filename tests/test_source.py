@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accelsim.inputs import fields
 from accelsim.inputs.errors import Mark, SpecError
-from accelsim.inputs.fields import Fields, open_document
+from accelsim.inputs.fields import Fields, Key, open_document
 from accelsim.inputs.params import check_overrides, parameter_names, substitute
 from accelsim.inputs.source import ListNode, MapNode, Problems, ScalarNode, compose_file, compose_text
 
@@ -211,8 +211,8 @@ def test_substitute__stops_at_explosions():
 def test_values__name_the_parameter_they_came_from():
     problems = Problems()
     root = substitute(compose("params: {size: 3}\nv: {a: $size, b: $size}\n"), {"size": "1 kib"}, problems)
-    v = Fields(root.entries["v"], problems, ("a", "b"))
-    assert v.required("a", fields.positive_int, 7) == 7
+    v = Fields(root.entries["v"], problems, dict.fromkeys(("a", "b"), Key(fields.positive_int, "")))
+    assert v.value("a", 7) == 7
     assert str(problems.found[0]) == "f.yaml:2:8: a: expected a whole number, got '1 kib' ($size from --set)"
 
 
@@ -251,12 +251,10 @@ def test_open_document__wants_one_top_level_key(tmp_path, text, message):
 def test_fields__collect_every_problem_sorted_by_place():
     problems = Problems()
     root = compose("v:\n  b: x\n  a: -1\n  bandwith: 3\n  c: [1, q, 0]\n  d: yes\n")
-    v = Fields(root.entries["v"], problems, ("a", "b", "c", "d", "bandwidth", "name"))
-    v.required("name", fields.name, "")
-    v.required("a", fields.count, 0)
-    v.required("b", fields.positive_int, 0)
-    assert v.required("c", fields.list_of(fields.positive_int), [0]) == [1]
-    v.optional("d", fields.boolean, False)
+    readers = {"name": fields.name, "a": fields.count, "b": fields.positive_int, "bandwidth": fields.positive_int}
+    readers |= {"c": fields.list_of(fields.positive_int), "d": fields.boolean}
+    v = Fields(root.entries["v"], problems, {key: Key(read, "") for key, read in readers.items()})
+    assert [v.value(key, 0) for key in ("name", "a", "b", "c", "d")] == [0, 0, 0, [1], 0]
     with pytest.raises(SpecError) as error:
         problems.result(1)
     assert str(error.value).splitlines() == [

@@ -23,7 +23,7 @@ from accelsim.inputs.energy.estimate import (
 )
 from accelsim.inputs.energy.sram import sram
 from accelsim.inputs.energy.table import AreaEntry, Component, ComponentFigures, EnergyEntry
-from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_size_bits
+from accelsim.inputs.units import QuantityError, listed, near_miss, parse_length_mm, parse_positive_size_bits
 
 T = TypeVar("T")
 CLASSES: Mapping[str, tuple[str, ...]] = {
@@ -198,7 +198,7 @@ def _size(part: Component) -> int:
 
 
 def _bits(part: Component, name: str) -> int:
-    return _quantity(part, name, parse_size_bits, f"'{name}' is missing", "")
+    return _quantity(part, name, parse_positive_size_bits, f"'{name}' is missing", "")
 
 
 def _length(part: Component) -> float:
