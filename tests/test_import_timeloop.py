@@ -270,6 +270,7 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
         ("{% for i in range(10 ** 9) %}x{% endfor %}", "a loop of more than 300 steps"),
         ("{% set a = 'x' %}" + "{% set a = a ~ a %}" * 40 + "{{ a }}", "joins more than 64 KiB"),
         ("{{ 'a' * 10 ** 9 }}", "calculates with numbers"),
+        ("{% set a = a | default(1e400) %}{{ a }}: 1", "the template cannot be carried out"),
         ("{% set a = 1 %}" + "{% set a = [a, a] %}" * 40 + "{{ a }}", "lists of what is no constant"),
         ("problem: {{ size }}", "'size' is undefined; give it a value with --set NAME=VALUE"),
         (V04.replace("BITS // 4", "open('x')"), ":20:15: meshX: expected a whole number"),

@@ -132,7 +132,7 @@ def _rendered(path: str, text: str, files: _Files, variables: Mapping[str, Any])
         if isinstance(error, SpecError) or str(error).startswith(tuple(files.names)):
             raise
         raise AccelsimError(f"{path}: {error}") from None
-    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
+    except (jinja2.TemplateError, NameError, TypeError, ValueError, ArithmeticError, RecursionError, OSError) as error:
         raise AccelsimError(f"{path}: the template cannot be carried out: {error}") from None
     files.depth -= 1
     return "".join(pieces)
