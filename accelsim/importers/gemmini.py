@@ -25,8 +25,10 @@ from accelsim.results.study import reference_paths
 
 USUAL = "golden/gemmini/cycles.csv"
 """Where the rows are in the folder of reference data."""
-GEMM_ISSUE = 130
+GEMM_ISSUE = 127
 """Cycles to issue a tile of a matrix product, fitted; its loop has fewer instructions than that of a convolution."""
+DIVIDED = 16
+"""By what DOSA's scripts divide a tile of a matrix product to count it in arrays."""
 PORTS = {"DRAM": Fraction(8), "Scratchpad": Fraction(32), "Accumulator": Fraction(2)}
 """Words a cycle of shared ports in DOSA's machine file (dataset/hw/gemmini/arch/arch.yaml); the last of a column."""
 _DIMS = "NKCPQRS"
@@ -129,10 +131,11 @@ def evaluate_row(row: GemminiRow) -> GemminiCycles:
 
 
 def _size_of_array(row: GemminiRow) -> int:
-    """Rows and columns of the array: of `random` rows the longer spatial loop, of which `mesh` is the limit."""
+    """Rows and columns of the array: of `random` rows the power of two from the longer spatial loop on."""
     if row.kind != "random":
         return row.numbers["mesh"]
-    return max([1, *(bound for level in row.loops.values() for _, bound, spatial in level if spatial)])
+    longest = max([1, *(bound for level in row.loops.values() for _, bound, spatial in level if spatial)])
+    return 1 << (longest - 1).bit_length()
 
 
 def _machines(row: GemminiRow) -> tuple[Architecture, Architecture]:
@@ -169,7 +172,7 @@ def _nest(row: GemminiRow) -> tuple[Einsum, Mapping]:
         for dim, bound in loops:
             side = outer if level == "L3" else inner
             side[dim] *= bound
-    order = [dim for dim, _ in blocks["L3"]]
+    order = [*(dim for dim, _ in blocks["L3"]), *"PKC"]
     if row.gemm:
         _fill_the_array(_size_of_array(row), bounds, spread, outer, inner)
     padded = {dim: outer[dim] * inner[dim] * spread.get(dim, 1) for dim in _DIMS}
@@ -189,13 +192,20 @@ def _nest(row: GemminiRow) -> tuple[Einsum, Mapping]:
 def _fill_the_array(
     size: int, bounds: Dict[str, int], spread: dict[str, int], outer: dict[str, int], inner: dict[str, int]
 ) -> None:
-    """Round the tiles of a matrix product up to whole arrays, in which its loop counts."""
-    for dim in "KC":
-        tile = -(-inner[dim] * spread.get(dim, 1) // size)
-        spread[dim], inner[dim], outer[dim] = size, tile, -(-bounds[dim] // (tile * size))
-    if bounds["P"] >= size:
-        tile = -(-inner["P"] // size) * size
-        inner["P"], outer["P"] = tile, -(-bounds["P"] // tile)
+    """Set the tiles of a matrix product that its loop ran: whole arrays, one for every 16 words of the row's tile.
+
+    DOSA's scripts divide tiles by 16 whatever the array (`calibration.py`), and the loop counts in arrays.
+    """
+    for dim in "KCP":
+        if dim == "P" and bounds["P"] < size:
+            continue
+        arrays = max(1, inner[dim] * spread.get(dim, 1) // DIVIDED)
+        outer[dim] = -(-bounds[dim] // (arrays * size))
+        arrays = -(-bounds[dim] // (outer[dim] * size))
+        if dim == "P":
+            inner["P"] = arrays * size
+        else:
+            spread[dim], inner[dim] = size, arrays
 
 
 def _some(dims: Sequence[str] | Dict[str, None], bounds: Dict[str, int]) -> tuple[Loop, ...]:
