@@ -378,10 +378,12 @@ def _add_gpus(command: AddCommand) -> None:
 
 
 def _add_validate(made: argparse.ArgumentParser) -> None:
-    about = "timeloop, scalesim: records of these tools; gemmini: cycles of its RTL; gemm: times of GPU kernels"
-    add(made, "WHAT", about, choices=("timeloop", "scalesim", "gemmini", "gemm"))
+    about = "timeloop, scalesim: their records; gemmini, tileflow: cycles of RTL; gemm: times of GPU kernels"
+    add(made, "WHAT", about, choices=("timeloop", "scalesim", "gemmini", "tileflow", "gemm"))
     add(made, "paths", "records, or folders of them, instead of the usual ones", nargs="*", metavar="PATH")
     add(made, "--every", "print every figure, however many there are")
+    about = "gemmini: our best mapping of each tuned layer too, searched for SECONDS each"
+    add(made, "--best SECONDS", about, types.seconds)
     add(made, "-o DIR", "gemm: write the report, its JSON and a plot of each GPU")
     add_forms(made)
     group = made.add_argument_group("gemm", "measured against predicted times of matrix products on a GPU")

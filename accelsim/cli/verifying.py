@@ -148,19 +148,26 @@ def _changed(inputs: Inputs, document: Mapping[str, Any]) -> list[str]:
 def validate_command(arguments: argparse.Namespace) -> int:
     """Compare records; 1 if a figure is further off than it may be for no known reason, or there is none."""
     from accelsim.cli.gpus import refuse, validate_gemm_command
-    from accelsim.importers.gemmini import gemmini_errors, validate_gemmini
+    from accelsim.importers.gemmini import best_of_layers, gemmini_errors, validate_gemmini
     from accelsim.importers.scalesim import scalesim_study
+    from accelsim.importers.tileflow import validate_tileflow
     from accelsim.importers.timeloop_comparison import USUAL, timeloop_study, validate_timeloop
 
     what, every = arguments.what, arguments.every
     if what == "gemm":
+        refuse(arguments, what, best=None)
         return validate_gemm_command(arguments)
     refuse(arguments, what, output=None)
     if what == "gemmini":
         found = validate_gemmini(arguments.paths)
-        errors = gemmini_errors(found)
-        document = reports.gemmini_json(found, errors)
-        answer(arguments, document, lambda: reports.gemmini_report(found, errors, every=every))
+        best = best_of_layers(found, arguments.best) if arguments.best else ()
+        document = reports.gemmini_json(found, gemmini_errors(found), best)
+        answer(arguments, document, lambda: reports.gemmini_report(document, every=every))
+        return DONE
+    refuse(arguments, what, best=None)
+    if what == "tileflow":
+        document = reports.tileflow_json(validate_tileflow(arguments.paths))
+        answer(arguments, document, lambda: reports.tileflow_report(document, every=every))
         return DONE
     if what == "timeloop" and not (arguments.json or arguments.csv):  # record by record
         cases = validate_timeloop(reference_paths(arguments.paths, USUAL))

@@ -15,6 +15,7 @@ import numpy as np
 
 from accelsim.gpu.calibration import Errors, errors_of
 from accelsim.inputs.architecture import Architecture, load_architecture
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.files import read_table
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
@@ -22,6 +23,9 @@ from accelsim.inputs.workload import Einsum, Tensor
 from accelsim.model.evaluate import evaluate
 from accelsim.model.result import Result
 from accelsim.results.study import reference_paths
+from accelsim.search.mapper import map_einsum
+from accelsim.search.result import SearchResult
+from accelsim.search.strategy import Budget
 
 USUAL = "golden/gemmini/cycles.csv"
 """Where the rows are in the folder of reference data."""
@@ -32,9 +36,10 @@ DIVIDED = 16
 PORTS = {"DRAM": Fraction(8), "Scratchpad": Fraction(32), "Accumulator": Fraction(2)}
 """Words a cycle of shared ports in DOSA's machine file (dataset/hw/gemmini/arch/arch.yaml); the last of a column."""
 _DIMS = "NKCPQRS"
+_LAYER = (*_DIMS, "Wstride", "Hstride", "Wdilation")
 _NUMBERS = (
     *("mesh", "accumulator_entries", "accumulator_instances", "scratchpad_entries"),
-    *(*_DIMS, "Wstride", "Hstride", "Wdilation", "Hdilation", "rtl_cycles"),
+    *(*_LAYER, "Hdilation", "rtl_cycles"),
 )
 _OPTIONAL = ("rtl_auto_tiling_cycles", "timeloop_cycles")
 _INSIDE = "KCRSNQP"
@@ -241,6 +246,35 @@ def validate_gemmini(paths: Sequence[str | Path] = ()) -> list[GemminiCycles]:
         If a table cannot be read.
     """
     return [evaluate_row(row) for path in reference_paths(paths, USUAL) for row in read_rows(path)]
+
+
+@dataclass(frozen=True, slots=True)
+class BestOfLayer:
+    """The fastest `tuned` mapping of a layer as measured, and the fastest of all on its machine as predicted."""
+
+    tuned: GemminiCycles
+    search: SearchResult
+
+
+def best_of_layers(found: Sequence[GemminiCycles], seconds: float) -> list[BestOfLayer]:
+    """Search the fastest mapping of each layer of the `tuned` rows, so many seconds each.
+
+    The machine has the sizes of the row that took the fewest cycles. K goes along the columns of the array and C down
+    its rows, as in Gemmini.
+    """
+    fastest: dict[tuple[int, ...], GemminiCycles] = {}
+    for each in sorted(found, key=lambda each: each.measured):
+        if each.row.kind == "tuned":
+            fastest.setdefault(tuple(each.row.numbers[key] for key in _LAYER), each)
+    only = LevelConstraint("Accumulator", x=Block(only=frozenset("K")), y=Block(only=frozenset("C")))
+    asked, budget = Constraints((only,)), Budget(seconds=seconds)
+    best = []
+    for (*bounds, w, h, dilation), each in fastest.items():
+        einsum = layer(dict(zip(_DIMS, bounds, strict=True)), (w, h), dilation)
+        machine = _machines(each.row)[0]
+        found_best = map_einsum(machine, einsum, constraints=asked, objective="cycles", budget=budget)
+        best.append(BestOfLayer(each, found_best))
+    return best
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,167 @@
+"""Compare cycles of two fused matrix products with those of an RTL simulation; docs/validation.md says how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as Dict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from accelsim.fusion.chain import make_chain
+from accelsim.fusion.part import evaluate_part, held_by
+from accelsim.fusion.tiling import FusedLoop, FusedTiling, runs
+from accelsim.gpu.calibration import Errors, errors_of
+from accelsim.importers.scalesim import gemm, systolic_array
+from accelsim.inputs.architecture import Architecture, Level
+from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
+from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.files import read_table
+from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
+from accelsim.inputs.workload import ROLES, Einsum
+from accelsim.results.study import reference_paths
+
+USUAL = "golden/tileflow/fused_gemm_cycles.csv"
+"""Where the rows are in the folder of reference data."""
+CLAIMED = 0.054
+"""Mean error of TileFlow itself, as its authors claim (MICRO 2023, Fig. 7c)."""
+PES = 16
+"""Rows and columns of the array; this and the figures of `_machine` are TileFlow's (AE/validation/accelerator/arch)."""
+_NUMBERS = (*(f"{micro}{dim}{part}" for part in "12" for micro in ("", "micro_") for dim in "MNK"), "rtl_cycles")
+
+
+@dataclass(frozen=True, slots=True)
+class FusedGemms:
+    """Two matrix products (A B) D that ran fused: C = A B is M x L, never leaves, and is made in tiles of rows."""
+
+    where: str
+    bounds: Dict[str, int]  # of M, K, L and N
+    rows: int  # of a tile of C
+    measured: int  # cycles of the RTL
+
+
+@dataclass(frozen=True, slots=True)
+class FusedCycles:
+    """Cycles of a row, ours: of each product for all tiles of C."""
+
+    row: FusedGemms
+    parts: tuple[int, int]
+
+    @property
+    def cycles(self) -> int:
+        """Of both, one after the other."""
+        return sum(self.parts)
+
+
+def read_pairs(path: Path) -> list[FusedGemms]:
+    """Read a table of fused pairs and their cycles (CSV).
+
+    Raises
+    ------
+    AccelsimError
+        If it cannot be read, with every mistake and its line.
+    """
+    rows, wrong = read_table(path, _NUMBERS)
+    found = []
+    for where, row in rows:
+        bad = [key for key in _NUMBERS if not re.fullmatch("[1-9][0-9]{0,8}", row[key])]
+        wrong += [f"{where}: {key}: expected a whole number from 1, got '{row[key]}'" for key in bad]
+        if bad:
+            continue
+        n = {key: int(row[key]) for key in _NUMBERS}
+        for one, other in (("M2", "M1"), ("K2", "N1"), ("micro_M2", "micro_M1")):
+            if n[one] != n[other]:
+                wrong.append(f"{where}: {one}: must be {other}, {n[other]}, for the products to be fused, got {n[one]}")
+        for key in ("micro_M1", "K1", "K2"):
+            if n[key] % PES:
+                wrong.append(f"{where}: {key}: must be a multiple of {PES}, the size of the array, got {n[key]}")
+        if n["M1"] % n["micro_M1"]:
+            wrong.append(f"{where}: micro_M1: must divide M1, {n['M1']}, got {n['micro_M1']}")
+        bounds = {"M": n["M1"], "K": n["K1"], "L": n["N1"], "N": n["N2"]}
+        found.append(FusedGemms(where, bounds, n["micro_M1"], n["rtl_cycles"]))
+    if wrong:
+        raise AccelsimError("\n".join(wrong))
+    if not found:
+        raise AccelsimError(f"{path}: holds no rows")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _machine() -> Architecture:
+    """Memory of 4 words a cycle each way, a buffer of 32, and PEs with one register for each operand."""
+    array = systolic_array(PES, PES, "Inputs")
+    cache, pe = array.levels
+    cache = replace(cache, size_words=8 * 16384, read_bandwidth=Fraction(32), write_bandwidth=Fraction(32))
+    memory = Level("Memory", "DRAM", keep=frozenset(ROLES), read_bandwidth=Fraction(4), write_bandwidth=Fraction(4))
+    none = EnergyEntry(0.0, "energy is not compared")
+    free = {("Memory", "*", action): none for action in ("read", "write")}
+    return replace(array, levels=(memory, cache, pe), energy=EnergyTable({**array.energy.entries, **free}))
+
+
+def evaluate_pair(row: FusedGemms) -> FusedCycles:
+    """Time the parts of a fused chain: each product of each tile of C, on a machine with ramps and ports."""
+    machine, b = _machine(), row.bounds
+    first, second = (
+        _product(name, b["M"], *sizes) for name, *sizes in (("AB", b["K"], b["L"]), ("CD", b["L"], b["N"]))
+    )
+    chain = make_chain((first, second), ("Inputs",))
+    steps = b["M"] // row.rows
+    loops = (FusedLoop("M", steps, row.rows),) if steps > 1 else ()
+    tiling = FusedTiling("SRAM", loops, (frozenset(),), (frozenset(), frozenset()))
+    cycles = [0, 0]
+    for run in runs(chain, tiling, machine.levels[1]):
+        einsum = run.part.einsum(chain)
+        room = machine.levels[1].rooms[""] - run.reserved
+        try:
+            result = evaluate_part(machine, einsum, held_by(chain, run.part, 1), room, _mapping(einsum))
+        except ValueError as error:
+            raise AccelsimError(f"{row.where}: {einsum.name}: {error}") from None
+        cycles[run.part.layer] += run.count * result.cycles
+    return FusedCycles(row, (cycles[0], cycles[1]))
+
+
+def _product(name: str, rows: int, inner: int, columns: int) -> Einsum:
+    """A matrix product of 16-bit words; the first one writes what is the other's input."""
+    return replace(gemm({"M": rows, "N": columns, "K": inner}, 16, 16), name=name)
+
+
+def _mapping(einsum: Einsum) -> Mapping:
+    """Hold 16 x 16 words of the first operand at a time, and let the columns of the second stream past them."""
+    d = einsum.dims
+    nest = (Loop("M", d["M"] // PES), Loop("K", d["K"] // PES), Loop("N", d["N"]))
+    every = frozenset(ROLES)
+    return Mapping(
+        (
+            LevelMapping("Memory", keep=every),
+            LevelMapping("SRAM", nest, (Loop("M", PES),), (Loop("K", PES),), every),
+            LevelMapping("PE", keep=frozenset({"Inputs"})),
+        )
+    )
+
+
+def validate_tileflow(paths: Sequence[str | Path] = ()) -> list[FusedCycles]:
+    """Evaluate every row.
+
+    Raises
+    ------
+    NoReferenceError
+        If no path is given and the usual table is absent.
+    AccelsimError
+        If a table cannot be read, or a row does not fit.
+    """
+    return [evaluate_pair(row) for path in reference_paths(paths, USUAL) for row in read_pairs(path)]
+
+
+def tileflow_errors(found: Sequence[FusedCycles]) -> Dict[str, Errors]:
+    """Errors of all rows, and of those with as many rows of C in a tile."""
+    sets: dict[str, list[FusedCycles]] = {"all": list(found)}
+    for each in found:
+        sets.setdefault(f"tiles of {each.row.rows:>3} rows", []).append(each)
+    pairs = {
+        name: np.array([(each.cycles, each.row.measured) for each in rows], np.float64).T for name, rows in sets.items()
+    }
+    return {name: errors_of(ours, real, np.zeros(len(ours))) for name, (ours, real) in sorted(pairs.items())}
