@@ -6,6 +6,7 @@ import functools
 import itertools
 import math
 import pickle
+import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.fusion.chain import Chain, Shortcut, find_lines, find_shortcut, make_chain, named_line
+from accelsim.fusion.network import NetworkSearch, _UnfusedLayer
 from accelsim.fusion.part import PartLimits, PartResult, encode_part, held_by, map_part, part_space, without_held
 from accelsim.fusion.result import CYCLES, ENERGY, Optimum, Price, least_product
 from accelsim.fusion.search import Solutions, fuse_chain, fused_limits
@@ -276,6 +278,42 @@ def test_fuse__shares_its_time_among_the_layers(monkeypatch: pytest.MonkeyPatch)
     fuse(machine(30), whole(ATTENTION.layers), seconds=40.0, workers=1)
     assert [each <= 30 / share for each, share in zip(given_s, (4, 3, 2), strict=True)] == [True] * 3
     assert given_s[0] > 30 / 8
+
+
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_fuse__searches_again_where_time_is_left(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+    """The first search of each layer is stopped at once; the second one proves it."""
+    tiny, network = machine(30), whole((*ATTENTION.layers, replace(ATTENTION.layers[0], name="again")))
+    sure, budget, asked_s = fuse(tiny, network, objective=objective, workers=1), NetworkSearch.budget, []
+
+    def short(self: NetworkSearch) -> Budget | None:
+        asked_s.append(budget(self))
+        return Budget(seconds=1e-9) if len(asked_s) <= 4 else asked_s[-1]  # one that is only looked at, three searches
+
+    monkeypatch.setattr(NetworkSearch, "budget", short)
+    found = fuse(tiny, network, objective=objective, seconds=1000.0, workers=1)
+    assert found.certificate.proved
+    assert found.certificate.value == pytest.approx(sure.certificate.value, rel=1e-12)
+    assert [len(each.layers) for each in found.segments] == [len(each.layers) for each in sure.segments]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fuse__is_the_least_product_of_the_mappings_known_however_loose_their_limits(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    tiny, network, rng, fronts = machine(30), whole(ATTENTION.layers), random.Random(seed), []
+
+    def stopped(self: NetworkSearch, einsum: Einsum) -> _UnfusedLayer:
+        (one,) = map_front(tiny, einsum, workers=1).points
+        points = [(rng.uniform(1e3, 1e5), rng.randint(100, 9999)) for _ in range(6)]
+        fronts.append(points)
+        return _UnfusedLayer(tuple(replace(one, energy_pj=e, cycles=c) for e, c in points), (1.0, 1.0))
+
+    monkeypatch.setattr(NetworkSearch, "_front", stopped)
+    found = fuse(tiny, network, objective="edp", longest=1, workers=1)
+    least = min(sum(e for e, _ in each) * sum(c for _, c in each) for each in itertools.product(*fronts))
+    assert found.certificate.value == pytest.approx(least, rel=1e-12)
+    assert not found.certificate.proved
 
 
 def test_fuse__is_stopped_in_the_middle_of_a_front(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Line, find_lines, named_line, put_together
@@ -153,11 +154,30 @@ class NetworkSearch:
             nests = (rename(result.mapping, equal, einsum) for result in known.results)
             found = _UnfusedLayer(tuple(evaluate(self.architecture, einsum, nest) for nest in nests), known.least)
         else:
-            if self.on_progress is not None:
-                self.on_progress(Progress(what=f"mapping {einsum.name}"))
-            found = self._front(einsum) if self.solutions.fronts else self._best(einsum)
-            self.waiting -= 1
+            found = self._search(einsum)
         self.mapped[einsum.name] = found
+        return found
+
+    def map_again(self, before: Budget) -> None:
+        """Search once more for layers that are not proved by themselves, as long as each has more time than before."""
+        unsure = [each for each in self.equal.values() if self.mapped[each.name].least is not None]
+        self.waiting = len(unsure)
+        for einsum in unsure:
+            known, budget = self.mapped[einsum.name], self.budget()
+            if asked() or budget is None or (budget.seconds or 0.0) <= (before.seconds or 0.0):
+                break
+            found = self._search(einsum)
+            if found.least is not None and known.least is not None:
+                least = max(found.least[0], known.least[0]), max(found.least[1], known.least[1])
+                found = _UnfusedLayer((*known.results, *found.results), least)
+            self.mapped[einsum.name] = found
+        self.mapped = {each.name: self.mapped[each.name] for each in self.equal.values()}  # others are equal to these
+
+    def _search(self, einsum: Einsum) -> _UnfusedLayer:
+        if self.on_progress is not None:
+            self.on_progress(Progress(what=f"mapping {einsum.name}"))
+        found = self._front(einsum) if self.solutions.fronts else self._best(einsum)
+        self.waiting -= 1
         return found
 
     def _best(self, einsum: Einsum) -> _UnfusedLayer:
@@ -167,7 +187,7 @@ class NetworkSearch:
             einsum,
             MapOptions("energy" if energy else "cycles"),
             self.cache,
-            budget=self._budget(),
+            budget=self.budget(),
             workers=self.workers,
         )
         proof = search.certificate
@@ -180,7 +200,7 @@ class NetworkSearch:
         """Front of energy and cycles of a layer, or what of it is found in time."""
         from accelsim.search.exact.front import map_front
 
-        found = map_front(self.architecture, einsum, budget=self._budget(), workers=self.workers)
+        found = map_front(self.architecture, einsum, budget=self.budget(), workers=self.workers)
         if found.stop == "interrupted":
             raise KeyboardInterrupt
         if found.stop == "exhausted":
@@ -189,7 +209,7 @@ class NetworkSearch:
         limits = layer_limits(self.architecture, einsum)
         return _UnfusedLayer(found.points, (limits.energy_pj * _ROUNDED, limits.cycles))
 
-    def _budget(self) -> Budget | None:
+    def budget(self) -> Budget | None:
         """Time for one layer, if it is limited: an equal share of what is left for those that wait and for fusing."""
         end = self.solutions.prove_until
         if end is None:
@@ -307,9 +327,13 @@ def _answer(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> An
     """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time."""
     layers = [layer for line in lines for layer in line.layers]
     search.waiting = len({content_key(search.architecture, layer, MapOptions()) for layer in layers})
+    first = search.budget()
     for layer in layers:
         search.alone(layer)
     with heeding():
+        if first is not None:
+            with suppress(KeyboardInterrupt):  # what is known by then is an answer
+                search.map_again(first)
         if search.solutions.fronts:
             best, bound = _least_product(search, goal, lines)
         else:
@@ -325,7 +349,7 @@ def _least_product(
     search: NetworkSearch, goal: Objective, lines: Sequence[Line]
 ) -> tuple[Optimum[tuple[Segment, ...]], float]:
     """Segments of the least product, and what none falls below; each layer alone as it is best with none fused."""
-    alone, _ = least_product(goal, lambda price: _cheapest(search, lines, price, fused=False), lambda: False)
+    alone, _ = least_product(goal, lambda price: _known(_cheapest(search, lines, price, fused=False)), lambda: False)
     best, bound = least_product(goal, lambda price: _cheapest(search, lines, price), search.is_late)
     best = min(best, alone, key=lambda each: goal.value(each.energy_pj, each.cycles))
     results = {segment.layers[0].name: segment.alone for segment in alone.what}
@@ -334,6 +358,11 @@ def _least_product(
         for each in best.what
     )
     return replace(best, what=segments), bound
+
+
+def _known(found: Optimum[tuple[Segment, ...]]) -> Optimum[tuple[Segment, ...]]:
+    """An optimum of the mappings that are known, which no bound says more of."""
+    return replace(found, bound=found.price.value(found.energy_pj, found.cycles)[0])
 
 
 def _cheapest(

@@ -179,12 +179,16 @@ class _FrontWalks:
     def __init__(self, space: MapSpace, kinds: tuple[int, ...], level: int, workers: int, watch: Watch) -> None:
         self.space, self.kinds, self.level, self.workers, self.watch = space, kinds, level, workers, watch
         self.found = make_incumbents(space, 1)
+        self.ends = {goal: self.descent(terms_of(goal)) for goal in (LEAST_ENERGY, LEAST_EDP, FASTEST)}
         # whatever the time: there shall be an answer, for each that is asked for the best of a front
-        self.least = {goal: self.go(terms_of(goal), None) for goal in (LEAST_ENERGY, LEAST_EDP, FASTEST)}
+        self.least = {goal: self.go(descent, None) for goal, descent in self.ends.items()}
 
-    def go(self, terms: Floats, deadline: float | None) -> float:
+    def descent(self, terms: Floats) -> Descent:
+        """Walks to the least of an objective."""
+        return Descent(self.space, terms, held_level=self.level, workers=self.workers)
+
+    def go(self, descent: Descent, deadline: float | None) -> float:
         """Take some walks; returns the best value, infinite if they find nothing."""
-        descent = Descent(self.space, terms, held_level=self.level, workers=self.workers)
         best = descent.go(FIRST_WALKS, deadline)
         if best is None:
             return math.inf
@@ -192,7 +196,11 @@ class _FrontWalks:
         return best.value
 
     def go_on(self) -> Incumbents:
-        """Walk with other weights of the columns each time, by steps of the golden ratio, until the time is used up."""
+        """Walk on until the time is used up: to the ends, and with other weights of the columns each time.
+
+        The weights go by steps of the golden ratio.
+        """
+        ends = itertools.cycle(self.ends.values())
         for number in itertools.count(1):
             end = self.watch.end
             if asked() or (time.monotonic() >= end if end is not None else number > LAST_WALKS):
@@ -200,7 +208,8 @@ class _FrontWalks:
             terms = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
             for at, kind in enumerate(self.kinds):
                 terms[0, 1 + kind] = number * (GOLDEN + at / len(self.kinds)) % 1.0
-            self.go(terms, end)
+            self.go(self.descent(terms), end)
+            self.go(next(ends), end)
         raise AssertionError("numbers do not end")
 
 
