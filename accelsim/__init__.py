@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from accelsim.show.plots.search import plot_curve as plot_curve
     from accelsim.show.plots.search import plot_front as plot_front
     from accelsim.show.plots.search import plot_spread as plot_spread
+    from accelsim.show.plots.time import plot_time as plot_time
 
 __version__ = "0.1.0"
 _NAMES = {
@@ -90,6 +91,7 @@ _NAMES = {
     "show.plots.network": ("plot_fusion",),
     "show.plots.result": ("plot_energy", "plot_reuse", "plot_stacks"),
     "show.plots.search": ("plot_curve", "plot_front", "plot_spread"),
+    "show.plots.time": ("plot_time",),
 }
 _HOME = {name: f"accelsim.{module}" for module, names in _NAMES.items() for name in names}
 __all__ = sorted([*_HOME, "__version__"])

@@ -13,7 +13,7 @@ from accelsim.gpu import L2_STATES, ROTATING
 from accelsim.inputs.errors import AccelsimError
 
 PLOTS = (
-    *("architecture", "mapping", "energy", "reuse", "front", "spread", "curve"),
+    *("architecture", "mapping", "energy", "reuse", "time", "front", "spread", "curve"),
     *("histogram", "density", "within", "stacks", "compare", "network"),
 )
 SWEEP_PLOTS = ("front", "parallel", "sensitivity")
@@ -240,7 +240,7 @@ def _add_plot(made: argparse.ArgumentParser) -> None:
     about = "the layer that is drawn, where the workload has several; compare: or several, such as conv1,conv2 "
     add(made, "--layer NAME", about + "(default: all)")
     add(made, *_CONSTRAINTS)
-    add(made, "--mapping FILE", "energy, reuse, mapping: this mapping instead of the best one")
+    add(made, "--mapping FILE", "energy, reuse, mapping, time: this mapping instead of the best one")
     over = ("cycles", "outer_words", "utilization")
     add(made, "--over", "density: what the energy is drawn over", choices=over)
     _add_sizes(made)

@@ -144,9 +144,9 @@ def _refuse_options(arguments: argparse.Namespace) -> None:
         raise AccelsimError("--over is for `accelsim plot density`")
     if arguments.fully_used and kind not in _OF_A_CENSUS:
         raise AccelsimError(f"--fully-used is for `accelsim plot` {listed(_OF_A_CENSUS)}; the others draw no census")
-    if arguments.mapping and kind not in ("energy", "reuse", "mapping"):
+    if arguments.mapping and kind not in ("energy", "reuse", "mapping", "time"):
         raise AccelsimError(
-            "--mapping is for `accelsim plot energy`, `reuse` and `mapping`; the others draw many mappings"
+            "--mapping is for `accelsim plot energy`, `reuse`, `mapping` and `time`; the others draw many mappings"
         )
     if arguments.mapping and arguments.constraints:
         raise AccelsimError("--mapping and --constraints: a given mapping is drawn as it is; leave one of them out")
@@ -191,7 +191,7 @@ def _plot_architecture(arguments: argparse.Namespace) -> Picture:
 
 def _plot_layer(arguments: argparse.Namespace) -> Picture:
     """Draw mappings of one layer on one machine: one, those of a search, a front, or all valid ones."""
-    from accelsim.show.plots import census, diagram, result, search
+    from accelsim.show.plots import census, diagram, result, search, time
 
     kind, inputs = arguments.kind, read_inputs(arguments)
     layer, machine = one_layer(inputs, arguments), inputs.architecture
@@ -225,12 +225,15 @@ def _plot_layer(arguments: argparse.Namespace) -> Picture:
         return _picture(name, result.energy_table, result.plot_energy, mapped)
     if kind == "reuse":
         return _picture(name, result.reuse_table, result.plot_reuse, mapped, layer)
+    if kind == "time":
+        return _picture(name, time.time_table, time.plot_time, mapped, layer)
     return Picture(name, diagram.mapping_table(mapped), lambda ax: diagram.plot_mapping(mapped, machine, ax))
 
 
 def _best(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum) -> SearchResult:
-    """The mapping of lowest energy, the same that `accelsim map` gives."""
-    return search_layer(inputs, layer, arguments, MapOptions(), open_cache(arguments), layer.name)
+    """The mapping of lowest energy, or for `time` of fewest cycles, the same that `accelsim map` gives."""
+    options = MapOptions("cycles" if arguments.kind == "time" else "energy")
+    return search_layer(inputs, layer, arguments, options, open_cache(arguments), layer.name)
 
 
 def _draw(arguments: argparse.Namespace, inputs: Inputs, layer: Einsum, seed: int) -> SearchResult:
@@ -286,7 +289,7 @@ def _one_or_count(names: list[str], what: str) -> str:
 
 _MAKERS: dict[str, Callable[[argparse.Namespace], Picture]] = {
     "architecture": _plot_architecture,
-    **dict.fromkeys(("mapping", "energy", "reuse", "front", "spread", "curve", *_OF_A_CENSUS), _plot_layer),
+    **dict.fromkeys(("mapping", "energy", "reuse", "time", "front", "spread", "curve", *_OF_A_CENSUS), _plot_layer),
     "compare": _plot_compare,
     "network": _plot_network,
 }

@@ -1,0 +1,200 @@
+"""Figures of where the cycles of one mapping go: by level, and tile by tile for the first tiles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from accelsim.inputs.workload import Einsum
+from accelsim.model.result import Moves, Result
+from accelsim.show import plots as style
+from accelsim.show.plots import DARK, PALE
+from accelsim.show.report import percent
+
+FIRST_TILES = 6
+"""Tiles whose events are drawn."""
+_COLOURS = {
+    "computing": DARK,
+    "ports": "#F0E442",
+    "first fill": "#0072B2",
+    "fills": "#56B4E9",
+    "issue": "#E69F00",
+    "drains": "#009E73",
+}
+_RAMPS, _WAITS = "#999999", "waits"
+
+
+def timeline_table(result: Result, einsum: Einsum, tiles: int | None = FIRST_TILES) -> list[dict[str, Any]]:
+    """Events of the first tiles (None: all) of a mapping: what each engine and the compute units do, from and to.
+
+    The engine that holds up the compute units most is the one that overlaps. It has room for two tiles: it begins one
+    when it is done with the last, and when the compute units are done with the one before; these use all tiles for as
+    long. While an engine that does not overlap moves a tile, everything else stops. Where storage nodes of a level
+    stand at different loops, a tile takes the mean.
+
+    Returns
+    -------
+    list of dict
+        `component`, `what`, `tile` (from 0; of the engine that does it), `begin` and `end` [cycles]; an event that
+        others stop has several rows.
+    """
+    computing = result.overlapped_cycles
+    ends = {m.level: max(computing + m.first, m.cycles - (-computing // m.tiles)) for m in result.moves if m.overlap}
+    engine = (
+        next((m for m in result.moves if m.level == max(ends, key=lambda name: ends[name])), None) if ends else None
+    )
+    others = [m for m in result.moves if not m.overlap]
+    count = engine.tiles if engine else max([1, *(m.tiles for m in others)])
+    shown = min(count, tiles or count)
+    each, use = Fraction(engine.cycles if engine else 0, count), Fraction(computing, count)
+    loaded, used = [Fraction()], [Fraction(), Fraction()]
+    events: list[tuple[str, str, int, Fraction, Fraction]] = []
+    for tile in range(shown):
+        begin = max(loaded[-1], used[-2])
+        loaded.append(begin + each)
+        start = max(used[-1], loaded[-1])
+        if engine is not None:
+            what = "issue" if engine.issue > engine.fills else "fills"
+            events.append((engine.level, what, tile, begin, loaded[-1]))
+        events.append((result.compute, _WAITS, tile, used[-1], start))
+        events.append((result.compute, "computing", tile, start, start + use))
+        used.append(start + use)
+    starts = [at - use for at in used[2:]]
+    pauses = [
+        pause
+        for other in others
+        for pause in _pauses(other, result, einsum, lambda done: _instant(done * count, starts, use))
+    ]
+    return _stopped(events, sorted(pauses, key=lambda pause: pause[0]))
+
+
+def _instant(tiles: Fraction, starts: Sequence[Fraction], use: Fraction) -> Fraction | None:
+    """When so many tiles are used; None if that is not shown. The end of a tile is before the wait for the next."""
+    tile = max(0, math.ceil(tiles) - 1)
+    return starts[tile] + (tiles - tile) * use if tile < len(starts) else None
+
+
+def _pauses(
+    other: Moves, result: Result, einsum: Einsum, instant: Callable[[Fraction], Fraction | None]
+) -> list[tuple[Fraction, Fraction, str, str, int]]:
+    """When an engine that does not overlap stops all else, for how long, and why; until a tile is not shown."""
+    output = next(t for t in einsum.tensors if t.output)
+    moving = {dim for rank in output.ranks for dim, _ in rank}
+    names = [nest.level for nest in result.mapping.levels]
+    last = max(at for at, name in enumerate(names) if name == other.level)
+    loops = [loop for nest in result.mapping.levels[:last] for loop in nest.temporal]
+    visits = math.prod(loop.bound for loop in loops if loop.dim in moving)
+    coming, found = Fraction(other.cycles - other.drains, other.tiles), []
+    for tile, at in enumerate(itertools.product(*(range(loop.bound) for loop in loops))):
+        begin, end = instant(Fraction(tile, other.tiles)), instant(Fraction(tile + 1, other.tiles))
+        if begin is None or end is None:
+            break
+        if coming:
+            found.append((begin, coming, other.level, "issue" if other.issue > other.fills else "fills", tile))
+        finished = all(i == loop.bound - 1 for i, loop in zip(at, loops, strict=True) if loop.dim not in moving)
+        if other.drains and finished:
+            found.append((end, Fraction(other.drains, visits), other.level, "drains", tile))
+    return found
+
+
+def _stopped(
+    events: Sequence[tuple[str, str, int, Fraction, Fraction]],
+    pauses: Sequence[tuple[Fraction, Fraction, str, str, int]],
+) -> list[dict[str, Any]]:
+    """Events with the pauses between them, in which nothing else goes on."""
+    rows, lost = [], Fraction()
+    cuts: list[tuple[Fraction, Fraction]] = []  # an instant without pauses, and what has been lost up to it
+    for at, length, component, what, tile in pauses:
+        rows.append((component, what, tile, at + lost, at + lost + length))
+        cuts.append((at, lost))
+        lost += length
+    cuts.append((max([Fraction(), *(event[4] for event in events)]) + 1, lost))
+    for component, what, tile, begin, end in events:
+        for at, before in cuts:
+            if begin < at and begin < end:
+                rows.append((component, what, tile, begin + before, min(end, at) + before))
+                begin = min(end, at)
+    keys = ("component", "what", "tile", "begin", "end")
+    found = [dict(zip(keys, (*row[:3], float(row[3]), float(row[4])), strict=True)) for row in rows]
+    return sorted(found, key=lambda row: (row["begin"], row["end"]))
+
+
+def time_table(result: Result, einsum: Einsum) -> list[dict[str, Any]]:
+    """Rows of `plot_time`: cycles by component and what for, then the events of the first tiles."""
+    where = [
+        {"component": row["component"], "what": row["what"], "cycles": row["cycles"]} for row in result.time_rows()
+    ]
+    return [*where, *(timeline_table(result, einsum) if result.moves else [])]
+
+
+def plot_time(result: Result, einsum: Einsum, ax: Axes | None = None) -> Axes:
+    """Draw where the cycles of a mapping go, one part after the other, and what waits for what in the first tiles.
+
+    The axes have an inset with a bar for each component, and, on a machine with DMA engines, one with their events.
+    """
+    events = timeline_table(result, einsum) if result.moves else []
+    with style.drawing(ax, 4.6 if events else 2.6) as ax:
+        style.frame_only(ax)
+        whole = ax.inset_axes((0, 0.6 if events else 0.1, 1, 0.4 if events else 0.9))
+        ends = itertools.accumulate(row["cycles"] for row in result.time_rows())
+        rows = [
+            {**row, "begin": end - row["cycles"], "end": end} for row, end in zip(result.time_rows(), ends, strict=True)
+        ]
+        _draw(whole, rows, "cycles, one part after the other, and shares")
+        for row in rows:
+            lane = list(dict.fromkeys(each["component"] for each in rows)).index(row["component"])
+            if row["share"] > 0.04:
+                colour = PALE if _colour(row["what"]) == DARK else "black"
+                at = ((row["begin"] + row["end"]) / 2, lane)
+                whole.annotate(percent(row["share"]), at, ha="center", va="center", fontsize="small", color=colour)
+        if events:
+            lanes = ax.inset_axes((0, 0.08, 1, 0.3))
+            _draw(lanes, events, f"cycles of the first tiles; numbers: tiles of {events[0]['component']}")
+            order = list(dict.fromkeys(row["component"] for row in events))
+            numbered = {result.compute, *(moves.level for moves in result.moves if moves.overlap)}
+            for row in events:
+                wide = (row["end"] - row["begin"]) / max(each["end"] for each in events)
+                if row["what"] != _WAITS and row["component"] in numbered and wide > 0.03:
+                    colour = PALE if _colour(row["what"]) == DARK else "black"
+                    at = ((row["begin"] + row["end"]) / 2, order.index(row["component"]))
+                    lanes.annotate(str(row["tile"] + 1), at, ha="center", va="center", fontsize="small", color=colour)
+        known = {*_COLOURS, _WAITS}
+        for what in dict.fromkeys(row["what"] if row["what"] in known else "ramps" for row in (*rows, *events)):
+            hatch = "////" if what == _WAITS else ""
+            ax.bar([0], [0], color=_colour(what), label=what, hatch=hatch, edgecolor=DARK, linewidth=0.3)
+        title = f"{result.workload} on {result.architecture}: {result.cycles:,} cycles"
+        style.put_title(ax, title, legend=True)
+    return ax
+
+
+def _draw(ax: Axes, rows: Sequence[Mapping[str, Any]], label: str) -> None:
+    """Draw rows as bars in time, a lane for each component."""
+    lanes = list(dict.fromkeys(row["component"] for row in rows))
+    for row in rows:
+        ax.barh(
+            lanes.index(row["component"]),
+            row["end"] - row["begin"],
+            0.7,
+            row["begin"],
+            color=_colour(row["what"]),
+            edgecolor=DARK if row["what"] == _WAITS else "white",
+            linewidth=0.5,
+            hatch="////" if row["what"] == _WAITS else "",
+        )
+    ax.set_yticks(range(len(lanes)), lanes)
+    ax.set_ylim(len(lanes) - 0.5, -0.5)
+    ax.set_xlim(0, max(row["end"] for row in rows))
+    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel(style.wrapped(ax, label))
+
+
+def _colour(what: str) -> str:
+    return "white" if what == _WAITS else _COLOURS.get(what, _RAMPS)
