@@ -37,7 +37,7 @@ def test_convolution__takes_the_tiles_of_its_row(table):
 
     Weights: 3 taps x 8 channels, each a run of 8 B in one row and one line. Both take 8 x (1.06 + 0.42) + 24 x (1.06 +
     1.18), of which ceil(11.84) + ceil(53.76) = 66 is below the issue of 269 cycles. The array takes 5 x 6 x 3 x 2 x 2
-    steps, 4 for the first weights and 6 of skew. Outputs: 6 pixels of 8 B, stored 5 times in ceil(6 x 4.22) = 26 cycles.
+    steps, 4 for the first weights and 6 of skew. Outputs: 6 pixels of 8 B, stored 5 times in ceil(6 x 4.22) = 26.
     """
     found = evaluate_row(read_rows(table(CONV))[0])
     (scratchpad, accumulator) = found.result.moves
