@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from accelsim import evaluate, load_architecture, load_mapping, load_workload
+from accelsim import evaluate, load_architecture, load_constraints, load_mapping, load_workload
 from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping, dump_mapping
@@ -130,6 +130,40 @@ def test_best_with_remainders__is_that_of_brute_force(group):
         assert evaluate(architecture, einsum, result.best.mapping) == result.best
         looked += 1
     assert looked > 2
+
+
+@pytest.mark.parametrize(("bound", "x", "y"), [(3, 2, 1), (5, 2, 2), (7, 2, 3), (12, 4, 1), (12, 4, 3), (13, 4, 3)])
+@pytest.mark.parametrize("order", [["K", "M"], ["M", "K"]])
+def test_instances_that_are_idle_at_last__keep_their_tiles(bound, x, y, order):
+    """7 rows on 2 x 3 instances: five of them hold one row for good, and one swaps two; in either order of loops."""
+    energy = {"read": "100 pJ", "write": "100 pJ", "source": "example"}
+    cheap = {"read": "1 pJ", "write": "1 pJ", "source": "example"}
+    inner = {"size": "2 B", "word": "8 bit", "keep": ["Inputs"], "bypass": ["Weights", "Outputs"], "energy": cheap}
+    levels = [
+        {"name": "L0", "class": "DRAM", "word": "8 bit", "energy": energy, "fanout": {"x": x, "y": y}},
+        {"name": "L1", "class": "SRAM", **inner},
+    ]
+    compute = {"name": "MAC", "class": "intmac", "energy": {"compute": "1 pJ", "source": "example"}}
+    machine = load_architecture(
+        {"architecture": {"name": "idle", "clock": "1 GHz", "levels": levels, "compute": compute}}
+    )
+    tensors = {"Weights": ["K"], "Inputs": ["M"], "Outputs": ["M", "K"]}
+    layer = {"dims": {"M": bound, "K": 7}, "tensors": tensors, "output": "Outputs"}
+    bits = {"Weights": 8, "Inputs": 8, "Outputs": 8, "psums": 8}
+    einsum = load_workload({"workload": {"name": "idle", "bits": bits, "einsum": layer}}).layers[0]
+    blocks = [
+        {"level": "L0", "temporal": {"order": order}},
+        {"level": "L1", "temporal": {"factors": ["M=1", "K=1"]}},
+    ]
+    constraints = load_constraints({"constraints": {"levels": blocks}}, machine, einsum)
+    allowed = [each for each in mappings(machine, einsum, ["M"]) if not constraints.broken_by(each)]
+    costs = [cost for each in allowed for fits, cost, _ in [ragged_cost(encode(machine, einsum), each)] if fits]
+
+    result = map_einsum(machine, einsum, constraints=constraints, imperfect=["M"], workers=1)
+
+    assert result.certificate is not None
+    assert result.certificate.proved
+    assert math.isclose(result.best.energy_pj, min(costs), rel_tol=1e-12)
 
 
 def test_what_mappings_cost_at_least__they_cost():

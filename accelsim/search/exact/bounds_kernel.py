@@ -464,6 +464,12 @@ def sweep_network(
                 continue
             for t in range(tensors):
                 scratch.words[t] = shapes.macs[0] if innermost else shapes.words[t, tiles[at]]
+                if shapes.moving.shape[1] > 0 and not innermost:
+                    moving = 1.0
+                    for d in range(dims):
+                        if c.relevant[t, d]:
+                            moving = min(moving, shapes.moving[level, d, tile[d], options.place[o, d]])
+                    scratch.words[t] *= moving
                 scratch.share[t, 0], scratch.share[t, 1] = options.down[o, t], options.up[o, t]
                 if options.windowed[o, t]:
                     for d in range(dims):

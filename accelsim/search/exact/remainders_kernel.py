@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, SPREAD, TILE, UP, USED, Detail
+from accelsim.model.detail import BEFORE, DOWN, INSIDE, LOOPS, PARTS_APART, SPREAD, TILE, UP, USED, Detail
 from accelsim.model.encode import PE, Constants
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, port_cycles
@@ -17,7 +17,7 @@ from accelsim.model.ramps import array_cycles
 from accelsim.model.windows import words_into
 from accelsim.search.exact.incumbents_kernel import SURE
 from accelsim.search.exact.node import SearchNode
-from accelsim.search.exact.shapes import Shapes
+from accelsim.search.exact.shapes import Shapes, resting_tiles
 
 OWN, SHARED_DOWN, SHARED_UP, MERGED = np.int64(0), np.int64(1), np.int64(2), np.int64(3)
 """Which children count: each for itself, or one for all that share a read, an update, or words at any time."""
@@ -138,8 +138,7 @@ def _words_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, c
             continue
         size, factor = shapes.size[d, node.tile[child, d]], c.factor[t, d]
         share *= float(_boxes(factor, many, c.bounds[d])) / float(looped * _boxes(factor, 1, size))
-        if many >= 3 and _may_rest(shapes, node, child, d):
-            share *= 1.0 - 1.0 / float(many)
+    share *= _moving(c, shapes, node, s, child, t)
     used = float(s.level[child, USED])
     return max(0.0, float(most) * used * share - float(most - words) * used)
 
@@ -170,14 +169,25 @@ def _boxes(factor: int, tiles: int, covered: int) -> int:
 
 
 @jit
-def _may_rest(shapes: Shapes, node: SearchNode, child: int, d: int) -> bool:
-    """Whether the innermost temporal loop over a dimension outside a tile makes a last pass of one step."""
+def _moving(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int) -> float:
+    """Share of a tensor's tiles that move at least with each pass of the innermost loop that moves them.
+
+    The others rest: this loop makes one step there, and loops further out that do not move the tensor leave them.
+    """
+    found, rests, many, spread, resting = -1, 1, 1, 1, 0
     for lv in range(child - 1, -1, -1):
-        outer, inner = shapes.passes[d, node.tile[lv, d]], shapes.passes[d, node.mid[lv, d]]
-        bound = node.mapping.temporal[0, lv, d]
-        if bound > 1:
-            return bool(outer > 1 and inner - (outer - 1) * bound == 1)
-    return False
+        for j in range(s.level[lv, LOOPS] - 1, -1, -1):
+            d = node.mapping.order[0, lv, j]
+            if found >= 0:
+                rests *= 1 if c.relevant[t, d] else node.mapping.temporal[0, lv, d]
+            elif c.relevant[t, d]:
+                if not shapes.ragged[d]:
+                    return 1.0
+                for between in range(lv, child):
+                    spread *= s.place[between, d, SPREAD]
+                found, many = d, shapes.passes[d, node.tile[child, d]]
+                resting = resting_tiles(many, spread, node.mapping.temporal[0, lv, d])
+    return float(1.0 if found < 0 or rests == 1 else 1.0 - float(resting) / float(many))
 
 
 @jit
@@ -345,9 +355,11 @@ def _first_words(c: Constants, node: SearchNode, child: int, above: int, t: int,
 
 
 @inline
-def _book(c: Constants, node: SearchNode, lv: int, t: int, words: int, busiest: int, action: int) -> float:
-    """Energy of moving so many elements; those of the busiest instance pass its ports."""
-    part = min(c.word_parts[lv, t, 0], c.word_parts[lv, t, 1])
+def _book(
+    c: Constants, node: SearchNode, lv: int, t: int, words: int, busiest: int, action: int, partial: int
+) -> float:
+    """Energy of moving so many elements, `partial` sums or not; those of the busiest instance pass its ports."""
+    part = c.word_parts[lv, t, partial]
     if action == BY_READ:
         node.read[c.fanout.shape[0], c.nodes[lv, 0]] += busiest * part
     else:
@@ -359,9 +371,8 @@ def _book(c: Constants, node: SearchNode, lv: int, t: int, words: int, busiest: 
 def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail) -> tuple[float, int]:
     """Energy [pJ] and cycles of a whole mapping.
 
-    Exact, but for what is known only of single instances: accesses are not rounded up to blocks, and partial sums are
-    taken to be as narrow as finished words; tensors with windows cost what they cost at least, and so does a change of
-    what a systolic array holds.
+    Exact, but accesses are not rounded up to blocks, which is known only of single instances. Tensors with windows cost
+    what they cost at least, and so does a change of what a systolic array holds.
     """
     m, levels = node.mapping, c.fanout.shape[0]
     for d in range(c.bounds.shape[0]):
@@ -372,11 +383,13 @@ def cost_remainders(c: Constants, shapes: Shapes, node: SearchNode, s: Detail) -
         node.read[levels, lv], node.written[levels, lv] = 0, 0
     energy = shapes.macs[0] * float(c.mac[0])
     for t in range(c.whole.shape[0]):
-        child = levels
+        child, partial_inside = levels, 0
         for lv in range(levels - 1, -1, -1):
             if m.keep[0, lv, t]:
                 if t == c.output[0]:
-                    energy += _cost_output(c, shapes, node, s, t, lv, child)
+                    partial = _holds_partial_sums(c, shapes, node, s, t, lv, child)
+                    energy += _cost_output(c, shapes, node, s, t, lv, child, partial, partial_inside)
+                    partial_inside = partial
                 else:
                     energy += _cost_input(c, shapes, node, s, t, lv, child)
                 child = lv
@@ -414,7 +427,7 @@ def _cost_input(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: in
     energy = 0.0
     words = _words(c, shapes, node, s, child, t, above, SHARED_DOWN, ALL)
     one = _words(c, shapes, node, s, child, t, above, SHARED_DOWN, BUSIEST)
-    energy += _book(c, node, above, t, words, one, READING)
+    energy += _book(c, node, above, t, words, one, READING, 0)
     for lv in range(above, child):
         if c.transfers[lv]:
             energy += float(_words(c, shapes, node, s, child, t, lv + 1, SHARED_DOWN, ALL)) * float(
@@ -422,22 +435,48 @@ def _cost_input(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: in
             )
     if child < levels:
         words = _words(c, shapes, node, s, child, t, child, OWN, ALL)
-        energy += _book(c, node, child, t, words, _words(c, shapes, node, s, child, t, child, OWN, BUSIEST), WRITING)
+        one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
+        energy += _book(c, node, child, t, words, one, WRITING, 0)
     return float(energy)
 
 
 @jit
-def _cost_output(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, above: int, child: int) -> float:
-    """Energy of all words of the output between two levels that keep it, upwards and back."""
+def _holds_partial_sums(
+    c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: int, above: int, child: int
+) -> int:
+    """1 if a level holds partial sums of the output, as `model.ragged` says; with windows as narrow as they can be."""
+    if c.windowed[t]:
+        return int(c.word_parts[above, t, 1] < c.word_parts[above, t, 0])
+    updates = _words(c, shapes, node, s, child, t, above, SHARED_UP, BUSIEST)
+    seen = _first_words(c, node, child, above, t, MERGED, BUSIEST)
+    return int(updates > seen or s.level[above, PARTS_APART] > 1)
+
+
+@jit
+def _cost_output(
+    c: Constants,
+    shapes: Shapes,
+    node: SearchNode,
+    s: Detail,
+    t: int,
+    above: int,
+    child: int,
+    partial: int,
+    partial_inside: int,
+) -> float:
+    """Energy of all words of the output between two levels that keep it, upwards and back.
+
+    `partial` and `partial_inside` say whether the levels hold partial sums.
+    """
     levels = c.fanout.shape[0]
     energy = 0.0
     up = _words(c, shapes, node, s, child, t, above, SHARED_UP, ALL)
     one = _words(c, shapes, node, s, child, t, above, SHARED_UP, BUSIEST)
-    energy += _book(c, node, above, t, up, one, UPDATING)
+    energy += _book(c, node, above, t, up, one, UPDATING, partial)
     if not c.windowed[t]:
         up -= _first_words(c, node, child, above, t, MERGED, ALL)
         one -= _first_words(c, node, child, above, t, MERGED, BUSIEST)
-        energy += _book(c, node, above, t, up, one, READING)
+        energy += _book(c, node, above, t, up, one, READING, partial)
     for lv in range(above, child):
         if c.transfers[lv]:
             up = _words(c, shapes, node, s, child, t, lv + 1, SHARED_UP, ALL)
@@ -448,9 +487,9 @@ def _cost_output(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, t: i
         up = _words(c, shapes, node, s, child, t, child, OWN, ALL)
         one = _words(c, shapes, node, s, child, t, child, OWN, BUSIEST)
         if c.drain[child]:
-            energy += _book(c, node, child, t, up, one, READING)
+            energy += _book(c, node, child, t, up, one, READING, partial_inside)
         if not c.windowed[t]:
             up -= _first_words(c, node, child, child, t, MERGED, ALL)
             one -= _first_words(c, node, child, child, t, MERGED, BUSIEST)
-            energy += _book(c, node, child, t, up, one, WRITING)
+            energy += _book(c, node, child, t, up, one, WRITING, partial_inside)
     return float(energy)

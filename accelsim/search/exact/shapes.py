@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from accelsim.inputs.errors import TooManyChoices
 from accelsim.mapspace.factors import along, divisors, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
 from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.jit import inline
 
 MOST_PAIRS = 20_000_000
 """Pairs of bounds on two axes that are looked at, at most."""
@@ -40,7 +42,8 @@ class Shapes(NamedTuple):
     int64[D, N, N, *], spreads that lead to a size from another one inside, -1 after the last; box : int64[T, S], words
     of each tile, at least; words : float64[T, S], words that enter all tiles of a shape at least, if the next loop
     outside moves them; ragged : bool[D], which dimensions may leave remainders; macs : float64[1],
-    multiply-accumulates.
+    multiply-accumulates; moving : float64[L, D, N, *], where dimensions leave remainders: share of the tiles of a
+    dimension at the next level that move at least, for their size and for the index of the spread around them.
     """
 
     size: Ints
@@ -59,6 +62,7 @@ class Shapes(NamedTuple):
     words: Floats
     ragged: Bools
     macs: Floats
+    moving: Floats
 
     @property
     def total(self) -> int:
@@ -173,7 +177,7 @@ def make_shapes(space: MapSpace) -> Shapes:
             else:  # docs/exact.md: a last pass of one step may leave a tile where it is
                 skip = c.factor[t, d] - 1  # a stride's skipped words inside a box are words of it too
                 boxes = ((skip + 1) * bounds[d] - skip * many) / ((skip + 1) * axes[d] - skip)
-                entering = entering * boxes * np.where(many >= 3, 1.0 - 1.0 / many, 1.0)
+                entering = entering * boxes
         words[t] = entering.reshape(-1)
     many_spreads = np.array([len(found) for found in spreads], np.int64)
     return Shapes(
@@ -193,7 +197,63 @@ def make_shapes(space: MapSpace) -> Shapes:
         words=words,
         ragged=ragged,
         macs=np.array([float(encoded.einsum.macs)]),
+        moving=_moving(c.fanout, ragged, counts, spreads),
     )
+
+
+@inline
+def resting_tiles(tiles: int, spread: int, bound: int) -> int:
+    """Tiles along a dimension that a temporal loop around `spread` instances leaves in place, as it makes one step.
+
+    The loop makes all its steps in each pass but the last, where the tiles that are left go to the instances in turn.
+
+    >>> [resting_tiles(tiles, 4, 2) for tiles in (5, 7, 8, 10, 12, 13)]
+    [3, 1, 0, 2, 4, 3]
+    """
+    left = tiles - (-(-tiles // (spread * bound)) - 1) * spread * bound
+    return int(left if left <= spread else max(0, 2 * spread - left))
+
+
+@lru_cache(maxsize=1 << 16)
+def most_resting(tiles: int, spread: int, outer: tuple[int, ...] = ()) -> int:
+    """Tiles along a dimension that stay in place at most, whatever the temporal loops outside.
+
+    Parameters
+    ----------
+    tiles : int
+        In all, over all instances.
+    spread : int
+        By the network around them.
+    outer : tuple of int
+        Sizes of the axes of networks further out, from the inside out; a loop on each may lie inside the temporal one.
+
+    Examples
+    --------
+    >>> [most_resting(tiles, 4) for tiles in (4, 5, 7, 12)]
+    [0, 3, 1, 4]
+    >>> most_resting(5, 2), most_resting(5, 2, (2,))
+    (1, 3)
+    """
+    passes, most = -(-tiles // spread), 0
+    for outside in {-(-passes // bound) for bound in range(2, passes + 1)}:
+        most = max(most, int(resting_tiles(tiles, spread, -(-passes // outside))))
+    for at, size in enumerate(outer):
+        for factor in range(2, min(size, passes) + 1):
+            if factor == -(-passes // -(-passes // factor)):  # no longer than its number of passes needs
+                most = max(most, most_resting(tiles, spread * factor, outer[at + 1 :]))
+    return most
+
+
+def _moving(fanout: Ints, ragged: Bools, counts: list[list[int]], spreads: list[list[int]]) -> Floats:
+    """Share of the tiles at the next level that move at least; see `Shapes`."""
+    if not ragged.any():
+        return np.ones((len(fanout), 0, 0, 0))
+    found = np.ones((len(fanout), len(counts), max(map(len, counts)), max(map(len, spreads))))
+    for level, d, n, s in np.ndindex(*found.shape):
+        if ragged[d] and n < len(counts[d]) and s < len(spreads[d]):
+            outer = tuple(size for size in fanout[:level][::-1, ::-1].ravel().tolist() if size > 1)
+            found[level, d, n, s] -= most_resting(counts[d][n], spreads[d][s], outer) / counts[d][n]
+    return found
 
 
 def _steps(counts: list[int], imperfect: bool) -> Ints:

@@ -50,10 +50,13 @@ class Sieve:
         self.outside = least_outside(grid, pj, needed)
         self.inside = least_inside(grid, pj, needed, may_keep, least)
         self.innermost = innermost_loops(grid)
-        words = (np.broadcast_to(needed[:, None], (tensors, self.total)), moved_words(grid, needed))
+        words = [
+            (np.broadcast_to(needed[:, None], (tensors, self.total)), moved_words(grid, needed, level))
+            for level in range(levels)
+        ]
         self.entering = [
             [
-                [entering_cost(grid, pj, needed, may_keep, least, level, t, each[t]) for each in words]
+                [entering_cost(grid, pj, needed, may_keep, least, level, t, each[t]) for each in words[level]]
                 for t in range(tensors)
             ]
             for level in range(levels)

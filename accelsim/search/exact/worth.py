@@ -160,8 +160,8 @@ def innermost_loops(grid: Grid) -> list[tuple[frozenset[int], Bools]]:
     return list(found.items())
 
 
-def moved_words(grid: Grid, needed: Ints) -> Floats:
-    """Words into all tiles of a shape at least, if the innermost loop outside moves them: float64[T, S].
+def moved_words(grid: Grid, needed: Ints, level: int) -> Floats:
+    """Words into all tiles of a shape at a level at least, if the innermost loop outside moves them: float64[T, S].
 
     Half of the smallest part of a window that a step can bring in is below what any sequence of loops costs.
     """
@@ -169,6 +169,11 @@ def moved_words(grid: Grid, needed: Ints) -> Floats:
     digits = np.arange(shapes.total)[None, :] // shapes.stride[:, None] % shapes.sizes[:, None]
     size = np.take_along_axis(shapes.size, digits, axis=1).astype(np.float64)
     found = shapes.words.copy()
+    moving = np.ones(found.shape)
+    for d in np.flatnonzero(shapes.ragged).tolist() if level else ():
+        share = shapes.moving[level - 1, d].min(axis=1)[digits[d]]
+        moving[c.relevant[:, d]] = np.minimum(moving[c.relevant[:, d]], share)
+    found *= moving
     for t in np.flatnonzero(c.windowed).tolist():
         least = np.ones(shapes.total)
         for rank in {int(r) for r in c.rank[t][c.relevant[t]]}:
