@@ -613,7 +613,7 @@ def make_bounds(
     corners: bool | None = None,
     keep: bool = True,
     worth: Worth | None = None,
-    most_bytes: int = MOST_BYTES,
+    most_bytes: int | None = None,
 ) -> Bounds:
     """Fill the cost-to-go tables of a map space.
 
@@ -635,8 +635,8 @@ def make_bounds(
         Whether to keep them within `keep_bounds`.
     worth : Worth, optional
         What mappings may cost; states that only others go through are infinite. Default: all are filled.
-    most_bytes : int
-        Memory that the tables may take.
+    most_bytes : int, optional
+        Memory that the tables may take; default: `MOST_BYTES`.
 
     Returns
     -------
@@ -649,6 +649,7 @@ def make_bounds(
     TablesTooLarge
         If they would take more than `most_bytes`.
     """
+    most_bytes = MOST_BYTES if most_bytes is None else most_bytes
     maker, kept = BoundsMaker(grid, spreads, pj, deadline, fine, corners, worth, most_bytes), _kept.get()
     if kept is None or not keep or worth is not None:
         return maker.make()

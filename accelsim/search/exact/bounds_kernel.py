@@ -468,7 +468,8 @@ def sweep_network(
                     moving = 1.0
                     for d in range(dims):
                         if c.relevant[t, d]:
-                            moving = min(moving, shapes.moving[level, d, tile[d], options.place[o, d]])
+                            share = shapes.moving[level, d, tile[d], options.place[o, d]]
+                            moving = moving * share if c.windowed[t] else min(moving, share)
                     scratch.words[t] *= moving
                 scratch.share[t, 0], scratch.share[t, 1] = options.down[o, t], options.up[o, t]
                 if options.windowed[o, t]:

@@ -132,7 +132,7 @@ def front_of(
     try:
         solver = Solver(
             space, cycles=True, words=WORDS in kinds, workers=workers, deadline=watch.deadline,
-            memory=watch.memory,
+            memory=watch.budget.memory_bytes,
         )  # fmt: skip
         outcome, stop = _front(solver, kinds, level, watch, walks)
     except (TimeoutError, TablesTooLarge) as why:

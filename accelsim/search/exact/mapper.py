@@ -22,7 +22,6 @@ from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
-from accelsim.search.exact.bounds import MOST_BYTES
 from accelsim.search.exact.incumbents import make_incumbents
 from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
 from accelsim.search.exact.ready import get_ready
@@ -59,11 +58,6 @@ class Watch:
     started: float
     known: tuple[float, float] | None = None
     """Value and energy [pJ] of the best mapping that walks found."""
-
-    @property
-    def memory(self) -> int:
-        """Bytes that the tables of a search may take."""
-        return MOST_BYTES if self.budget.memory_bytes is None else self.budget.memory_bytes
 
     @property
     def end(self) -> float | None:
@@ -202,7 +196,7 @@ class _Aim:
             known=self.worth(value),
             workers=self.workers,
             deadline=deadline,
-            memory=self.watch.memory,
+            memory=self.watch.budget.memory_bytes,
         )
 
     def worth(self, value: float) -> Known | None:
@@ -357,7 +351,9 @@ def _widest(spaces: Spaces, aim: _Aim) -> _Solved | None:
         walked = Descent(space, terms_of(LEAST_ENERGY), most=most, workers=aim.workers).go(FIRST_WALKS, deadline)
         limit = math.inf if walked is None else walked.value
         known = Known(LEAST_ENERGY, limit, most)
-        solver = Solver(space, grid=grid, known=known, workers=aim.workers, deadline=deadline, memory=aim.watch.memory)
+        solver = Solver(
+            space, grid=grid, known=known, workers=aim.workers, deadline=deadline, memory=aim.watch.budget.memory_bytes
+        )
     except (TimeoutError, TablesTooLarge):
         return None
     solver.limit(most)

@@ -140,7 +140,7 @@ def _words_at_least(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, c
         share *= float(_boxes(factor, many, c.bounds[d])) / float(looped * _boxes(factor, 1, size))
     share *= _moving(c, shapes, node, s, child, t)
     used = float(s.level[child, USED])
-    return max(0.0, float(most) * used * share - float(most - words) * used)
+    return float(max(0.0, float(most) * used * share - float(most - words) * used))
 
 
 @jit
@@ -172,22 +172,33 @@ def _boxes(factor: int, tiles: int, covered: int) -> int:
 def _moving(c: Constants, shapes: Shapes, node: SearchNode, s: Detail, child: int, t: int) -> float:
     """Share of a tensor's tiles that move at least with each pass of the innermost loop that moves them.
 
-    The others rest: this loop makes one step there, and loops further out that do not move the tensor leave them.
+    The others rest: this loop makes one step there, and loops further out that do not move the tensor leave them. A
+    window can go on where any loop makes one step.
     """
-    found, rests, many, spread, resting = -1, 1, 1, 1, 0
+    innermost, rests, share = -1, 1, 1.0
     for lv in range(child - 1, -1, -1):
         for j in range(s.level[lv, LOOPS] - 1, -1, -1):
             d = node.mapping.order[0, lv, j]
-            if found >= 0:
-                rests *= 1 if c.relevant[t, d] else node.mapping.temporal[0, lv, d]
-            elif c.relevant[t, d]:
-                if not shapes.ragged[d]:
-                    return 1.0
-                for between in range(lv, child):
-                    spread *= s.place[between, d, SPREAD]
-                found, many = d, shapes.passes[d, node.tile[child, d]]
-                resting = resting_tiles(many, spread, node.mapping.temporal[0, lv, d])
-    return float(1.0 if found < 0 or rests == 1 else 1.0 - float(resting) / float(many))
+            if innermost >= 0 and not c.relevant[t, d]:
+                rests *= node.mapping.temporal[0, lv, d]
+            if innermost < 0 and c.relevant[t, d]:
+                innermost = d
+    for d in range(c.relevant.shape[1]):
+        if shapes.ragged[d] and c.relevant[t, d] and (c.windowed[t] or (d == innermost and rests > 1)):
+            many = shapes.passes[d, node.tile[child, d]]
+            share *= 1.0 - float(_resting(node, s, child, d, many)) / float(many)
+    return share
+
+
+@jit
+def _resting(node: SearchNode, s: Detail, child: int, d: int, many: int) -> int:
+    """Tiles along a dimension, of so many, of which the innermost temporal loop outside makes one step."""
+    spread = 1
+    for lv in range(child - 1, -1, -1):
+        spread *= s.place[lv, d, SPREAD]
+        if node.mapping.temporal[0, lv, d] > 1:
+            return int(resting_tiles(many, spread, node.mapping.temporal[0, lv, d]))
+    return 0
 
 
 @jit

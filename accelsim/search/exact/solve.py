@@ -20,7 +20,8 @@ from accelsim.inputs.objective import LEAST_ENERGY, Objective
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
-from accelsim.search.exact.bounds import MOST_BYTES, copies_apart, least_energies, make_bounds
+from accelsim.search.exact import bounds
+from accelsim.search.exact.bounds import copies_apart, least_energies, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import certain_energy, make_cost_tables, needed_words, with_mixed
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
@@ -124,8 +125,8 @@ class Solver:
     workers : int
     deadline : float, optional
         When to give up making the tables, by `time.monotonic`.
-    memory : int
-        Bytes that all tables together may take.
+    memory : int, optional
+        Bytes that all tables together may take; default: `bounds.MOST_BYTES`.
 
     Raises
     ------
@@ -146,7 +147,7 @@ class Solver:
         known: Known | None = None,
         workers: int = 1,
         deadline: float | None = None,
-        memory: int = MOST_BYTES,
+        memory: int | None = None,
     ) -> None:
         every = every or _may_slide_in_array(space)
         self.space, self.workers, self.known = space, workers, known
@@ -157,7 +158,7 @@ class Solver:
         self.counts_words, self.every, self.finer = words, every, False
         ragged = bool(self.grid.shapes.ragged.any())
         self.corners = True if ragged or every or cycles else None
-        self.memory = memory
+        self.memory = bounds.MOST_BYTES if memory is None else memory
         try:
             self._fill_tables(deadline, fine=False)
         except TablesTooLarge:
@@ -169,7 +170,7 @@ class Solver:
         self.coarse = not ragged and (apart or not self.bounds.corners)
         self.mix_entries = many_mixed(self.ports) * self.bounds.values.size
         both = 2 * self.mix_entries * self.bounds.values.itemsize  # the tables, and where the search has them
-        self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED and both <= memory
+        self.mixes = not ragged and 0 < self.mix_entries <= MOST_MIXED and both <= self.memory
         self.stop = np.array([0, NO_END], np.int64)
         self.most_nodes = NO_END
         self.interrupted = False

@@ -172,7 +172,8 @@ def moved_words(grid: Grid, needed: Ints, level: int) -> Floats:
     moving = np.ones(found.shape)
     for d in np.flatnonzero(shapes.ragged).tolist() if level else ():
         share = shapes.moving[level - 1, d].min(axis=1)[digits[d]]
-        moving[c.relevant[:, d]] = np.minimum(moving[c.relevant[:, d]], share)
+        for t in np.flatnonzero(c.relevant[:, d]).tolist():
+            moving[t] = moving[t] * share if c.windowed[t] else np.minimum(moving[t], share)
     found *= moving
     for t in np.flatnonzero(c.windowed).tolist():
         least = np.ones(shapes.total)
