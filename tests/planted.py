@@ -371,7 +371,7 @@ MUTANTS = (
     Mutant("columns of a front change places", "search/result.py",
         'columns = {"energy": result.energy_pj, "cycles": result.cycles, "outer_words": result.outer_words}',
         'columns = {"energy": result.cycles, "cycles": result.energy_pj, "outer_words": result.outer_words}',
-        "test_exact.py::test_front__stopped_before_its_bounds_are_there_has_one_mapping_and_its_values"),
+        "test_exact.py::test_front__stopped_before_its_bounds_are_there_has_mappings_and_their_values"),
     Mutant("a false certificate is believed", "results/verifying.py",
         "low = bound <= derived.value * (1 + TOLERANCE)", "low = True",
         "test_verifying.py::test_verify__a_false_certificate_is_found"),

@@ -33,6 +33,7 @@ from accelsim.search.exact.estimate_kernel import _value_at_price
 from accelsim.search.exact.front import _undominated, map_front
 from accelsim.search.exact.incumbents import make_goal, make_incumbents
 from accelsim.search.exact.incumbents_kernel import BEST, SURE, WITHIN
+from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
@@ -445,6 +446,23 @@ def test_best_mapping__uses_as_much_of_axes_as_constraints_ask_for(group):
     assert looked > 2
 
 
+def test_tables__have_room_for_all_spreads_where_a_network_has_none():
+    """Constraints that nothing satisfies may leave one network no way to spread; others still have theirs."""
+    without = 0
+    for seed in range(120):
+        machine, einsum, free = problem(seed)
+        try:
+            grid = make_grid(MapSpace(encode(machine, einsum), with_least_use(seed, machine, free)))
+        except NoValidMapping:  # seen at once
+            continue
+        most = [int(options.spread.max(initial=1)) for options in grid.options]
+        found = bounds.make_bounds(grid, 3, bounds.least_energies(grid))
+        for level, table in enumerate(found.around):
+            assert table.edges[-1] == math.prod(most[level:]), (seed, level)
+        without += not all(len(options.spread) for options in grid.options)
+    assert without
+
+
 def test_constraint__is_never_better():
     architecture, einsum = load_architecture("gpu_sm"), load_workload("gemm").layers[0]
     free = map_einsum(architecture, einsum).best.energy_pj
@@ -595,14 +613,15 @@ def test_budget_of_mappings__is_refused():
         )
 
 
-def test_front__stopped_before_its_bounds_are_there_has_one_mapping_and_its_values() -> None:
-    """Tables of bounds for cycles take longer than the time that there is; one mapping is found all the same."""
+def test_front__stopped_before_its_bounds_are_there_has_mappings_and_their_values() -> None:
+    """Tables of bounds for cycles take longer than the time that there is; walks find mappings all the same."""
     machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
     found = map_front(machine, layer, ("energy", "cycles", "capacity:GLB"), budget=Budget(seconds=1e-3), workers=1)
-    (point,), (values,) = found.points, found.values
     assert found.stop == "timeout"
-    assert point.valid
-    assert values == (point.energy_pj, point.cycles, next(e.used_words for e in point.levels if e.level == "GLB"))
+    assert found.points
+    for point, values in zip(found.points, found.values, strict=True):
+        assert point.valid
+        assert values == (point.energy_pj, point.cycles, next(e.used_words for e in point.levels if e.level == "GLB"))
 
 
 def list_within(space: MapSpace, limit: float) -> int:

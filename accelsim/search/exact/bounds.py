@@ -217,10 +217,13 @@ class BoundsMaker:
         return float(share.min(initial=1.0))
 
     def _edges(self, level: int) -> Floats:
-        """Spreads that networks from a level inwards can reach together; few enough, the largest ones exactly."""
+        """Spreads that networks from a level inwards can reach together; few enough, the largest ones exactly.
+
+        A network that constraints leave no way to spread reaches nothing, and no mapping is valid then.
+        """
         found = {1}
         for options in self.grid.options[level:]:
-            found = {a * b for a in found for b in set(options.spread.tolist())} or {1}
+            found = {a * b for a in found for b in set(options.spread.tolist())} or found
         edges = sorted(found, reverse=True)
         if len(edges) > self.most_spreads:
             kept = edges[: max(1, self.most_spreads // 2)]
