@@ -31,7 +31,7 @@ from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports,
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid
 from accelsim.search.exact.tables import Bounds
-from accelsim.search.exact.worth import Known, States, Worth
+from accelsim.search.exact.worth import SLACK, Known, States, Worth
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.value_kernel import CYCLES, WORDS
 
@@ -211,7 +211,9 @@ class Solver:
         known = self.known
         if known is None:
             return None
-        least_cycles = least_cycles if least_cycles < math.inf else 0.0  # if nothing is worth it, energy says so too
+        if math.isinf(least_cycles):  # nothing is worth it, and energy says so too
+            least_cycles = 0.0
+        least_cycles *= 1.0 - SLACK  # a sum, of which mappings that take just as many cycles shall not be dropped
         needed = needed_words(self.space)
         certain = certain_energy(self.space, self.grid.options, needed)
         return Worth(lambda cycles: known.most_energy(max(cycles, least_cycles)), certain, needed, states)
