@@ -104,8 +104,7 @@ class BoundsMaker:
         worth: Worth | None,
         most_bytes: int,
     ) -> None:
-        self.most_bytes = most_bytes
-        self.grid, self.most_spreads, self.deadline, self.worth = grid, spreads, deadline, worth
+        self.grid, self.most_spreads, self.deadline, self.most_bytes = grid, spreads, deadline, most_bytes
         self.encoded = grid.space.encoded
         self.c = self.encoded.constants
         self.shapes: Shapes = grid.shapes
