@@ -35,6 +35,7 @@ from accelsim.search.exact.incumbents import make_goal, make_incumbents
 from accelsim.search.exact.incumbents_kernel import BEST, SURE, WITHIN
 from accelsim.search.exact.shapes import make_grid
 from accelsim.search.exact.solve import Solver
+from accelsim.search.exact.worth import narrow_energies
 from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Budget
@@ -456,7 +457,7 @@ def test_tables__have_room_for_all_spreads_where_a_network_has_none():
         except NoValidMapping:  # seen at once
             continue
         most = [int(options.spread.max(initial=1)) for options in grid.options]
-        found = bounds.make_bounds(grid, 3, bounds.least_energies(grid))
+        found = bounds.make_bounds(grid, 3, narrow_energies(grid.space.encoded.constants))
         for level, table in enumerate(found.around):
             assert table.edges[-1] == math.prod(most[level:]), (seed, level)
         without += not all(len(options.spread) for options in grid.options)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import cache
+
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +15,8 @@ from accelsim.model.detail import FILLS, READS, TILE, TRANSFERS, UPDATES, USED, 
 from accelsim.model.encode import encode, encode_mappings
 from accelsim.model.kernel import VALID, evaluate_one
 from accelsim.model.oracle import execute
+from accelsim.search.exact.bounds_kernel import grain_of, reach_of, way_on
+from accelsim.search.exact.orders import FETCH, FURTHER
 from tests.strategies import energy_table
 
 Place = tuple[int, str, str, int]
@@ -163,3 +168,29 @@ def test_kernel__counts_windowed_outputs_in_time_and_space(case):
 )
 def test_kernel__counts_windows_that_carry_on(case):
     agree(*case)
+
+
+def test_gaps__that_loops_inside_a_tile_close_are_within_reach():
+    """All nests of loops in time and in space inside a tile, for all pairs of steps and small sizes."""
+    open_gaps = 0
+    for a, b, n, m in itertools.product(range(1, 5), range(1, 5), range(1, 9), range(1, 9)):
+        closed = {back + end for back, step in _ways_back(a, n, b, m) for end in (0, step)}
+        reach, grain = reach_of(a, n, b, m), grain_of(a, n, b, m)
+        for gap in range(1, a * n + b * m + 3):
+            way = way_on(gap, -1, reach, grain)
+            assert way == FURTHER or gap not in closed, (a, n, b, m, gap)
+            open_gaps += way == FETCH and gap <= reach
+    assert open_gaps > 1000
+
+
+@cache
+def _ways_back(a: int, n: int, b: int, m: int) -> frozenset[tuple[int, int]]:
+    """How far nests inside a tile of n x m move it by steps of a and b, and the step of the innermost loop in time."""
+    found = {(0, 0)}
+    sides = [(a, n, k, (k, m)) for k in range(1, n) if n % k == 0]
+    sides += [(b, m, k, (n, k)) for k in range(1, m) if m % k == 0]
+    for step, size, inner, (x, y) in sides:
+        rest = _ways_back(a, x, b, y)
+        found |= rest  # the loop is in space
+        found |= {(back + (size - inner) * step, last or inner * step) for back, last in rest}
+    return frozenset(found)

@@ -146,6 +146,14 @@ class MapSpace:
                     self.keep_groups.append((t, tuple(nodes)))
         self.free_keeps.sort()
 
+    @property
+    def may_keep(self) -> Bools:
+        """Which tensors levels or storage nodes keep or may keep: bool[L, T]."""
+        found = self.keep.copy()
+        for level, t in self.free_keeps:
+            found[level, t] = True
+        return found
+
     def _refuse_idle(self) -> None:
         """Raise if the constraints ask for a loop where there can be none: on an axis of 1, or over a bound of 1."""
         for index, level in enumerate(self.encoded.architecture.levels):

@@ -65,15 +65,6 @@ def make_structure(grid: Grid) -> Structure:
     return Structure(idle, windowed[0], tuple(partner), tensors, False)
 
 
-def least_energies(grid: Grid) -> Floats:
-    """Energy of an element's actions without rounding accesses up, as narrow as it can be."""
-    c = grid.space.encoded.constants
-    pj = c.energy.copy()
-    parts = c.word_parts.min(axis=2)
-    pj[:, :, :3] *= (parts / c.block[:, None])[:, :, None]
-    return pj
-
-
 def copies_apart(grid: Grid, deepest: list[int]) -> list[Floats]:
     """Copies of the output at the tiles of each level, and of the compute units: one, and as many as there can be.
 
@@ -118,9 +109,7 @@ class BoundsMaker:
         self.pj = pj.copy()
         self.pj[:, self.c.output[0], :BY_TRANSFER] *= self.wider[:, None]
         self.bounds = Bounds(grid, structure, all_statuses(structure), pj, least)
-        self.may_keep = may = grid.space.keep.copy()
-        for level, t in grid.space.free_keeps:
-            may[level, t] = True
+        self.may_keep = may = grid.space.may_keep
         deepest = [int(np.flatnonzero(may[:, t]).max()) for t in range(self.tensors)]
         self.deepest = self.bounds.deepest = deepest
         self.bounds.least_inside = np.array(

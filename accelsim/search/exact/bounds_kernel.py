@@ -205,16 +205,17 @@ def _any_of(chosen: Bools, offsets: Ints, size: int, start: int) -> bool:
 
 
 @inline
-def way_on(gap: int, step: int, reach: int) -> int:
+def way_on(gap: int, step: int, reach: int, grain: int) -> int:
     """What a step outside a pass over a window does.
 
-    It moves the tile by `gap`, the steps of the pass by `step`; loops further in can make up for at most `reach`.
+    It moves the tile by `gap`, the steps of the pass by `step`; loops further in can make up for at most `reach`, and
+    for multiples of `grain` only.
     """
     if gap == 0:
         return STOP
     if gap == step:
         return CARRY_ON
-    return FURTHER if 0 < gap <= reach else FETCH
+    return FURTHER if 0 < gap <= reach and gap % grain == 0 else FETCH
 
 
 @inline
@@ -224,21 +225,31 @@ def reach_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
 
 
 @inline
+def grain_of(inner: int, inner_size: int, other: int, other_size: int) -> int:
+    """What all that loops inside a tile move it by along a rank are multiples of; docs/exact.md."""
+    a, b = inner if inner_size > 1 else 0, other if other_size > 1 else 0
+    while b > 0:
+        a, b = b, a % b
+    return a if a > 0 else 1 << 30
+
+
+@inline
 def _ways_on(block: BlockSweep, inner_low: int, other_low: int, come_high: int) -> tuple[int, int]:
     """How the loop over the other dimension of the rank goes on after a pass, and as bits how those outside may."""
     inner, other, come = block.pair[0], block.pair[1], block.pair[2]
     step = block.step[inner] * inner_low
     back = (block.bound[inner] - 1) * step
     reach = reach_of(block.step[inner], inner_low, block.step[other], other_low)
+    grain = grain_of(block.step[inner], inner_low, block.step[other], other_low)
     between, tails = FETCH, 1 << FETCH
     if block.bound[other] > 1:
         far = block.step[other] * other_low
-        between = way_on(far - back, step, reach)
+        between = way_on(far - back, step, reach, grain)
         back += (block.bound[other] - 1) * far
     if come >= 0:
         tails = 0
         for k in range(block.further.shape[0]):
-            tails |= 1 << way_on(block.step[come] * come_high * block.further[k] - back, step, reach)
+            tails |= 1 << way_on(block.step[come] * come_high * block.further[k] - back, step, reach, grain)
     return between, tails
 
 

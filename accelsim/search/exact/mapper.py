@@ -18,16 +18,16 @@ from accelsim.inputs.objective import LEAST_ENERGY, QUANTITIES, Objective, costs
 from accelsim.mapspace.space import MapSpace
 from accelsim.model.encode import Batch, Floats, decode_mapping
 from accelsim.model.evaluate import evaluate, evaluate_encoded
-from accelsim.model.kernel import BY_READ, BY_UPDATE
 from accelsim.model.result import Result
 from accelsim.search.descent import FIRST_WALKS, Descent
 from accelsim.search.diagnose import diagnose
+from accelsim.search.exact.cost_tables import least_outer_cycles, needed_words
 from accelsim.search.exact.incumbents import make_incumbents
 from accelsim.search.exact.incumbents_kernel import SURE, WITHIN, Incumbents
 from accelsim.search.exact.ready import get_ready
 from accelsim.search.exact.shapes import fewest_steps, make_grid
 from accelsim.search.exact.solve import Outcome, Solver
-from accelsim.search.exact.worth import Known
+from accelsim.search.exact.worth import Known, least_inside, narrow_energies
 from accelsim.search.result import Certificate, SearchResult
 from accelsim.search.spaces import Spaces, rounded_spaces, trim
 from accelsim.search.stopping import asked
@@ -44,6 +44,8 @@ SHARE_OF_WALKS, MOST_WALKING = 0.4, 2.0
 """Of the time that a search has, how much is left for walks if it is stopped, and how many seconds at most."""
 LEAST_SECONDS = 10.0
 """How long the least cost within limits is looked for, where no mapping keeps them all."""
+NEARLY = 0.1 * SURE
+"""By which share a bound lies below what its sums say, for their rounding."""
 ROOMS = (16, 128, 1024)
 """Mappings with remainders that are evaluated exactly, those that cost least at least, until one is proved best."""
 
@@ -254,7 +256,7 @@ def _best_of(spaces: Spaces, aim: _Aim, solver: Solver | None = None) -> _Solved
             solved.bound = min(solved.bound, *(_floor(each, aim.objective) for each in spaces[max(number, 0) :]))
             break
         floor = _floor(space, aim.objective)
-        if floor >= solved.value:
+        if floor >= solved.value * (1 - SURE):
             solved.bound = min(solved.bound, floor)
             continue
         try:
@@ -383,7 +385,10 @@ def _seek(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved) -> None:
     So of equal mappings the search chooses, whatever the walks came across.
     """
     watch = aim.watch
-    outcome = solver.search(objective=aim.objective, limit=solved.value, deadline=watch.deadline, on_poll=watch.tell)
+    outcome = solver.search(
+        objective=aim.objective, limit=solved.value, floor=least_costs(space), deadline=watch.deadline,
+        on_poll=watch.tell,
+    )  # fmt: skip
     refuse_mismatch(outcome)
     found, value = outcome.found, float(outcome.found.value[0])
     if found.many[0] and (value < solved.value or (solved.walked and value <= solved.value * (1 + SURE))):
@@ -417,24 +422,19 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved
     solved.bound = min(solved.bound, outcome.bound)
 
 
-def _floor(space: MapSpace, objective: Objective) -> float:
-    """Value that no mapping falls below: each multiply-accumulate takes place and asks for its words; all units busy.
-
-    The words come from the innermost level that keeps them always, or from further in, and all instances below may
-    share one read.
-    """
+def least_costs(space: MapSpace) -> tuple[float, float]:
+    """Energy [pJ] and cycles that no mapping falls below: words move once where they must, and all units are busy."""
     c, machine = space.encoded.constants, space.encoded.architecture
-    each = float(c.mac[0])
-    for t in range(len(c.whole)):
-        first = int(np.flatnonzero(space.keep[:, t]).max())
-        action = BY_UPDATE if t == c.output[0] else BY_READ
-        below = np.array([machine.macs / machine.instances(level) for level in range(first, len(machine.levels))])
-        parts = c.word_parts[first:, t].min(axis=1) / c.block[first:]
-        may = [level == first or (level, t) in space.free_keeps for level in range(first, len(machine.levels))]
-        each += float((c.energy[first:, t, action] * parts / below)[may].min())
-    macs = space.encoded.einsum.macs
-    cycles = macs * int(c.mac_cycles[0]) / machine.macs
-    return objective.value(macs * each, cycles) * (1 - SURE)
+    macs, needed = space.encoded.einsum.macs, needed_words(space)
+    least = [[1.0 / (fanout[0] * fanout[1])] * len(needed) for fanout in c.fanout.tolist()]
+    moved = least_inside(space, narrow_energies(c), needed, space.may_keep, least)[0, 0].sum()
+    cycles = max(macs * int(c.mac_cycles[0]) / machine.macs, least_outer_cycles(space, needed))
+    return (macs * float(c.mac[0]) + float(moved)) * (1 - NEARLY), cycles * (1 - NEARLY)
+
+
+def _floor(space: MapSpace, objective: Objective) -> float:
+    """Value that no mapping falls below."""
+    return objective.value(*least_costs(space)) * (1 - NEARLY)
 
 
 def refuse_mismatch(outcome: Outcome) -> None:

@@ -24,7 +24,7 @@ class LimitedPort:
     level, number : int
         Its level, and 0: of all words, 1: of reads, 2: of fills and updates.
     cycles : float64[L, T, 4]
-        What an element's actions take, like `least_energies`.
+        What an element's actions take, like `narrow_energies`.
     """
 
     level: int

@@ -28,7 +28,7 @@ from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
 from accelsim.model.ramps import array_cycles
 from accelsim.model.windows import seen_windows, tiles_into, words_into
-from accelsim.search.exact.bounds_kernel import reach_of, way_on
+from accelsim.search.exact.bounds_kernel import grain_of, reach_of, way_on
 from accelsim.search.exact.incumbents_kernel import SURE
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.orders import CARRY_ON, FETCH, HALO_REUSE, NONE, STATIONARY, STOP, UNDECIDED
@@ -171,7 +171,7 @@ def mix_statuses(
     for t in range(tensors):
         windowed = t == g.window[0]
         inside, passes, found = 1.0, 1.0, False
-        rank, back, step, slides, reach, done, n = 0, 0, 0, NONE, 0, False, 0
+        rank, back, step, slides, reach, grain, done, n = 0, 0, 0, NONE, 0, 1, False, 0
         end = 0.0
         for lv in range(level, -1, -1):
             for j in range(s.level[lv, LOOPS] - 1, -1, -1):
@@ -194,9 +194,9 @@ def mix_statuses(
                     back = (temporal[lv, d] - 1) * step
                     other = g.partner[d]
                     sizes = node.tile[level + 1] if within else node.mid[level]
-                    reach = reach_of(
-                        c.factor[t, d], shapes.size[d, sizes[d]], c.factor[t, other], shapes.size[other, sizes[other]]
-                    )
+                    inner, outer = c.factor[t, d], c.factor[t, other]
+                    low, high = shapes.size[d, sizes[d]], shapes.size[other, sizes[other]]
+                    reach, grain = reach_of(inner, low, outer, high), grain_of(inner, low, outer, high)
                     passes = 1.0 / (inside * bound)
                     end = 1.0 - passes
                     slides = HALO_REUSE + d
@@ -210,7 +210,7 @@ def mix_statuses(
                         done = True
                         break
                     far = c.factor[t, d] * shapes.size[d, node.mid[lv, d]]
-                    way = way_on(far - back, step, reach)
+                    way = way_on(far - back, step, reach, grain)
                     reaches |= far > back and way != CARRY_ON
                     if way != FETCH:
                         status = STATIONARY if way == STOP else slides if way == CARRY_ON else UNDECIDED

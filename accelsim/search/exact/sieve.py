@@ -48,7 +48,7 @@ class Sieve:
         self.output = int(grid.space.encoded.constants.output[0])
         self.most_copies = np.cumprod([1.0, *(float(np.max(each.apart, initial=1.0)) for each in grid.options)])
         self.outside = least_outside(grid, pj, needed)
-        self.inside = least_inside(grid, pj, needed, may_keep, least)
+        self.inside = least_inside(grid.space, pj, needed, may_keep, least)
         self.innermost = innermost_loops(grid)
         words = [
             (np.broadcast_to(needed[:, None], (tensors, self.total)), moved_words(grid, needed, level))

@@ -21,7 +21,7 @@ from accelsim.mapspace.space import MapSpace
 from accelsim.model.detail import make_detail
 from accelsim.model.encode import Floats, Ints, empty_batch
 from accelsim.search.exact import bounds
-from accelsim.search.exact.bounds import copies_apart, least_energies, make_bounds
+from accelsim.search.exact.bounds import copies_apart, make_bounds
 from accelsim.search.exact.branch_kernel import explore, root_bounds
 from accelsim.search.exact.cost_tables import certain_energy, make_cost_tables, needed_words, with_mixed
 from accelsim.search.exact.incumbents import make_goal, make_incumbents, merge, revalued
@@ -31,7 +31,7 @@ from accelsim.search.exact.mixed import MixedBounds, count_words, limited_ports,
 from accelsim.search.exact.node import CostTables, SearchNode
 from accelsim.search.exact.shapes import Grid, make_grid
 from accelsim.search.exact.tables import Bounds
-from accelsim.search.exact.worth import SLACK, Known, States, Worth
+from accelsim.search.exact.worth import SLACK, Known, States, Worth, narrow_energies
 from accelsim.search.stopping import asked, heeding
 from accelsim.search.value_kernel import CYCLES, WORDS
 
@@ -178,7 +178,7 @@ class Solver:
     def _fill_tables(self, deadline: float | None, *, fine: bool) -> None:
         """Make the tables of energy, of the outermost port, and of words there if these count."""
         left = self.memory - (self.bounds.values.nbytes + self.tables.mixed.nbytes if fine else 0)
-        energies = least_energies(self.grid)
+        energies = narrow_energies(self.space.encoded.constants)
         outer = [port for port in self.ports if port.level == 0][:1]
         states: States = self.bounds.states if fine else {}
         mixed = []

@@ -7,14 +7,15 @@ the one that is known, the tables need not fill it; docs/exact.md, section 3. Ax
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from accelsim.inputs.objective import Objective
-from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.mapspace.space import MapSpace
+from accelsim.model.encode import Bools, Constants, Floats, Ints
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE
 from accelsim.search.exact.shapes import Grid
 from accelsim.search.value_kernel import CYCLES, ENERGY
@@ -98,6 +99,13 @@ class Worth:
     states: States
 
 
+def narrow_energies(c: Constants) -> Floats:
+    """Energy of an element's actions without rounding accesses up, as narrow as it can be [pJ]: float64[L, T, 4]."""
+    pj = c.energy.copy()
+    pj[:, :, :BY_TRANSFER] *= (c.word_parts.min(axis=2) / c.block[:, None])[:, :, None]
+    return pj
+
+
 def least_outside(grid: Grid, pj: Floats, needed: Ints) -> Floats:
     """Cost outside a boundary at least, by the level that each tensor comes from there: float64[L, T].
 
@@ -114,10 +122,13 @@ def least_outside(grid: Grid, pj: Floats, needed: Ints) -> Floats:
     return found
 
 
-def least_inside(grid: Grid, pj: Floats, needed: Ints, may_keep: Bools, least: list[list[float]]) -> Floats:
+def least_inside(
+    space: MapSpace, pj: Floats, needed: Ints, may_keep: Bools, least: Sequence[Sequence[float]]
+) -> Floats:
     """Cost inside a boundary at least, by level and by the level that each tensor comes from: float64[L, L, T].
 
-    The compute units ask for a word each; it comes from the parent, or from a level further in that is filled from it.
+    Each word that is needed goes from the parent from level to level, to the last one that keeps the tensor, and past
+    none that must keep it. There the compute units ask for a word each.
 
     Parameters
     ----------
@@ -125,22 +136,29 @@ def least_inside(grid: Grid, pj: Floats, needed: Ints, may_keep: Bools, least: l
     least : list of list of float
         Least share of reads that the network of each level leaves of each tensor.
     """
-    c = grid.space.encoded.constants
+    c, macs = space.encoded.constants, float(space.encoded.einsum.macs)
     levels, tensors = pj.shape[:2]
-    macs = float(grid.space.encoded.einsum.macs)
-    asked = np.zeros((levels, tensors))  # by the compute units, of a level that they read
-    for level, t in np.ndindex(levels, tensors):
-        action = BY_UPDATE if t == c.output[0] else BY_READ
-        asked[level, t] = macs * math.prod(least[at][t] for at in range(level, levels)) * pj[level, t, action]
     found = np.zeros((levels, levels, tensors))
-    for level, parent, t in np.ndindex(*found.shape):
+    for t in range(tensors):
         output = t == c.output[0]
-        ways = [float(asked[parent, t])]
-        for further in range(level + 1, levels):
-            if may_keep[further, t]:
-                each = pj[parent, t, BY_UPDATE] if output else pj[parent, t, BY_READ] + pj[further, t, BY_WRITE]
-                ways.append(float(needed[t]) * float(each) + float(asked[further, t]))
-        found[level, parent, t] = min(ways)
+        action, words = (BY_UPDATE if output else BY_READ), float(needed[t])
+        cost = np.zeros(levels)  # of all accesses inside a level that keeps the tensor, and of its reads or updates
+        for parent in range(levels - 1, -1, -1):
+            shared = math.prod(least[at][t] for at in range(parent, levels))
+            asked = max(macs * shared, words) * float(pj[parent, t, action])
+            asked += macs * float(pj[levels - 1, t, BY_TRANSFER])
+            ways = [asked + words * float(pj[parent : levels - 1, t, BY_TRANSFER].sum())]
+            for level in range(levels - 1, parent - 1, -1):
+                found[level, parent, t] = min(ways)
+                if level == parent or not may_keep[level, t]:
+                    continue
+                each = pj[parent, t, action] + pj[parent:level, t, BY_TRANSFER].sum()
+                if output:
+                    each = 0.0 if c.already.any() else each + pj[level, t, BY_READ] * c.drain[level]
+                else:
+                    each += pj[level, t, BY_WRITE]
+                ways = [words * float(each) + float(cost[level]), *([] if space.keep[level, t] else ways)]
+            cost[parent] = found[parent, parent, t]
     return found
 
 
