@@ -17,8 +17,7 @@ from accelsim.gpu.advice import advise, sweep
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.constants import COMMON
-from accelsim.gpu.kernel import tile_efficiency, wave_efficiency
-from accelsim.gpu.operators import OPERATORS, all_reduce_us, time_operators
+from accelsim.gpu.kernel import OPERATORS, all_reduce_us, tile_efficiency, time_operators, wave_efficiency
 from accelsim.gpu.validation import read_profile
 from accelsim.inputs.errors import AccelsimError, SpecError
 from accelsim.show.report.gpu import advice_report

@@ -10,10 +10,10 @@ import pytest
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.kernel import PASSES, SIZES, gemms_of, product_of
+from accelsim.gpu.kernel import PASSES, gemms_of, product_of
 from accelsim.inputs.errors import SpecError
 from accelsim.inputs.workload_reader import load_workload
-from validation.convolutions import convolution_gemms, main, validate_convolutions
+from validation.convolutions import SIZES, convolution_gemms, main, validate_convolutions
 
 HEAD = "device,dtype,algo,N,C,H,W,K,R,S,P,Q,time_us_fwd,time_us_bwd_in"
 CONV = (1, 256, 58, 58, 256, 3, 3, 56, 56)

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
-from accelsim.cli import main as cli
 from accelsim.gpu.calibration import mode_of
 from accelsim.gpu.catalogue import load_gpu
 from accelsim.gpu.gemm import time_gemms
-from accelsim.gpu.kernel import (
-    OUTPUTS,
-    PASSES,
-    SIZES,
-    best_kernels,
-    gemms_of,
-    layer_sizes,
-    product_of,
-    winograd_gemms,
-    with_winograd,
-)
-from accelsim.inputs.workload_reader import load_workload
-from validation.convolutions import applies, convolution_gemms, winograd_us
+from accelsim.gpu.kernel import PASSES
+from validation.convolutions import OUTPUTS, SIZES, applies, convolution_gemms, winograd_gemms, winograd_us
 
 INTO = np.array(
     [
@@ -103,49 +89,3 @@ def test_winograd_us__pays_for_transformed_tensors():
     found = winograd_us(gpu, sizes, "forward", "fp32", constants)[0]
     moved = 16 * 8 * (2 * 112**2 + 2 * 36 * 28**2) * 4 / (gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency)
     assert found > moved
-
-
-@pytest.mark.parametrize("training_pass", PASSES)
-def test_with_winograd__is_the_faster_of_both_and_shows_the_other(training_pass):
-    gpu = load_gpu("v100_pcie")
-    mode = mode_of(gpu, "fp32")
-    chosen = set()
-    for einsum in load_workload("vgg16").layers:
-        (gemm,) = best_kernels(gpu, [einsum.name], gemms_of([product_of(einsum, training_pass)]), "fp32", mode)
-        found = with_winograd(gpu, einsum, gemm, mode, training_pass=training_pass)
-        sizes = layer_sizes(einsum)
-        if sizes is None:
-            assert found == gemm
-            continue
-        by_winograd = winograd_us(gpu, sizes, training_pass, "fp32", mode.constants)[0]
-        assert found.time_us == pytest.approx(min(gemm.time_us, by_winograd))
-        assert max(gemm.time_us, by_winograd) == pytest.approx(
-            next(time_us for name, time_us in found.others if "GEMM" in name or "Winograd F" in name)
-        )
-        assert found.flops == gemm.flops
-        assert [time_us for _, time_us in found.others] == sorted(time_us for _, time_us in found.others)
-        chosen.add(found.algorithm)
-    assert chosen == {"GEMM", "Winograd F(4x4, 3x3)"}
-
-
-@pytest.mark.parametrize(
-    ("workload", "layer", "applies"),
-    [
-        *(("resnet50", "conv2_3x3", True), ("resnet50", "conv1", False), ("resnet50", "conv2_reduce", False)),
-        *(("alexnet", "conv3", True), ("depthwise", "", False), ("strided", "", False), ("gemm", "", False)),
-    ],
-)
-def test_layer_sizes__are_those_of_convolutions_of_three_that_move_by_one(workload, layer, applies):
-    einsum = next(einsum for einsum in load_workload(workload).layers if layer in ("", einsum.name))
-    assert (layer_sizes(einsum) is not None) == applies
-
-
-def test_map_command__compares_winograd_when_asked(capsys):
-    assert cli.main(["map", "v100", "conv", "--dtype", "float32", "--winograd"]) == 0
-    shown = capsys.readouterr().out
-    assert "algorithm   Winograd F(4x4, 3x3): M, N, K of its products" in shown
-    assert "of the implicit GEMM" in shown
-    assert cli.main(["map", "v100", "conv", "--dtype", "fp32", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["kernels"][0]["algorithm"] == "GEMM"
-    assert cli.main(["map", "eyeriss", "conv", "--winograd"]) == 2
-    assert "--winograd: eyeriss is no GPU" in capsys.readouterr().err

@@ -1,6 +1,11 @@
 """Measured convolutions beside implicit GEMMs, by GPU, number format, algorithm and pass of training.
 
 `python -m validation.convolutions MEASURED.csv [--gpu NAME] [--calibration FILE] [--json] [--csv FILE]`.
+
+Some convolutions were computed by Winograd's minimal filtering: fewer multiplications, and tensors that are transformed
+(Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, sections 3 to 5). F(m x m, r x r) makes
+m x m outputs of a channel with (m + r - 1)^2 multiplications, where sliding the window takes m^2 r^2. Each of the
+(m + r - 1)^2 places of a tile is a matrix product of its own, of tiles x channels by channels x output channels.
 """
 
 from __future__ import annotations
@@ -21,9 +26,8 @@ from accelsim.gpu.calibration import Errors, Mode, errors_of, mode_of
 from accelsim.gpu.catalogue import BYTES, Gpu, find_gpu, format_of, load_gpu, no_format
 from accelsim.gpu.constants import Floats, KernelConstants, compute_class
 from accelsim.gpu.gemm import Gemms, time_gemms
-from accelsim.gpu.kernel import PASSES, SIZES, WINDOW, transforms, winograd_gemms
+from accelsim.gpu.kernel import PASSES, time_operators
 from accelsim.gpu.measured import find_table
-from accelsim.gpu.operators import time_operators
 from accelsim.inputs.errors import AccelsimError, Mark
 from accelsim.inputs.source import Problems, read_text
 from accelsim.inputs.units import listed, quoted
@@ -34,6 +38,59 @@ TIMES = dict(zip(PASSES, ("time_us_fwd", "time_us_bwd_in", "time_us_bwd_w"), str
 """Column of the time of each pass."""
 _ALGORITHMS = {"gemm": "implicit GEMM", "winograd_nonfused": "Winograd", "winograd": "fused Winograd", "fft": "other"}
 """What a part of the name of an algorithm says, as cuDNN has them; the first that is there."""
+
+
+SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
+"""Of a convolution: images, channels, rows and columns of the input, channels of the output, rows and columns of the
+window and of the output."""
+WINDOW = 3
+"""Rows and columns of the windows that libraries have these kernels for."""
+OUTPUTS = 4
+"""Rows and columns of the outputs of a tile: cuDNN's WINOGRAD_NONFUSED, F(4 x 4, 3 x 3). Transformed tensors pass DRAM
+between three kernels for the operands and the products. Its fused F(2 x 2, 3 x 3) is not modelled."""
+_PLACES = (OUTPUTS + WINDOW - 1) ** 2
+"""Places of a transformed tile, each a product of its own."""
+
+
+def winograd_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
+    """Products of the transformed tensors, a batch of (m + r - 1)^2.
+
+    Examples
+    --------
+    A layer of 56 x 56 outputs in tiles of 4 x 4: 14 x 14 tiles, 36 products; 4.0 times fewer multiply-adds.
+
+    >>> sizes = {name: np.array([value]) for name, value in zip("NCHWKRSPQ", (1, 64, 58, 58, 128, 3, 3, 56, 56))}
+    >>> found = winograd_gemms(sizes, "forward")
+    >>> [int(size[0]) for size in (found.m, found.n, found.k, found.batch)]
+    [196, 128, 64, 36]
+    >>> 2 * 56 * 56 * 128 * 64 * 9 / float(found.flops[0])
+    4.0
+    """
+    tiles, c, k = _tiles(sizes, training_pass), sizes["C"], sizes["K"]
+    if training_pass == "weight_gradient":
+        return Gemms.of(k, c, tiles, _PLACES)
+    if training_pass == "input_gradient":
+        return Gemms.of(tiles, c, k, _PLACES)
+    return Gemms.of(tiles, k, c, _PLACES)
+
+
+def transforms(
+    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: KernelConstants
+) -> tuple[Floats, Floats]:
+    """Bytes that the kernels before and after the products move, and their time [us]."""
+    n, c, h, w, k, p, q = (sizes[name] for name in "NCHWKPQ")
+    plain = n * c * h * w + n * k * p * q + k * c * WINDOW**2
+    transformed = (_tiles(sizes, training_pass) * (c + k) + k * c) * _PLACES
+    moved = (plain + transformed) * BYTES[number_format]
+    rate = gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency
+    return moved, moved / rate + 3 * (constants.launch_us + constants.latency_us)
+
+
+def _tiles(sizes: Mapping[str, Floats], training_pass: str) -> Floats:
+    """Tiles of all images; of the inputs where these are what is computed."""
+    rows, columns = ("H", "W") if training_pass == PASSES[1] else ("P", "Q")
+    found: Floats = sizes["N"] * np.ceil(sizes[rows] / OUTPUTS) * np.ceil(sizes[columns] / OUTPUTS)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,6 @@ def _add_map(made: argparse.ArgumentParser) -> None:
     group = made.add_argument_group("on a GPU", "ARCH is a GPU: the fastest kernel tiling of each layer")
     add(group, *_MIG)
     _add_calibration(group)
-    add(group, "--winograd", "compare Winograd's algorithm too for convolutions of 3 x 3")
     _add_dtype(group, "number format (default: fp16 for operands of 16 bit, and so on)")
     about, passes = "the pass of training (default: forward)", ("forward", "input_gradient", "weight_gradient")
     add(group, "--pass", about, dest="training_pass", choices=passes, default="forward")
@@ -334,7 +333,7 @@ def _add_files(command: AddCommand) -> None:
 _L2_OF_TABLE = "what L2 held where the column l2 does not say it (default: rotating)"
 _GPU_OPTIONS = {
     **{"mig": None, "calibration": None, "dtype": None},
-    **{"l2": ROTATING, "training_pass": "forward", "winograd": False},
+    **{"l2": ROTATING, "training_pass": "forward"},
 }
 """Options of `map` on a GPU, and what they are where nobody gives them."""
 

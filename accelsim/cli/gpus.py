@@ -17,7 +17,7 @@ from accelsim.gpu.advice import advise, points, ridges, sweep
 from accelsim.gpu.calibration import calibrate, mode_of
 from accelsim.gpu.catalogue import catalogue, load_gpu, may_be
 from accelsim.gpu.gemm import LARGEST
-from accelsim.gpu.kernel import best_kernels, gemms_of, product_of, with_winograd
+from accelsim.gpu.kernel import best_kernels, gemms_of, product_of
 from accelsim.gpu.measured import read_measured
 from accelsim.gpu.validation import GemmValidation, compare_profile, kernels_of, read_profile, validate_gemm
 from accelsim.inputs import library
@@ -89,10 +89,6 @@ def map_on_gpu(arguments: argparse.Namespace) -> int:
     names = [einsum.name for einsum in layers]
     gemms = gemms_of(products)
     kernels = best_kernels(gpu, names, gemms, number_format, mode, l2=arguments.l2)
-    if arguments.winograd:
-        options = {"training_pass": arguments.training_pass, "l2": arguments.l2}
-        pairs = zip(layers, kernels, strict=True)
-        kernels = [with_winograd(gpu, einsum, kernel, mode, **options) for einsum, kernel in pairs]
     repeats = [einsum.repeat for einsum in layers]
     rows = [reports.kernel_row(kernel, repeat) for kernel, repeat in zip(kernels, repeats, strict=True)]
     document: dict[str, Any] = {"gpu": gpu.name, "workload": workload.name, "mode": mode.text, "kernels": rows}

@@ -1,9 +1,9 @@
 """GPUs: their catalogue, the time of a kernel by its tiling, and what measurements say about it.
 
 `catalogue` reads `arch/gpu/*.yaml` into a `Gpu` and finds those that ship. `constants` has what data sheets do not say
-and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` makes products of layers, has Winograd
-for convolutions, and describes what was taken. `operators` has those bound by memory, and all-reduce; `advice` has
-rooflines too. `measured` reads products, `calibration` fits a GPU's constants, `validation` predicts what was measured.
+and the tiles of a GPU, `gemm` times all of them and takes the fastest; `kernel` makes products of layers, describes
+what was taken, and has operators that memory limits, and all-reduce; `advice` has rooflines too. `measured` reads
+products, `calibration` fits a GPU's constants, `validation` predicts what was measured.
 """
 
 ROTATING = "rotating"

@@ -2,18 +2,14 @@
 
 Layers as matrix products: GEMM as it is, a convolution as implicit GEMM, the passes of training.
 
-Convolutions by Winograd's minimal filtering: fewer multiplications, and tensors that are transformed.
-Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, sections 3 to 5. F(m x m, r x r) makes
-m x m outputs of a channel with (m + r - 1)^2 multiplications, where sliding the window takes m^2 r^2. Each of the
-(m + r - 1)^2 places of a tile is a matrix product of its own, of tiles x channels by channels x output channels.
+Operators that move more than they compute (element-wise, pooling, normalisation, soft-max), and all-reduce.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +19,7 @@ from accelsim.gpu.catalogue import BYTES, Gpu
 from accelsim.gpu.constants import SPLITS, Floats, KernelConstants, TileSet, board_power_w, tile_set
 from accelsim.gpu.gemm import Gemms, Times, result_bytes, time_gemms
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.units import listed
 from accelsim.inputs.workload import Einsum
 
 LONGEST = ("tensor", "stream", "l2", "dram")
@@ -60,8 +57,6 @@ class Kernel:
         How many were compared: the whole space.
     others : tuple of (str, float)
         The next best tilings, each of another tile, and their times [us].
-    algorithm : str
-        `GEMM`, an implicit one for convolutions; or Winograd's, whose products these sizes and tiles are of.
     """
 
     name: str
@@ -93,7 +88,6 @@ class Kernel:
     power_w: float
     tilings: int
     others: tuple[tuple[str, float], ...] = ()
-    algorithm: str = "GEMM"
 
     @property
     def tflops(self) -> float:
@@ -178,6 +172,8 @@ def _kernel(
         longest = max(LONGEST, key=lambda key: parts[key])
         added = sum(parts[key] for key in ("launch", "latency", "rounds", "reduction"))
         bottleneck = "launch and latency" if added > parts[longest] else _NAMES[longest]
+    dram_bytes = float(times.dram_bytes[i])
+    power_w = board_power_w(gpu, number_format, mode.constants, padded, dram_bytes, time_us)
     return Kernel(
         name=name,
         gpu=gpu.name,
@@ -202,18 +198,13 @@ def _kernel(
         least_bytes=(operands * BYTES[number_format] + results * result_bytes(number_format)) * batch,
         tilings=int(np.isfinite(times.by_tiling_us[i]).sum()) + (min(m, n) == 1),
         others=_others(times, tiles, i, tile),
-        **_costs(gpu, number_format, mode, time_us, float(times.dram_bytes[i]), padded),
+        time_us=time_us,
+        low_us=time_us * mode.interval[0],
+        high_us=time_us * mode.interval[1],
+        dram_bytes=dram_bytes,
+        energy_j=power_w * time_us * 1e-6,
+        power_w=power_w,
     )
-
-
-def _costs(
-    gpu: Gpu, number_format: str, mode: Mode, time_us: float, dram_bytes: float, padded_flops: float
-) -> dict[str, Any]:
-    """Fields of a kernel that follow from its time, its traffic and all operations, of padding too."""
-    power_w = board_power_w(gpu, number_format, mode.constants, padded_flops, dram_bytes, time_us)
-    low, high = mode.interval
-    interval = {"time_us": time_us, "low_us": time_us * low, "high_us": time_us * high}
-    return {**interval, "dram_bytes": dram_bytes, "energy_j": power_w * time_us * 1e-6, "power_w": power_w}
 
 
 def _others(times: Times, tiles: TileSet, i: int, chosen: int) -> tuple[tuple[str, float], ...]:
@@ -229,9 +220,6 @@ def _others(times: Times, tiles: TileSet, i: int, chosen: int) -> tuple[tuple[st
 
 
 PASSES = ("forward", "input_gradient", "weight_gradient")
-SIZES = ("N", "C", "H", "W", "K", "R", "S", "P", "Q")
-"""Of a convolution: images, channels, rows and columns of the input, channels of the output, rows and columns of the
-window and of the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,139 +293,90 @@ def gemms_of(products: list[Product]) -> Gemms:
     return Gemms.of(*zip(*((p.m, p.n, p.k, p.batch, p.unique) for p in products), strict=True))
 
 
-WINDOW = 3
-"""Rows and columns of the windows that libraries have these kernels for."""
-OUTPUTS = 4
-"""Rows and columns of the outputs of a tile: cuDNN's WINOGRAD_NONFUSED, F(4 x 4, 3 x 3). Transformed tensors pass DRAM
-between three kernels for the operands and the products. Its fused F(2 x 2, 3 x 3) is not modelled."""
-_PLACES = (OUTPUTS + WINDOW - 1) ** 2
-"""Places of a transformed tile, each a product of its own."""
+OPERATORS = {
+    "relu": (2, 1),
+    "add": (3, 1),
+    "mul": (3, 1),
+    "div": (3, 1),
+    "gelu": (2, 8),
+    "tanh": (2, 5),
+    "softmax": (2, 5),
+    "layer_norm": (3, 7),
+    "max_pool_3x3": (2, 9),
+}
+"""Words read and written, and operations, for each element of the input. A row of soft-max stays in registers or shared
+memory between its passes, so that it is read once; PyTorch's layer norm reads a row for its mean and variance, and
+again; pooling has stride 1, so that its result is as large as its input (NVIDIA's guide)."""
 
 
-def winograd_gemms(sizes: Mapping[str, Floats], training_pass: str) -> Gemms:
-    """Products of the transformed tensors, a batch of (m + r - 1)^2.
+def time_operators(gpu: Gpu, name: str, elements: Floats, word_bytes: float, constants: KernelConstants) -> Floats:
+    """Time [us] of an operator over so many elements, from cold memory.
 
-    Examples
-    --------
-    A layer of 56 x 56 outputs in tiles of 4 x 4: 14 x 14 tiles, 36 products; 4.0 times fewer multiply-adds.
+    Launch and latency, and the longer of its DRAM traffic and its operations on the FP32 units. Turning a tensor
+    between NCHW and NHWC takes as long as `relu`.
 
-    >>> sizes = {name: np.array([value]) for name, value in zip("NCHWKRSPQ", (1, 64, 58, 58, 128, 3, 3, 56, 56))}
-    >>> found = winograd_gemms(sizes, "forward")
-    >>> [int(size[0]) for size in (found.m, found.n, found.k, found.batch)]
-    [196, 128, 64, 36]
-    >>> 2 * 56 * 56 * 128 * 64 * 9 / float(found.flops[0])
-    4.0
+    Parameters
+    ----------
+    name : str
+        One of `OPERATORS`.
+    elements : float[P]
+        Elements of the input.
+
+    Raises
+    ------
+    AccelsimError
+        If there is no such operator.
     """
-    tiles, c, k = _tiles(sizes, training_pass), sizes["C"], sizes["K"]
-    if training_pass == "weight_gradient":
-        return Gemms.of(k, c, tiles, _PLACES)
-    if training_pass == "input_gradient":
-        return Gemms.of(tiles, c, k, _PLACES)
-    return Gemms.of(tiles, k, c, _PLACES)
+    if name not in OPERATORS:
+        raise AccelsimError(f"no operator '{name}'; operators: {listed(OPERATORS)}")
+    words, operations = OPERATORS[name]
+    dram = elements * words * word_bytes / (gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency)
+    computed = elements * operations / (gpu.flops("fp32") * 0.5e-6)
+    return constants.launch_us + constants.latency_us + np.maximum(dram, computed)
 
 
-def transforms(
-    gpu: Gpu, sizes: Mapping[str, Floats], training_pass: str, number_format: str, constants: KernelConstants
-) -> tuple[Floats, Floats]:
-    """Bytes that the kernels before and after the products move, and their time [us]."""
-    n, c, h, w, k, p, q = (sizes[name] for name in "NCHWKPQ")
-    plain = n * c * h * w + n * k * p * q + k * c * WINDOW**2
-    transformed = (_tiles(sizes, training_pass) * (c + k) + k * c) * _PLACES
-    moved = (plain + transformed) * BYTES[number_format]
-    rate = gpu.dram_bytes_per_s * 1e-6 * constants.dram_efficiency
-    return moved, moved / rate + 3 * (constants.launch_us + constants.latency_us)
+ALGORITHMS = ("ring", "tree")
+_HOP_US = 0.6
+"""Time of a step over NVLink with the simple protocol's synchronisation (NCCL's tuning table: 0.6 us for NVLink with LL
+on a ring and a tree; not verified)."""
+_LINK_EFFICIENCY = 0.8
+"""Share of NVLink's bandwidth that NCCL reaches for long messages (of 450 GB/s an H100 reaches about 360)."""
 
 
-def layer_sizes(einsum: Einsum) -> dict[str, Floats] | None:
-    """Sizes of a layer by the names of `SIZES`; None unless it is a convolution for Winograd.
+def all_reduce_us(gpu: Gpu, gpus: int, size_bytes: float, algorithm: str = "ring") -> float:
+    """Time [us] of summing up data that each of several GPUs has.
 
-    Its windows are 3 x 3 and move by 1, and it has no groups.
+    A ring sends 2 (n - 1) / n of the data over each link in 2 (n - 1) steps. A double binary tree sends it up and down
+    in two trees that have half of the data each, pipelined: 2 of it in 2 log2 n steps.
 
-    Examples
-    --------
-    >>> from accelsim.inputs.workload_reader import load_workload
-    >>> found = layer_sizes(load_workload("conv").layers[0])
-    >>> {name: int(size[0]) for name, size in found.items()}
-    {'N': 1, 'C': 256, 'H': 58, 'W': 58, 'K': 256, 'R': 3, 'S': 3, 'P': 56, 'Q': 56}
-    >>> layer_sizes(load_workload("gemm").layers[0]) is None
-    True
-    """
-    operands = [tensor for tensor in einsum.tensors if not tensor.output]
-    weights = next((tensor for tensor in operands if tensor.role == "Weights"), None)
-    inputs = next((tensor for tensor in operands if tensor.role != "Weights"), None)
-    if weights is None or inputs is None or len(operands) != 2:
-        return None
-    windows = [rank for rank in inputs.ranks if len(rank) > 1]
-    if len(windows) != 2 or any(len(rank) != 2 or {step for _, step in rank} != {1} for rank in windows):
-        return None
-    filters = [next((d for d, _ in rank if d in weights.dims), "") for rank in windows]
-    outputs = [next((d for d, _ in rank if d in einsum.output.dims), "") for rank in windows]
-    size = einsum.dims
-    inner = {*filters, *outputs}
-    if len(inner) != 4 or "" in inner or any(size[d] != WINDOW for d in filters):
-        return None
-    where = {d: (d in inputs.dims, d in weights.dims, d in einsum.output.dims) for d in size if d not in inner}
-    kinds = {"N": (True, False, True), "C": (True, True, False), "K": (False, True, True)}
-    if not set(where.values()) <= set(kinds.values()):
-        return None
-    found = {name: math.prod(size[d] for d, kind in where.items() if kind == wanted) for name, wanted in kinds.items()}
-    r, s, p, q = (size[d] for d in (*filters, *outputs))
-    values = {**found, "H": p + r - 1, "W": q + s - 1, "R": r, "S": s, "P": p, "Q": q}
-    return {name: np.array([float(values[name])]) for name in SIZES}
+    Parameters
+    ----------
+    gpu : Gpu
+        Of which `nvlink_bytes_per_s` counts both directions.
+    size_bytes : float
+        Data of each GPU.
+    algorithm : str
+        One of `ALGORITHMS`.
 
-
-def with_winograd(
-    gpu: Gpu, einsum: Einsum, kernel: Kernel, mode: Mode, *, training_pass: str = "forward", l2: str = ROTATING
-) -> Kernel:
-    """Return the faster of a layer's implicit GEMM and F(4 x 4, 3 x 3); the other is among its `others`.
-
-    Of a kernel that is returned for Winograd, sizes and tiling are those of the products of transformed tensors;
-    operations are those of the sliding window, so that its rate may be above the peak.
+    Raises
+    ------
+    AccelsimError
+        If the GPU has no NVLink.
 
     Examples
     --------
-    >>> from accelsim.gpu.calibration import mode_of
     >>> from accelsim.gpu.catalogue import load_gpu
-    >>> from accelsim.gpu.kernel import best_kernels
-    >>> from accelsim.gpu.kernel import gemms_of, product_of
-    >>> from accelsim.inputs.workload_reader import load_workload
-    >>> v100, conv = load_gpu("v100"), load_workload("conv").layers[0]
-    >>> mode = mode_of(v100, "fp32")
-    >>> (gemm,) = best_kernels(v100, ["conv"], gemms_of([product_of(conv)]), "fp32", mode)
-    >>> found = with_winograd(v100, conv, gemm, mode)
-    >>> found.algorithm, found.batch, found.flops == gemm.flops, found.time_us < 0.7 * gemm.time_us
-    ('Winograd F(4x4, 3x3)', 36, True, True)
+    >>> h100 = load_gpu("h100")
+    >>> round(all_reduce_us(h100, 8, 1e9)), round(all_reduce_us(h100, 8, 1e9, "tree"))
+    (4870, 5559)
     """
-    sizes = layer_sizes(einsum)
-    if sizes is None:
-        return kernel
-    number_format, constants = kernel.number_format, mode.constants
-    gemms = winograd_gemms(sizes, training_pass)
-    (products,) = best_kernels(gpu, [kernel.name], gemms, number_format, mode, l2=l2)
-    moved, added = (float(x[0]) for x in transforms(gpu, sizes, training_pass, number_format, constants))
-    time_us, dram = products.time_us + added, products.dram_bytes + moved
-    name = f"Winograd F({OUTPUTS}x{OUTPUTS}, {WINDOW}x{WINDOW})"
-    if time_us >= kernel.time_us:
-        others = (*kernel.others, (name, time_us))
-        return replace(kernel, others=tuple(sorted(others, key=lambda other: other[1])))
-    padded = products.flops / products.tile_efficiency
-    next_best = [(f"{tile} of Winograd", other + added) for tile, other in products.others]
-    next_best.append((f"{kernel.tile} of the implicit GEMM", kernel.time_us))
-    return replace(
-        products,
-        algorithm=name,
-        parts_us={**products.parts_us, "transforms": added},
-        bottleneck="transforms" if added > products.time_us else products.bottleneck,
-        flops=kernel.flops,
-        least_bytes=kernel.least_bytes,
-        tilings=products.tilings + kernel.tilings,
-        others=tuple(sorted(next_best, key=lambda other: other[1])),
-        **_costs(gpu, number_format, mode, time_us, dram, padded),
-    )
-
-
-def _tiles(sizes: Mapping[str, Floats], training_pass: str) -> Floats:
-    """Tiles of all images; of the inputs where these are what is computed."""
-    rows, columns = ("H", "W") if training_pass == PASSES[1] else ("P", "Q")
-    found: Floats = sizes["N"] * np.ceil(sizes[rows] / OUTPUTS) * np.ceil(sizes[columns] / OUTPUTS)
-    return found
+    if algorithm not in ALGORITHMS:
+        raise AccelsimError(f"no all-reduce '{algorithm}'; there are: {', '.join(ALGORITHMS)}")
+    if gpus < 2:
+        return 0.0
+    if not gpu.nvlink_bytes_per_s:
+        raise AccelsimError(f"{gpu.name} has no NVLink")
+    rate = gpu.nvlink_bytes_per_s / 2 * _LINK_EFFICIENCY * 1e-6
+    if algorithm == "ring":
+        return 2 * (gpus - 1) / gpus * size_bytes / rate + 2 * (gpus - 1) * _HOP_US
+    return 2 * size_bytes / rate + 2 * math.log2(gpus) * _HOP_US

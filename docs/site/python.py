@@ -47,9 +47,11 @@ PARTS: dict[str, Names] = {
         "accelsim.gpu.catalogue": ("load_gpu",),
         "accelsim.gpu.calibration": ("mode_of",),
         "accelsim.gpu.gemm": ("Gemms", "time_gemms", "Times"),
-        "accelsim.gpu.kernel": ("best_kernels", "Kernel", "wave_efficiency", "tile_efficiency"),
+        "accelsim.gpu.kernel": (
+            *("best_kernels", "Kernel", "wave_efficiency", "tile_efficiency"),
+            *("time_operators", "all_reduce_us"),
+        ),
         "accelsim.gpu.advice": ("advise", "sweep"),
-        "accelsim.gpu.operators": ("time_operators", "all_reduce_us"),
         "accelsim.gpu.measured": ("read_measured", "split_rows"),
         "accelsim.gpu.validation": ("validate_gemm",),
     },

@@ -34,7 +34,6 @@ _WHAT = {
     "rounds": "start and end of each round of blocks",
     "reduction": "partial sums are added up (added)",
     "store": "results leave",
-    "transforms": "tensors are transformed by kernels before and after (added)",
 }
 
 
@@ -175,14 +174,13 @@ def kernel_report(kernel: Kernel, *, quiet: bool = False) -> Iterator[Part]:
         "mode": kernel.mode,
         "time": f"{_us(kernel.time_us)}  ({_us(kernel.low_us)} to {_us(kernel.high_us)} for four fifths of kernels)",
         "rate": f"{kernel.tflops:.4g} TFLOPS, {format_si(kernel.flops, 'FLOP')}",
-        "algorithm": f"{kernel.algorithm}: M, N, K of its products" if kernel.algorithm != "GEMM" else "",
         "kernel": "matrix-vector product, no tiles" if kernel.tile == "gemv" else tiling,
         "efficiency": f"tiles {percent(kernel.tile_efficiency)}, waves {percent(kernel.wave_efficiency)}",
         "traffic": f"{dram}, L2 {_bytes(kernel.l2_bytes)}",
         "energy": f"{format_si(kernel.energy_j, 'J')} at {kernel.power_w:.0f} W of board power",
         "bottleneck": kernel.bottleneck,
     }
-    yield from (f"{name:<11} {text}" for name, text in lines.items() if text)
+    yield from (f"{name:<11} {text}" for name, text in lines.items())
     if quiet:
         return
     parts = [{"part": name, "time_us": time_us} for name, time_us in kernel.parts_us.items() if time_us > 0]
@@ -205,7 +203,7 @@ def _tile(row: Row, mark: str = "/") -> str:
 
 def _layer_label(row: Row) -> str:
     repeat = f" x{row['repeat']}" if row["repeat"] > 1 else ""
-    return f"{row['name']}{repeat}{'' if row['algorithm'] == 'GEMM' else ' W'}"
+    return f"{row['name']}{repeat}"
 
 
 _KERNELS = (
@@ -228,8 +226,6 @@ def kernels_report(name: str, kernels: Sequence[Kernel], repeats: Sequence[int])
     """The kernels of a network, a line for each, and their sum."""
     yield f"{name} on {kernels[0].gpu}, {kernels[0].number_format}; {kernels[0].mode}\n"
     yield Table("kernels", _KERNELS, [kernel_row(*pair) for pair in zip(kernels, repeats, strict=True)])
-    if any(kernel.algorithm != "GEMM" for kernel in kernels):
-        yield "W: by Winograd; sizes of its products, TFLOPS of the sliding window"
     total = totals(kernels, repeats)
     yield (
         f"\ntotal {_us(total['time_us'])}, {total['tflops']:.4g} TFLOPS, {format_si(total['energy_j'], 'J')} "
