@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 import json
 import random
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,19 +12,14 @@ import pytest
 
 from accelsim import fuse, load_architecture, load_workload
 from accelsim.cli.main import main
-from accelsim.fusion.chain import Line, Shortcut
-from accelsim.fusion.output import answer_key, fusion_json
+from accelsim.fusion.output import COPIED, fusion_json, verify_fusion
 from accelsim.fusion.search import Solutions
-from accelsim.fusion.verifying import COPIED, verify_fusion
 from accelsim.inputs.errors import AccelsimError
 from accelsim.inputs.machine_tables import energy_rows
-from accelsim.inputs.objective import Objective
 from accelsim.results import Provenance, to_json
-from accelsim.results.cache import content_hash
 from accelsim.search import stopping
 from accelsim.show.plots import figure_bytes
 from accelsim.show.plots.network import fusion_table, plot_fusion
-from tests.test_fusion_tiling import gemm
 from tests.test_verifying import altered, leaves, name_of
 
 NETWORK = """
@@ -65,19 +56,6 @@ def network(tmp_path, monkeypatch):
     path = tmp_path / "attention.yaml"
     path.write_text(NETWORK)
     return str(path)
-
-
-@pytest.fixture(scope="module")
-def answered(tmp_path_factory):
-    """A command that fuses the attention, what it prints, and the cache that holds its answer."""
-    folder, printed = tmp_path_factory.mktemp("answered"), io.StringIO()
-    path = folder / "attention.yaml"
-    path.write_text(NETWORK)
-    arguments = ["fuse", "two_level", str(path), "--set", SIZE, "--json"]
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        patch.setenv("ACCELSIM_CACHE", str(folder / "cache"))
-        assert main(arguments) == 0
-    return arguments, printed.getvalue(), folder / "cache"
 
 
 def test_fuse__prints_what_is_fused_and_how(network, capsys):
@@ -142,54 +120,6 @@ def test_plot_fusion__rows_are_the_energies_of_both(network):
     assert fused == pytest.approx(sum(each.repeat * each.totals.energy_pj for each in found.fused), rel=1e-12)
     assert alone == pytest.approx(sum(each.repeat * each.unfused.energy_pj for each in found.fused), rel=1e-12)
     assert figure_bytes(plot_fusion(found)) == figure_bytes(plot_fusion(found))
-
-
-@pytest.mark.parametrize("objective", ["energy", "edp"])
-def test_fuse__a_second_run_maps_nothing_and_gives_the_same_bytes(network, capsys, monkeypatch, objective):
-    arguments = ["fuse", "two_level", network, "--set", SIZE, "--objective", objective, "--json"]
-    assert main(arguments) == 0
-    first = capsys.readouterr().out
-    for name in ("accelsim.fusion.search.map_part", "accelsim.fusion.network.map_with_cache"):
-        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("mapped again"))
-    assert main(arguments) == 0
-    assert capsys.readouterr() == (first, "")
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (lambda body: body["segments"][0]["fused"]["loops"][0].update(tile=3), "is no fused loop of"),
-        (lambda body: body["segments"][0]["fused"]["parts"].pop(), "parts, not"),
-        (
-            lambda body: body["segments"][0]["fused"]["parts"][0]["result"]["bounds"].update(M=2),
-            "no part of the tiling",
-        ),
-        (lambda body: body["segments"][0]["fused"].update(energy_pj=1.0), "pJ and"),
-        (lambda body: body["segments"][0]["alone"][0].update(cycles=1), "costs something else"),
-        (lambda body: body["certificate"].update(bound=1.0), "it proves nothing"),
-        (lambda body: body["certificate"].update(value=1.0, bound=1.0), "and its proof is of 1"),
-        (lambda body: body["segments"][0].update(repeat=9), "its segments have the value"),
-        (lambda body: body["segments"][0]["fused"]["resident"].append({"layer": "x", "tensors": ["y"]}), "resident"),
-        (lambda body: body.pop("segments"), "KeyError"),
-    ],
-    ids=["loop", "parts", "bounds", "energy", "alone", "proof", "value", "repeat", "resident", "missing"],
-)
-def test_fuse__a_damaged_entry_is_named_and_made_anew(answered, tmp_path, monkeypatch, capsys, change, said):
-    arguments, first, cache = answered
-    shutil.copytree(cache, tmp_path / "cache")
-    monkeypatch.setenv("ACCELSIM_CACHE", str(tmp_path / "cache"))
-    entry = next(p for p in (tmp_path / "cache").glob("*/*.json") if '"fusion: ' in p.read_text())
-    document = json.loads(entry.read_text())
-    change(document["body"])
-    document["sha256"] = content_hash([entry.stem, document["kept"], document["body"]])
-    entry.write_text(json.dumps(document))
-    assert main(arguments) == 0
-    out, err = capsys.readouterr()
-    assert out == first
-    assert "damaged entry of the cache" in err
-    assert said in err
-    assert main(arguments) == 0
-    assert capsys.readouterr() == (first, "")
 
 
 @pytest.mark.parametrize("more", [[], ["--objective", "edp"], ["--chain", "scores,soft_max,context"]], ids=str)
@@ -265,7 +195,7 @@ def test_fuse__a_residual_sum_is_printed_kept_and_verified(tmp_path, capsys):
 )
 def test_verify__a_changed_number_of_fuse_is_found(fused, monkeypatch, change, said):
     machine, workload, found, document = fused
-    monkeypatch.setattr("accelsim.fusion.verifying.fuse", lambda *_, **__: found)  # searched anew in the test above
+    monkeypatch.setattr("accelsim.fusion.output.fuse", lambda *_, **__: found)  # searched anew in the test above
     document = json.loads(document)
     assert not [c for _, checks in verify_fusion(document, machine, workload) for c in checks if c.agrees is False]
     change(document["fusion"])
@@ -276,7 +206,7 @@ def test_verify__a_changed_number_of_fuse_is_found(fused, monkeypatch, change, s
 def test_verify__every_value_of_fuse_that_is_changed_or_removed_is_told_or_named_as_unchecked(fused, monkeypatch):
     """Each name of a value once; what cannot be read is refused by one of four errors, which the command tells."""
     machine, workload, found, text = fused
-    monkeypatch.setattr("accelsim.fusion.verifying.fuse", lambda *_, **__: found)
+    monkeypatch.setattr("accelsim.fusion.output.fuse", lambda *_, **__: found)
     good, draws, by_name = json.loads(text), random.Random(2), {}
     for at in leaves(good):
         if at[0] in ("fusion", "energy_table"):
@@ -328,24 +258,3 @@ def test_fuse__after_a_signal_writes_what_it_has(network, tmp_path, monkeypatch,
     assert found["stop"] == "interrupted"
     assert found["totals"]["energy_pj"] <= found["unfused"]["energy_pj"]
     assert json.loads(capsys.readouterr().out)["fusion"] == found
-
-
-def test_answer_key__counts_each_part_of_what_it_answers(monkeypatch):
-    machine, layers = load_architecture("eyeriss"), (gemm("a", 4, 6, 8), gemm("b", 4, 2, 6))
-    line, energy = Line(layers, ("Inputs",), 2), Objective.parse("energy")
-    wide = replace(layers[0], tensors=tuple(replace(tensor, psum_bits=33) for tensor in layers[0].tensors))
-    others = [
-        replace(line, layers=(layers[0], replace(layers[1], whole=frozenset("N")))),
-        replace(line, layers=(wide, layers[1])),
-        replace(line, tensors=("Weights",)),
-        replace(line, repeat=3),
-        replace(line, alike=((("a", "b"), 1),)),
-        replace(line, shortcut=Shortcut("Inputs", 1, "Weights")),
-    ]
-    keys = [answer_key(machine, [each], energy, None) for each in (line, *others)]
-    keys.append(answer_key(machine, [line, line], energy, None))
-    keys.append(answer_key(load_architecture("eyeriss", {"pe.x": "13"}), [line], energy, None))
-    keys += [answer_key(machine, [line], Objective.parse("edp"), None), answer_key(machine, [line], energy, 2)]
-    monkeypatch.setattr("accelsim.fusion.output.hash_of_code", lambda _: "0")
-    keys.append(answer_key(machine, [line], energy, None))
-    assert len(set(keys)) == len(keys)

@@ -47,7 +47,7 @@ def verify_command(arguments: argparse.Namespace) -> int:
 def _verify_fusion(
     inputs: Inputs, document: Mapping[str, Any], arguments: argparse.Namespace
 ) -> list[tuple[str, list[Check]]]:
-    from accelsim.fusion.verifying import verify_fusion
+    from accelsim.fusion.output import verify_fusion
 
     try:
         Objective.parse(document["fusion"]["objective"])

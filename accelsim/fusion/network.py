@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from accelsim.fusion.chain import Line, find_lines, named_line, put_together
-from accelsim.fusion.output import Answer, answer_key, read_answer, write_answer
 from accelsim.fusion.part import LEAST_SECONDS
 from accelsim.fusion.result import (
     CYCLES,
@@ -263,7 +262,7 @@ def fuse(
     seconds : float, optional
         When to look for nothing better any more; the certificate then has a gap.
     cache : ResultCache, optional
-        Where proved results are looked up and kept: of the network as a whole, and of layers by themselves.
+        Where proved results of layers by themselves are looked up and kept.
     workers : int, optional
         Threads for unfused layers; default: all cores.
     on_progress : callable, optional
@@ -287,43 +286,39 @@ def fuse(
     lines = (named_line(workload, chain),) if chain else found.lines
     joined = [line for line in lines if len(line.layers) > 1]
     lines = put_together(lines)
-    key = "" if cache is None else answer_key(architecture, lines, goal, longest)
-    answer = None if cache is None else read_answer(cache, key, architecture, lines, goal)
+    until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
+    solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
+    deadline = None if seconds is None else started + seconds
+    search = NetworkSearch(architecture, solutions, longest, deadline, cache, workers, on_progress)
+    segments, certificate = _best_segments(search, goal, lines)
     stop = "exhausted"
-    if answer is None:
-        until = None if seconds is None else started + (1 - SHARE_OF_WALKS) * seconds
-        solutions = Solutions(architecture, CYCLES if goal.alone == "cycles" else ENERGY, not goal.alone, until)
-        deadline = None if seconds is None else started + seconds
-        search = NetworkSearch(architecture, solutions, longest, deadline, cache, workers, on_progress)
-        answer = _answer(search, goal, lines)
-        if search.late:
-            stop = "interrupted" if asked() else "timeout"
-        elif not answer.certificate.proved:
-            stop = solutions.stop
-        if cache is not None and answer.certificate.proved:
-            write_answer(cache, key, f"{workload.name} on {architecture.name}", lines, answer)
+    if search.late:
+        stop = "interrupted" if asked() else "timeout"
+    elif not certificate.proved:
+        stop = solutions.stop
     levels = fusing_levels(architecture, joined[0].chain()) if joined else "no two layers follow each other in a line"
     return FusionResult(
         architecture=architecture.name,
         workload=workload.name,
         objective=goal.name,
-        segments=answer.segments,
-        certificate=answer.certificate,
+        segments=segments,
+        certificate=certificate,
         apart=() if chain else found.apart,
         why_not=levels if isinstance(levels, str) else "",
         inferred=found.inferred and not chain,
         chain=tuple(chain),
         longest=longest,
         stop=stop,
-        chains=answer.chains,
-        solved=answer.solved,
+        chains=len(search.looked),
+        solved=solutions.solved,
         clock_hz=architecture.clock_hz,
         seconds=time.monotonic() - started,
-        kept=answer.kept,
     )
 
 
-def _answer(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> Answer:
+def _best_segments(
+    search: NetworkSearch, goal: Objective, lines: Sequence[Line]
+) -> tuple[tuple[Segment, ...], Certificate]:
     """Look for the best segments of all lines together; once each layer is mapped there is an answer at any time."""
     layers = [layer for line in lines for layer in line.layers]
     search.waiting = len({content_key(search.architecture, layer, MapOptions()) for layer in layers})
@@ -340,9 +335,8 @@ def _answer(search: NetworkSearch, goal: Objective, lines: Sequence[Line]) -> An
             best = _cheapest(search, lines, search.solutions.price)
             bound = best.bound ** sum(goal.powers)
     value = goal.value(best.energy_pj, best.cycles)
-    looked = len(search.looked)
-    proof = Certificate(value, value if bound >= value * (1 - SAME) else bound, search.solutions.nodes, looked, 0)
-    return Answer(best.what, proof, looked, search.solutions.solved)
+    bound = value if bound >= value * (1 - SAME) else bound
+    return best.what, Certificate(value, bound, search.solutions.nodes, len(search.looked), 0)
 
 
 def _least_product(

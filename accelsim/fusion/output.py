@@ -1,32 +1,40 @@
-"""What was found about fusion as JSON; and a chain read back, made anew from its tiling and its mappings alone.
+"""What was found about fusion as JSON: written, read back, and checked.
 
-What to fuse in a network is kept on disk by content, as another kind of entry of `accelsim.results.cache`. The key
-holds all that the answer depends on: code, machine, layers with their names, which follow which, objective and longest
-chain. An entry holds tilings and mappings; costs are evaluated anew.
+A chain is read back from its tiling and its mappings alone. Checked are parts by their tilings, every mapping by
+evaluating it again, sums, and the optimum by another search.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from accelsim.fusion.chain import Chain, Line
+from accelsim.fusion.chain import Chain, find_shortcut, make_chain
+from accelsim.fusion.network import fuse
 from accelsim.fusion.part import evaluate_part, held_by, without_held
 from accelsim.fusion.result import ChainResult, FusedPart, FusionResult, Price, Segment, Totals, sum_totals
 from accelsim.fusion.tiling import FusedLoop, FusedTiling, Run, fusing_levels, keeps_shortcut, runs
 from accelsim.inputs.architecture import Architecture
 from accelsim.inputs.errors import AccelsimError
+from accelsim.inputs.machine_tables import energy_rows
 from accelsim.inputs.objective import Objective
-from accelsim.inputs.workload import Einsum
+from accelsim.inputs.workload import Workload
 from accelsim.model.evaluate import evaluate
-from accelsim.model.result import Result
 from accelsim.results import Provenance, provenance_json
-from accelsim.results.cache import ResultCache, content_hash, einsum_content, hash_of_code, machine_content
-from accelsim.results.output import certificate_json, mapping_json, read_certificate, read_mapping_json, result_json
-from accelsim.search.result import Certificate
+from accelsim.results.output import certificate_json, read_certificate, read_mapping_json, result_json
+from accelsim.results.verifying import (
+    Check,
+    check_certificate,
+    check_value,
+    close,
+    compare,
+    many,
+    not_checked,
+    same_version,
+)
+from accelsim.search.strategy import OnProgress
 
 
 def fusion_json(found: FusionResult, provenance: Provenance, energies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -130,10 +138,6 @@ def _shortcut(found: ChainResult) -> dict[str, Any] | None:
     }
 
 
-SAME = 1e-12
-"""Relative difference that a value read back may have from one that is evaluated anew."""
-
-
 def read_tiling(chain: Chain, recorded: Mapping[str, Any]) -> FusedTiling:
     """Fused tiling that `chain_json` wrote.
 
@@ -205,155 +209,143 @@ def _run_key(chain: Chain, run: Run) -> tuple[str, tuple[int, ...], tuple[str, .
     return chain.layers[part.layer].name, part.bounds, tuple(sorted(part.arriving)), tuple(sorted(part.present))
 
 
-_CODE = ("fusion",)
-"""Parts of the package on which an answer depends, beside those of each mapping."""
+_SUMS = ("energy_pj", "cycles", "outer_words", "macs")
+COPIED = ("accelsim", "fusion.objective", "fusion.chain", "fusion.longest", "fusion.budget", "fusion.stop")
+"""Fields that say what was asked and how the search ended: taken from the file."""
+OF_THE_SEARCH = (
+    "fusion.chains", "fusion.parts_mapped", "fusion.certificate", "fusion.segments.alike", "fusion.segments.unfused",
+    "fusion.segments.fused.price", "fusion.segments.fused.certificate", "fusion.segments.fused.stop",
+    "fusion.segments.fused.tilings",
+)  # fmt: skip
+"""What the same search tells again; one of another version, or that was stopped, may take another way."""
+Named = tuple[str, list[Check]]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was found for the lines of a network; `chains` were looked at, and `solved` parts mapped for them.
+def verify_fusion(
+    document: Mapping[str, Any],
+    architecture: Architecture,
+    workload: Workload,
+    *,
+    seconds: float | None = None,
+    workers: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[Named]:
+    """Check what a fusion.json says.
 
-    `kept`: when the answer was kept on disk, if it comes from there.
+    `document`: as `accelsim fuse` writes it. `architecture`, `workload`: what it is of. `seconds`: stop the search that
+    derives the optimum after so long; it is then not derived, which is no agreement. `workers`, `on_progress`: as for
+    `fuse`. Returns checks of each segment, and of the network; all holds if none disagrees.
     """
-
-    segments: tuple[Segment, ...]
-    certificate: Certificate
-    chains: int
-    solved: int
-    kept: str = ""
-
-
-def answer_key(architecture: Architecture, lines: Sequence[Line], goal: Objective, longest: int | None) -> str:
-    """Hash of all that the answer depends on."""
-    return content_hash(
-        {
-            "kind": "fusion",
-            "code": hash_of_code(_CODE),
-            "machine": machine_content(architecture),
-            "lines": [
-                [[*map(_layer, line.layers)], line.tensors, line.repeat, line.alike, repr(line.shortcut)]
-                for line in lines
-            ],
-            "objective": [goal.name, *goal.powers],
-            "longest": longest,
-        }
+    recorded = document["fusion"]
+    found: list[Named] = []
+    for segment in recorded["segments"]:
+        name = f"{' + '.join(segment['layers'])} on {architecture.name}"
+        try:
+            checks = [*_check_segment(architecture, workload, segment)]
+        except (ValueError, AccelsimError) as error:
+            checks = [Check("mappings", "valid", str(error), False)]
+        found.append((name, checks))
+    again = fuse(
+        architecture,
+        workload,
+        objective=recorded["objective"],
+        chain=tuple(recorded["chain"] or ()),
+        longest=recorded["longest"],
+        seconds=seconds,
+        workers=workers,
+        on_progress=on_progress,
     )
+    derived = {tuple(layer.name for layer in each.layers): each.fused for each in again.fused}
+    for segment, (_, checks) in zip(recorded["segments"], found, strict=True):
+        if segment["fused"] is not None and again.stop == recorded["stop"] == "exhausted":
+            checks.append(_check_chain(segment["fused"], derived.get(tuple(segment["layers"]))))
+    whole = [
+        *_check_network(recorded, workload),
+        *_check_optimum(recorded, again),
+        *_check_fields(document, again),
+        compare("energy table", document["energy_table"], energy_rows(architecture)),
+    ]
+    return [*found, (f"{workload.name} on {architecture.name}", whole)]
 
 
-def _layer(einsum: Einsum) -> list[Any]:
-    names = [einsum.name, list(einsum.dims), [tensor.name for tensor in einsum.tensors], sorted(einsum.whole)]
-    return [*names, einsum_content(einsum)]
+def _check_segment(architecture: Architecture, workload: Workload, recorded: Mapping[str, Any]) -> Iterator[Check]:
+    """Evaluate what a segment consists of, and add it up."""
+    layers = {layer.name: layer for layer in workload.layers}
+    unknown = [name for name in recorded["layers"] if name not in layers]
+    if unknown:
+        raise ValueError(f"{workload.name} has no layer '{unknown[0]}'")
+    own = [layers[name] for name in recorded["layers"]]
+    if recorded["fused"] is None:
+        body = recorded["mapping"]
+        result = evaluate(architecture, own[0], read_mapping_json(body))
+        broken = "; ".join(map(str, result.violations))
+        yield Check("mapping", "valid", broken or "valid", not broken, "evaluated by the cost model")
+        yield compare("all counts and energies", body, result_json(result))
+        totals = sum_totals([(1, result)])
+    else:
+        fused = recorded["fused"]
+        tensors = [each["tensor"] for each in fused["intermediates"]]
+        for layer, name in zip(own[1:], tensors, strict=True):
+            if name not in {tensor.name for tensor in layer.tensors}:
+                raise ValueError(f"{layer.name} has no tensor '{name}'")
+        chain = make_chain(own, tensors, find_shortcut(workload, recorded["layers"]))
+        found = read_chain(architecture, chain, fused)
+        parts = many(len(found.parts), "part")
+        yield Check("parts that the tiling asks for", parts, parts, True, "each mapping valid in the room that it has")
+        yield compare("all counts and energies", fused, chain_json(found))
+        totals = found.totals
+    yield compare("totals", recorded["totals"], totals_json(totals))
 
 
-def write_answer(cache: ResultCache, key: str, about: str, lines: Sequence[Line], answer: Answer) -> None:
-    """Keep an answer."""
-    places = {
-        tuple(layer.name for layer in line.layers[first:end]): (number, first, end)
-        for number, line in reversed(list(enumerate(lines)))
-        for first in range(len(line.layers))
-        for end in range(first + 1, len(line.layers) + 1)
-    }
-    body = {
-        "about": f"fusion: {about}",
-        "certificate": certificate_json(answer.certificate),
-        "chains": answer.chains,
-        "solved": answer.solved,
-        "segments": [
-            {
-                "place": list(places[tuple(layer.name for layer in each.layers)]),
-                "repeat": each.repeat,
-                "alike": [[list(names), repeat] for names, repeat in each.alike],
-                "alone": [_mapping(result) for result in each.alone],
-                "mapping": None if each.mapping is None else _mapping(each.mapping),
-                "fused": None if each.fused is None else _chain(each.fused),
-            }
-            for each in answer.segments
-        ],
-    }
-    cache.write(key, body)
+def _check_chain(recorded: Mapping[str, Any], again: ChainResult | None) -> Check:
+    """Hold the certificate of a chain against that of the same chain, looked at anew."""
+    proof = recorded["certificate"]
+    if again is None or asdict(again.price) != recorded["price"]:
+        note = "found anew, other segments are best, or as good"
+        return Check("optimum of the chain", proof["value"], None, None, note)
+    found = again.certificate
+    same = proof["proved"] == found.proved and close(proof["value"], found.value) and close(proof["bound"], found.bound)
+    return Check("optimum of the chain, searched anew", proof["value"], found.value, same)
 
 
-def _mapping(result: Result) -> dict[str, Any]:
-    return {
-        "bounds": dict(result.bounds),
-        "mapping": mapping_json(result.mapping),
-        "imperfect": sorted(result.mapping.imperfect),
-        "padded": result.mapping.padding,
-        "energy_pj": result.energy_pj,
-        "cycles": result.cycles,
-    }
+def _check_network(recorded: Mapping[str, Any], workload: Workload) -> Iterator[Check]:
+    """Count the runs of all layers, and add up the segments."""
+    runs = Counter[str]()
+    for segment in recorded["segments"]:
+        own = segment["repeat"] - sum(each["repeat"] for each in segment["alike"])
+        for row in ({"layers": segment["layers"], "repeat": own}, *segment["alike"]):
+            runs.update(dict.fromkeys(row["layers"], row["repeat"]))
+    asked = recorded["chain"]
+    wanted = dict.fromkeys(asked, 1) if asked else {layer.name: layer.repeat for layer in workload.layers}
+    wrong = sorted(name for name in {*runs, *wanted} if runs[name] != wanted.get(name, 0))
+    text = f"{sum(wanted.values()):,} runs"
+    yield Check("runs of layers", text, f"different: {', '.join(wrong)}" if wrong else text, not wrong)
+    for which in ("totals", "unfused"):
+        several = [(each["repeat"], Totals(*(each[which][key] for key in _SUMS))) for each in recorded["segments"]]
+        yield compare(f"sum of the segments, {which}", recorded[which], totals_json(sum_totals(several)))
 
 
-def _chain(found: ChainResult) -> dict[str, Any]:
-    whole = chain_json(found)
-    parts = [{**part, "result": _mapping(each.result)} for part, each in zip(whole["parts"], found.parts, strict=True)]
-    return {**whole, "parts": parts}
+def _check_optimum(recorded: Mapping[str, Any], again: FusionResult) -> Iterator[Check]:
+    """Hold the certificate against one that was derived anew."""
+    goal, proof = Objective.parse(recorded["objective"]), recorded["certificate"]
+    value = goal.value(recorded["totals"]["energy_pj"], recorded["totals"]["cycles"])
+    yield check_value("value of the network", proof["value"], value)
+    yield from check_certificate(proof, again.certificate)
+    if again.stop == "exhausted" and recorded["stop"] == "exhausted":
+        yield compare("unfused, mapped anew", recorded["unfused"], totals_json(again.unfused))
 
 
-def read_answer(
-    cache: ResultCache, key: str, architecture: Architecture, lines: Sequence[Line], goal: Objective
-) -> Answer | None:
-    """Answer of an entry with every mapping evaluated anew, or None."""
-    body = cache.read(key)
-    if body is None:
-        return None
-    try:
-        return _answer(architecture, lines, goal, body)
-    except (LookupError, TypeError, ValueError, AttributeError, AccelsimError) as error:
-        cache.damaged(key, f"{type(error).__name__}: {error}")
-        return None
-
-
-def _answer(architecture: Architecture, lines: Sequence[Line], goal: Objective, body: Mapping[str, Any]) -> Answer:
-    proof = read_certificate(body["certificate"])
-    if not proof.proved:
-        raise ValueError("it proves nothing")
-    segments = tuple(_read_segment(architecture, lines, each) for each in body["segments"])
-    totals = sum_totals([(segment.repeat, segment.totals) for segment in segments])
-    value = goal.value(totals.energy_pj, totals.cycles)
-    if not math.isclose(proof.value, value, rel_tol=1e-9):
-        raise ValueError(f"its segments have the value {value:.6g}, and its proof is of {proof.value:.6g}")
-    if _runs(segments) != _runs(lines):
-        raise ValueError("its segments are not those of the network")
-    return Answer(segments, proof, int(body["chains"]), int(body["solved"]), str(body["kept"]))
-
-
-def _runs(rows: Sequence[Segment] | Sequence[Line]) -> Counter[str]:
-    """How often each layer runs."""
-    found = Counter[str]()
-    for row in rows:
-        own = row.repeat - sum(repeat for _, repeat in row.alike)
-        for names, repeat in ((tuple(layer.name for layer in row.layers), own), *row.alike):
-            for name in names:
-                found[name] += repeat
-    return found
-
-
-def _read_segment(architecture: Architecture, lines: Sequence[Line], body: Mapping[str, Any]) -> Segment:
-    number, first, end = body["place"]
-    line = lines[number]
-    layers = line.layers[first:end]
-    alike = tuple((tuple(names), int(repeat)) for names, repeat in body["alike"])
-    alone = tuple(_read(architecture, layer, each) for layer, each in zip(layers, body["alone"], strict=True))
-    if body["fused"] is None:
-        mapping = _read(architecture, layers[0], body["mapping"])
-        return Segment(layers, int(body["repeat"]), alone, mapping, None, alike)
-    fused = read_chain(architecture, line.chain(first, end), body["fused"])
-    if not _same(fused.totals, body["fused"]):
-        now = f"{fused.totals.energy_pj:.6g} pJ and {fused.totals.cycles} cycles"
-        was = f"{body['fused']['energy_pj']:.6g} pJ and {body['fused']['cycles']} cycles"
-        raise ValueError(f"{fused.chain.name} costs {now}, not {was}")
-    return Segment(layers, int(body["repeat"]), alone, None, fused, alike)
-
-
-def _read(architecture: Architecture, einsum: Einsum, body: Mapping[str, Any]) -> Result:
-    result = evaluate(architecture, einsum, read_mapping_json(body))
-    if not result.valid or not _same(result, body):
-        raise ValueError(f"a mapping of {einsum.name} costs something else, or is not valid")
-    return result
-
-
-def _same(found: Totals | Result, recorded: Mapping[str, Any]) -> bool:
-    """Whether energy and cycles are those recorded."""
-    close = math.isclose(found.energy_pj, recorded["energy_pj"], rel_tol=SAME)
-    return found.cycles == recorded["cycles"] and close
+def _check_fields(document: Mapping[str, Any], again: FusionResult) -> Iterator[Check]:
+    """Compare every field with what the same search writes, or those that tell nothing of its way."""
+    recorded = document["fusion"]
+    budget = recorded["budget"]
+    asked = Provenance("fuse", (), {}, budget["mappings"], budget["seconds"])
+    found = fusion_json(again, asked, [])["fusion"]
+    if same_version(document) and again.stop == recorded["stop"] == "exhausted" and budget["seconds"] is None:
+        yield compare("all fields", recorded, found)
+        left: tuple[str, ...] = ()
+    else:
+        told = ("architecture", "network", "objective", "edges_inferred", "why_not", "apart")
+        yield compare("names and edges", {key: recorded[key] for key in told}, {key: found[key] for key in told})
+        left = OF_THE_SEARCH
+    yield not_checked([*COPIED, *left])

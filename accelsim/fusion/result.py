@@ -276,8 +276,6 @@ class FusionResult:
     chains, solved : int
         Chains that were looked at, and parts that the exact mapper solved for them.
     clock_hz : float or None
-    kept : str
-        When the answer was kept on disk, if it comes from there; else empty.
     """
 
     architecture: str
@@ -295,7 +293,6 @@ class FusionResult:
     solved: int
     clock_hz: float | None
     seconds: float
-    kept: str = ""
 
     @property
     def totals(self) -> Totals:

@@ -254,10 +254,10 @@ def content_hash(content: Any) -> str:
 
 
 @functools.cache
-def hash_of_code(more: tuple[str, ...] = ()) -> str:
-    """Hash of the code that an answer depends on, and of `more` parts of the package."""
+def hash_of_code() -> str:
+    """Hash of the code that an answer depends on."""
     package, found = Path(__file__).resolve().parents[1], hashlib.sha256()
-    for part in (*_CODE, *more):
+    for part in _CODE:
         paths = sorted((package / part).rglob("*.py")) if (package / part).is_dir() else [package / part]
         for path in paths:
             found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

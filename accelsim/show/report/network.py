@@ -224,7 +224,6 @@ def _verdict(found: FusionResult) -> str:
     if found.why_not:
         return f"nothing is fused: {found.why_not}"
     chains = f"{found.chains} chain{'' if found.chains == 1 else 's'} looked at, {found.solved} parts mapped"
-    chains += f"; kept from {found.kept}" if found.kept else ""
     proof, goal, product = found.certificate, Objective.parse(found.objective), ""
     if not goal.alone:  # it is no column of the table
         gain = goal.value(found.unfused.energy_pj, found.unfused.cycles) / proof.value
