@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from accelsim.inputs.architecture import Architecture
-from accelsim.inputs.constraints import Block, Constraints, LevelConstraint
+from accelsim.inputs.constraints import Block, Constraints, LevelConstraint, Product
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.objective import Objective
 from accelsim.inputs.workload import Einsum
@@ -131,7 +131,7 @@ def every_mapping(architecture: Architecture, einsum: Einsum, constraints: Const
                         for level, time, on, kept in zip(levels, times, spatial, keep, strict=True)
                     )
                 )
-                if constraints is FREE or not constraints.broken_by(mapping):
+                if constraints is FREE or not constraints.broken_by(mapping, einsum):
                     yield mapping
 
 
@@ -381,13 +381,35 @@ def truth(architecture: Architecture, einsum: Einsum, constraints: Constraints, 
     least = Fraction(constraints.min_utilization)
     ideal = Fraction(einsum.macs * architecture.compute.cycles_per_mac, architecture.macs)
     slow = cycles > math.floor(ideal / least) if least else np.zeros(shape, np.bool_)
-    asked = _asked(architecture, constraints)
-    fewest = np.array([[level.x.least for level in asked], [level.y.least for level in asked]])
-    idle = (space.loops[1:].prod(axis=3) < fewest[:, None]).any(axis=(0, 2))
-    m, k = np.nonzero((status == VALID) & ~slow & ~idle[tiling][:, None])
+    m, k = np.nonzero((status == VALID) & ~slow & _has_products(architecture, einsum, constraints, space)[tiling])
     time, x, y = space.loops[:, tiling[m]]
     batch = Batch(time, order[m], x, y, space.keeps[k])
     return Truth(encoded, space.size, batch, energy[m, k], cycles[m, k], outer[m, k], used[m, k])
+
+
+def _has_products(architecture: Architecture, einsum: Einsum, constraints: Constraints, space: Tilings) -> Bools:
+    """Whether tilings have the products, the sizes and the words that are asked for: bool[N, K]."""
+    dims = tuple(dim for dim, bound in einsum.dims.items() if bound > 1) or tuple(einsum.dims)[:1]
+    found = np.ones((space.loops.shape[1], len(space.keeps)), np.bool_)
+    names = [level.name for level in architecture.levels]
+
+    def holds(bounds: Product, values: Ints) -> Bools:
+        return np.asarray((values >= bounds.low) & (values <= (bounds.high or 2**62)))
+
+    for lv, asked in enumerate(_asked(architecture, constraints)):
+        sizes = space.loops[:, :, lv:].prod(axis=(0, 2))
+        for loops, block in zip(space.loops[:, :, lv], (asked.temporal, asked.x, asked.y), strict=True):
+            found &= (loops.prod(axis=1) >= block.least)[:, None]
+            for each in block.products:
+                found &= holds(each, loops[:, [dim in each.names for dim in dims]].prod(axis=1))[:, None]
+        for each in asked.sizes if lv == names.index(asked.level) else ():
+            found &= holds(each, sizes[:, [dim in each.names for dim in dims]].prod(axis=1))[:, None]
+        for each in asked.words:
+            t = [tensor.name for tensor in einsum.tensors].index(each.names[0])
+            tiles = (dict.fromkeys(einsum.dims, 1) | dict(zip(dims, row, strict=True)) for row in sizes.tolist())
+            words = np.array([einsum.tensors[t].words(tile) for tile in tiles], np.int64)
+            found &= holds(each, words)[:, None] | ~space.keeps[:, lv, t]
+    return found
 
 
 def _spread(space: Tilings) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level
-from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product
 from accelsim.inputs.energy.table import EnergyEntry, EnergyTable
 from accelsim.inputs.workload import ROLES, Einsum, Tensor
 from tests.brute import FREE, Tilings, has_few, tilings, truth
@@ -281,6 +281,37 @@ def _constraints(rng: random.Random, machine: Architecture, einsum: Einsum, spac
         least = min(1.0, used * rng.choice([0.2, 0.5, 0.9, 1.0, 1.0]))
     asked = [level for level in levels if level != LevelConstraint(level.level)]
     return Constraints(tuple(asked), least)
+
+
+def with_products(
+    seed: int, machine: Architecture, einsum: Einsum, constraints: Constraints, kinds: str = "xts"
+) -> Constraints:
+    """The constraints of a problem, and bounds of products of loops on axes, in time, and of tiles.
+
+    `kinds`: of axes (x), in time (t), of tiles (s).
+    """
+    rng, levels = random.Random(seed), []
+
+    def product(most: int) -> Product:
+        names = rng.sample(sorted(einsum.dims), rng.randint(1, len(einsum.dims)))
+        value = rng.randint(1, max(1, min(most, math.prod(einsum.dims[dim] for dim in names))))
+        return Product(tuple(names), *rng.choice([(1, value), (1, value), (1, 2 * value), (max(1, value // 2), None)]))
+
+    for index, level in enumerate(machine.levels):
+        asked = constraints.of(level.name)
+        for axis, size in (("x", level.x.size), ("y", level.y.size)):
+            if "x" in kinds and size > 1 and rng.random() < 0.4:
+                block = getattr(asked, axis)
+                asked = replace(asked, **{axis: replace(block, products=(product(size),))})
+        if "t" in kinds and rng.random() < 0.4:
+            asked = replace(asked, temporal=replace(asked.temporal, products=(product(8),)))
+        if "s" in kinds and index and rng.random() < 0.4:
+            asked = replace(asked, sizes=(product(16),))
+        if "s" in kinds and index and rng.random() < 0.4:
+            tensor = rng.choice(einsum.tensors)
+            asked = replace(asked, words=(Product((tensor.name,), 1, rng.randint(1, 30)),))
+        levels.append(asked)
+    return replace(constraints, levels=tuple(levels))
 
 
 def with_least_use(seed: int, machine: Architecture, constraints: Constraints) -> Constraints:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from accelsim.cli.main import main
 from accelsim.inputs import library
 from accelsim.inputs.architecture import Architecture, Axis, Compute, Level, load_architecture
-from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, load_constraints
+from accelsim.inputs.constraints import Block, Constraints, Factor, LevelConstraint, Product, load_constraints
 from accelsim.inputs.errors import AccelsimError, NoValidMapping, SpecError
 from accelsim.inputs.mapping import Loop
 from accelsim.inputs.objective import QUANTITIES, Limit
@@ -27,6 +27,7 @@ from accelsim.model.encode import decode_mapping, empty_batch, encode
 from accelsim.model.evaluate import evaluate
 from accelsim.population.census import census
 from accelsim.population.counting import Nest, count_mappings
+from accelsim.results.cache import MapOptions, content_key
 from accelsim.results.output import result_json
 from accelsim.results.verifying import verify
 from accelsim.search.diagnose import diagnose
@@ -79,7 +80,7 @@ def test_space__holds_exactly_the_mappings_that_satisfy_the_constraints(data):
         return
     constraints = data.draw(asked(einsum, machine))
     every = {free.mapping_at(index) for index in range(free.size)}
-    wanted = {mapping for mapping in every if not constraints.broken_by(mapping)}
+    wanted = {mapping for mapping in every if not constraints.broken_by(mapping, einsum)}
     try:
         space = MapSpace(encode(machine, einsum), constraints)
     except NoValidMapping:
@@ -102,7 +103,7 @@ def test_search__obeys_constraints_and_misses_nothing(data):
         result.energy_pj
         for result in results
         if result.valid
-        and not constraints.broken_by(result.mapping)
+        and not constraints.broken_by(result.mapping, einsum)
         and einsum.macs * machine.compute.cycles_per_mac >= result.cycles * machine.macs * constraints.min_utilization
     ]
     try:
@@ -127,7 +128,7 @@ def test_draws__satisfy_the_constraints(data):
     batch = empty_batch(encoded, 20)
     draw_many(space.arrays, np.uint64(3), 0, batch)
     for b in range(20):
-        assert not constraints.broken_by(decode_mapping(encoded, batch, b))
+        assert not constraints.broken_by(decode_mapping(encoded, batch, b), einsum)
 
 
 def tiny(units, **level):
@@ -290,8 +291,8 @@ def test_mistakes__are_all_reported_with_their_place(tmp_path):
         "/c.yaml:6:17: levels[0].temporal: 'Z' is no dimension of vgg16_conv3_2; dimensions: N, K, C, P, Q, R, S",
         "/c.yaml:6:17: levels[0].temporal: K=3 does not divide K = 256; divisors near it: 2, 4",
         "/c.yaml:6:47: levels[0].temporal.factors: R would have to be at least 2 and at most 1",
-        "/c.yaml:6:65: levels[0].temporal.factors[3]: expected a factor like K=4, K<=4, K>=4, K=all or K=rest, "
-        "got 'Q~3'",
+        "/c.yaml:6:65: levels[0].temporal.factors[3]: expected a factor like K=4, K<=4, K>=4, K=all, K=rest "
+        "or P*Q<=8, got 'Q~3'",
         "/c.yaml:7:20: levels[0].spatial.x: K would have to be at least 16 on x, whose fanout is 14",
         "/c.yaml:8:14: levels[1].level: 'SPADD' is no level of eyeriss; did you mean 'SPAD'?",
         "/c.yaml:9:14: levels[2].level: level 'GLB' is given twice",
@@ -372,7 +373,7 @@ def test_least_use_of_an_axis__is_kept_by_each_search(tmp_path, options):
     asked = read(tmp_path, "constraints: {levels: [{level: GLB, spatial: {x: {min_utilization: 0.6}}}]}")
     found = map_einsum(machine, layer, constraints=asked, **options).best
     assert 9 <= math.prod(loop.bound for loop in found.mapping.levels[1].x) <= 14
-    assert asked.broken_by(found.mapping) == []
+    assert asked.broken_by(found.mapping, layer) == []
 
 
 def test_least_use_of_an_axis__that_no_loops_reach_is_told(tmp_path):
@@ -390,6 +391,82 @@ def test_least_use_of_an_axis__is_counted_in_a_census(tmp_path):
     assert 0 < some < all_
     sampled = census(machine, layer, constraints=asked, samples=200, seconds=5).sample
     assert len(sampled) == 200
+
+
+PRODUCTS = """
+constraints:
+  levels:
+  - level: GLB
+    temporal: {factors: [P*Q<=16, K<=8]}
+    spatial: {x: {factors: [P * K>=6]}, y: {factors: [R*C=6]}}
+    tile: {sizes: [P<=8, C*R*S<=72], words: [Inputs<=4096]}
+"""
+
+
+def test_products_and_tiles__are_read(tmp_path):
+    found = read(tmp_path, PRODUCTS).of("GLB")
+    assert found.temporal.products == (Product(("P", "Q"), 1, 16),)
+    assert found.temporal.factors == (Factor("K", 1, 8),)
+    assert found.x.products == (Product(("P", "K"), 6, None),)
+    assert found.y.products == (Product(("R", "C"), 6, 6),)
+    assert found.sizes == (Product(("P",), 1, 8), Product(("C", "R", "S"), 1, 72))
+    assert found.words == (Product(("Inputs",), 1, 4096),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("P*Q<=16", "P*Z<=16", "temporal: 'Z' is no dimension"),
+        ("P*Q<=16", "P*P<=16", "temporal.factors[0]: expected bounds like P<=8 or P*Q<=8, each name once"),
+        ("P*Q<=16", "P*Q<=0", "temporal.factors[0]: expected bounds like P<=8"),
+        ("R*C=6", "R*Y=6", "spatial.y: 'Y' is no dimension"),
+        ("P<=8", "PP<=8", "tile: 'PP' is no dimension"),
+        ("Inputs<", "Inputz<", "tile: 'Inputz' is no tensor of vgg16_conv3_2; did you mean 'Inputs'?"),
+        ("Inputs<", "Inputs*Outputs<", "tile.words: Inputs*Outputs<=4096 is of several tensors; bound each of them"),
+        ("sizes", "size", "tile.size: unknown key; did you mean 'sizes'?"),
+    ],
+)
+def test_products_and_tiles__of_nothing_are_told(tmp_path, old, new, said):
+    with pytest.raises(SpecError) as error:
+        read(tmp_path, PRODUCTS.replace(old, new))
+    assert f"levels[0].{said}" in str(error.value)
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "random", "budget": Budget(mappings=20_000)}, {"uneven": True}])
+def test_products_and_tiles__are_kept_by_each_search(tmp_path, options):
+    """Of what is broken each is said; the best mapping without them breaks some."""
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    asked = read(tmp_path, PRODUCTS)
+    free = map_einsum(machine, layer).best
+    assert any("is asked for" in broken for broken in asked.broken_by(free.mapping, layer))
+    found = map_einsum(machine, layer, constraints=asked, **options).best
+    assert asked.broken_by(found.mapping, layer) == []
+    assert found.energy_pj >= free.energy_pj or options.get("uneven")
+
+
+def test_product__that_no_loops_reach_is_told(tmp_path):
+    """Eyeriss has 14 columns, and the layer K = 256; of its 12 rows R and C can use 3 * 4."""
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    with pytest.raises(NoValidMapping, match=r"GLB y: no loops have a product of R\*C=5; the largest is 12"):
+        map_einsum(machine, layer, constraints=read(tmp_path, PRODUCTS.replace("R*C=6", "R*C=5")))
+
+
+def test_tile__that_no_mapping_keeps_is_told_with_the_nearest_miss(tmp_path):
+    text = "constraints: {levels: [{level: GLB, keep: [Inputs], tile: {words: [Inputs<=2], sizes: [P>=2]}}]}"
+    with pytest.raises(NoValidMapping, match=r"GLB: words of the tile: Inputs is \d+, Inputs<=2 is asked for"):
+        map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=read(tmp_path, text))
+
+
+def test_products_and_tiles__make_another_entry_of_the_cache(tmp_path):
+    machine, layer = load_architecture("eyeriss"), load_workload("conv").layers[0]
+    keys = {
+        content_key(machine, layer, MapOptions(), read(tmp_path, text))
+        for text in (
+            PRODUCTS,
+            *(PRODUCTS.replace(*pair) for pair in (("*Q<=16", "*Q<=8"), ("P<=8", "P<=4"), ("6]", "7]"))),
+        )
+    }
+    assert len(keys) == 4
 
 
 def test_no_factorisation__names_the_constraints(tmp_path):
@@ -432,7 +509,7 @@ def test_shipped_constraints__leave_valid_mappings(path):
     constraints = load_constraints(path, machine, einsum)
     found = map_einsum(machine, einsum, constraints=constraints, budget=Budget(mappings=100_000))
     assert count_mappings(Nest(MapSpace(encode(machine, einsum), constraints))) > 1000
-    assert not constraints.broken_by(found.best.mapping)
+    assert not constraints.broken_by(found.best.mapping, einsum)
 
 
 def test_limits__of_a_file_and_of_the_command_line_hold_together(tmp_path, capsys):

@@ -47,7 +47,7 @@ def test_descent__finds_a_valid_mapping_of_the_value_it_says(seed, power):
         return
     result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, found.mapping, 0))
     assert result.valid
-    assert not space.constraints.broken_by(result.mapping)
+    assert not space.constraints.broken_by(result.mapping, space.encoded.einsum)
     assert result.cycles <= space.most[1]
     columns = result.energy_pj, result.cycles, result.outer_words
     assert found.column[:3] == pytest.approx(columns, rel=1e-12)

@@ -40,9 +40,10 @@ from accelsim.search.mapper import map_einsum
 from accelsim.search.result import Certificate
 from accelsim.search.strategy import Budget
 from tests.brute import Truth, product, truth
-from tests.problems import MOST, plain, problem, with_least_use
+from tests.problems import MOST, plain, problem, with_least_use, with_products
 
 PROBLEMS = int(os.environ.get("ACCELSIM_EXACT_PROBLEMS", "600"))
+PRODUCTS = int(os.environ.get("ACCELSIM_EXACT_PRODUCTS", "240"))
 FIRST = int(os.environ.get("ACCELSIM_EXACT_FIRST", 10_000 * datetime.datetime.now(datetime.UTC).date().toordinal()))
 TABLES = 300
 """Problems whose tables are looked at."""
@@ -409,13 +410,18 @@ def test_first_level_with_a_size__holds_all_tensors_of_a_layer_or_no_mapping_is_
         map_einsum(sized(20), einsum)
 
 
-@pytest.mark.parametrize("group", range(4))
-def test_best_mapping__uses_as_much_of_axes_as_constraints_ask_for(group):
-    """Exact (even and uneven), exhaustive and random search, fronts and the census against every mapping."""
+@pytest.mark.parametrize("group", range(8))
+def test_best_mapping__has_the_products_that_constraints_ask_for(group):
+    """Exact (even and uneven) and exhaustive search, fronts and the census against every mapping.
+
+    Products of loops and of tiles, words of tiles, and instances of an axis that are used at least.
+    """
     looked = 0
-    for seed in range(group, 120, 4):
+    for seed in range(group, PRODUCTS, 8):
         machine, einsum, free = problem(seed)
         constraints = with_least_use(seed, machine, free)
+        if seed % 4:
+            constraints = with_products(seed, machine, einsum, free, ("xts", "x", "t", "s")[seed // 4 % 4])
         known = truth(machine, einsum, constraints, MOST) if constraints != free else None
         if known is None:
             continue
@@ -428,7 +434,7 @@ def test_best_mapping__uses_as_much_of_axes_as_constraints_ask_for(group):
             found = map_einsum(machine, einsum, **asked)
             assert math.isclose(found.certificate.value, known.best(*powers), rel_tol=1e-9), (seed, objective)
             assert found.certificate.proved
-            assert not constraints.broken_by(found.best.mapping)
+            assert not constraints.broken_by(found.best.mapping, einsum)
         if not known.valid:
             continue
         every = map_einsum(machine, einsum, constraints=constraints, method="exhaustive")

@@ -27,7 +27,7 @@ from accelsim.search.exact.mapper import _mapping
 from accelsim.search.exact.solve import Solver
 from accelsim.search.mapper import map_einsum
 from tests.brute import identity, ragged_cost
-from tests.problems import problem
+from tests.problems import problem, with_products
 
 PROBLEMS = int(os.environ.get("ACCELSIM_IMPERFECT_PROBLEMS", "60"))
 GROUPS = 6
@@ -156,7 +156,7 @@ def test_instances_that_are_idle_at_last__keep_their_tiles(bound, x, y, order):
         {"level": "L1", "temporal": {"factors": ["M=1", "K=1"]}},
     ]
     constraints = load_constraints({"constraints": {"levels": blocks}}, machine, einsum)
-    allowed = [each for each in mappings(machine, einsum, ["M"]) if not constraints.broken_by(each)]
+    allowed = [each for each in mappings(machine, einsum, ["M"]) if not constraints.broken_by(each, einsum)]
     costs = [cost for each in allowed for fits, cost, _ in [ragged_cost(encode(machine, einsum), each)] if fits]
 
     result = map_einsum(machine, einsum, constraints=constraints, imperfect=["M"], workers=1)
@@ -190,10 +190,10 @@ def test_what_mappings_cost_at_least__they_cost():
     assert exact > 20
 
 
-def test_best_with_remainders__uses_as_much_of_an_axis_as_constraints_ask_for():
-    """With the same brute force, of the mappings whose loops on each axis use some instances at least."""
+def test_best_with_remainders__has_the_products_that_constraints_ask_for():
+    """With the same brute force; every third time of the instances that loops use at least on an axis."""
     looked = 0
-    for seed in range(60):
+    for seed in range(90):
         architecture, einsum, imperfect = awkward(seed)
         wide = [level for level in architecture.levels if level.x.size > 2]
         known = mappings(architecture, einsum, imperfect) if imperfect and wide else None
@@ -201,7 +201,9 @@ def test_best_with_remainders__uses_as_much_of_an_axis_as_constraints_ask_for():
             continue
         asked = LevelConstraint(wide[0].name, x=Block(least=2 + seed % (wide[0].x.size - 1)))
         constraints, encoded = Constraints((asked,)), encode(architecture, einsum)
-        kept = [each for each in known if not constraints.broken_by(each)]
+        if seed % 3:
+            constraints = with_products(seed, architecture, einsum, Constraints())
+        kept = [each for each in known if not constraints.broken_by(each, einsum)]
         costs = [energy for each in kept for fits, energy, _ in [ragged_cost(encoded, each)] if fits]
         try:
             found = map_einsum(architecture, einsum, imperfect=imperfect, constraints=constraints, workers=1)
@@ -210,7 +212,7 @@ def test_best_with_remainders__uses_as_much_of_an_axis_as_constraints_ask_for():
             continue
         assert math.isclose(found.best.energy_pj, min(costs), rel_tol=1e-9), seed
         assert found.certificate.gap < 1e-6, seed
-        assert not constraints.broken_by(found.best.mapping), seed
+        assert not constraints.broken_by(found.best.mapping, einsum), seed
         looked += 1
     assert looked > 2
 

@@ -112,7 +112,7 @@ def _mapping_differs(plan: Plan, item: Item, row: Dict[str, Any]) -> str:
     result = evaluate(machine, einsum, read_mapping_text(row["mapping"] if searched else item.mapping))
     broken = [*map(str, result.violations)]
     if plan.mapper.constraints is not None:
-        broken += plan.mapper.constraints.broken_by(result.mapping)
+        broken += plan.mapper.constraints.broken_by(result.mapping, einsum)
     if broken:
         return "; ".join(broken)
     found = _result_row(result)

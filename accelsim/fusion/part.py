@@ -199,7 +199,10 @@ def evaluate_part(architecture: Architecture, einsum: Einsum, held: Held, capaci
     )
     encoded = encode_part(architecture, einsum, held, capacity)
     result = evaluate_encoded(encoded, replace(mapping, levels=(*levels, *mapping.levels[len(levels) :])))
-    broken = [*map(str, result.violations), *part_space(encoded, held).constraints.broken_by(result.mapping)]
+    broken = [
+        *map(str, result.violations),
+        *part_space(encoded, held).constraints.broken_by(result.mapping, encoded.einsum),
+    ]
     if broken:
         raise ValueError("; ".join(broken))
     return result

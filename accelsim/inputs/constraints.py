@@ -10,6 +10,8 @@ from collections.abc import Mapping as StringMap
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 from accelsim.inputs import fields, forms
 from accelsim.inputs.architecture import Architecture
@@ -24,7 +26,10 @@ from accelsim.inputs.workload import ROLES, Einsum
 
 REST = "..."
 """Stands in an order for all dimensions that are not named."""
-_FACTOR = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?:(<=|>=|=)\s*([0-9]{1,18})|=\s*(all|rest))\s*")
+_NAME, _BOUND = r"[A-Za-z_][A-Za-z0-9_]*", r"(<=|>=|=)\s*([0-9]{1,18})"
+_FACTOR = re.compile(rf"\s*({_NAME})\s*(?:{_BOUND}|=\s*(all|rest))\s*")
+_PRODUCT = re.compile(rf"\s*({_NAME}(?:\s*\*\s*{_NAME})*)\s*{_BOUND}\s*")
+_EITHER = re.compile(rf"{_FACTOR.pattern}|{_PRODUCT.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,22 @@ class Factor:
 
 
 @dataclass(frozen=True, slots=True)
+class Product:
+    """Bounds of a product of the loops over some dimensions or of sizes of a tile, `P*Q<=8`, or of a tile's words."""
+
+    names: tuple[str, ...]
+    low: int = 1
+    high: int | None = None
+
+    def __str__(self) -> str:
+        return str(Factor("*".join(self.names), self.low, self.high))
+
+    def missed_by(self, value: int) -> float:
+        """How many times a value is too large or too small; 1 if it is neither."""
+        return max(1.0, self.low / value, 1.0 if self.high is None else value / self.high)
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """What is asked of one block of loops: a temporal block, or one axis of a fanout.
 
@@ -58,6 +79,7 @@ class Block:
         Dimensions that may have a loop here; None: all.
     outer, inner : tuple of str
         Temporal blocks: dimensions whose loops come first (outermost first), and last.
+    products : tuple of Product
     least : int
         Of an axis: instances that its loops use at least.
     """
@@ -66,6 +88,7 @@ class Block:
     only: frozenset[str] | None = None
     outer: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    products: tuple[Product, ...] = ()
     least: int = 1
 
     def allows(self, dim: str, bound: int) -> bool:
@@ -84,7 +107,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class LevelConstraint:
-    """What is asked of one level; `keep` and `bypass` name tensors."""
+    """What is asked of one level; `keep` and `bypass` name tensors.
+
+    Attributes
+    ----------
+    sizes : tuple of Product
+        Bounds of the tile: of its sizes, or of products of them.
+    words : tuple of Product
+        Bounds of the words of single tensors' tiles, where the level keeps them.
+    """
 
     level: str
     keep: frozenset[str] = frozenset()
@@ -92,6 +123,8 @@ class LevelConstraint:
     temporal: Block = field(default_factory=Block)
     x: Block = field(default_factory=Block)
     y: Block = field(default_factory=Block)
+    sizes: tuple[Product, ...] = ()
+    words: tuple[Product, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +190,36 @@ class Constraints:
             found = [f"the utilization is {has:g}, at least {float(self.min_utilization):.12g} is asked for"]
         return found + [broken for limit in self.limits if (broken := limit.broken_by(costs))]
 
-    def broken_by(self, mapping: Mapping) -> list[str]:
-        """What a mapping breaks of this, in words; its costs are not looked at."""
-        found: list[str] = []
+    def products(self, mapping: Mapping, einsum: Einsum) -> Iterator[tuple[str, Product, int]]:
+        """Where products, sizes and words are asked for, which, and what they are in a mapping."""
+        tile = dict.fromkeys(einsum.dims, 1)
+        for at in range(len(mapping.levels) - 1, -1, -1):
+            level = mapping.levels[at]
+            asked, first = self.of(level.level), at == 0 or mapping.levels[at - 1].level != level.level
+            for loop in (*level.y, *level.x, *level.temporal):
+                tile[loop.dim] *= loop.bound
+            sizes = {dim: min(size, einsum.dims[dim]) for dim, size in tile.items()}
+            for tensor in einsum.tensors:
+                for product in asked.words:
+                    if product.names == (tensor.name,) and tensor.name in level.keep:
+                        yield f"{level.level}: words of the tile", product, tensor.words(sizes)
+            if first:
+                node = _as_one([each for each in mapping.levels if each.level == level.level])
+                axes = (("temporal", asked.temporal, node.temporal), ("spatial x", asked.x, node.x))
+                for axis, block, loops in (*axes, ("spatial y", asked.y, node.y)):
+                    for product in block.products:
+                        bounds = (loop.bound for loop in loops if loop.dim in product.names)
+                        yield f"{level.level} {axis}", product, math.prod(bounds)
+                for product in asked.sizes:
+                    yield f"{level.level}: sizes of the tile", product, math.prod(sizes[dim] for dim in product.names)
+
+    def broken_by(self, mapping: Mapping, einsum: Einsum) -> list[str]:
+        """What a mapping of an Einsum breaks of this, in words; its costs are not looked at."""
+        found = [
+            f"{where}: {'*'.join(product.names)} is {value}, {product} is asked for"
+            for where, product, value in self.products(mapping, einsum)
+            if product.missed_by(value) > 1
+        ]
         for name, nodes in itertools.groupby(mapping.levels, key=lambda node: node.level):
             level, asked = _as_one(list(nodes)), self.of(name)
             for axis, block, loops in (
@@ -296,10 +356,22 @@ def _level(level: Fields, dims: StringMap[str, int]) -> LevelConstraint:
         _block(level, "temporal", _TEMPORAL, dims),
         _block(spatial, "x", _AXIS, dims) if spatial else Block(),
         _block(spatial, "y", _AXIS, dims) if spatial else Block(),
+        *_tile(level),
     )
     for name in sorted(found.keep & found.bypass):
         level.problems.add(level.entries["bypass"], f"'{name}' is both kept and bypassed", "take it out of one list")
     return found
+
+
+def _tile(level: Fields) -> tuple[tuple[Product, ...], tuple[Product, ...]]:
+    """What is asked of the sizes of a tile, and of the words of its tensors."""
+    node = level.get("tile")
+    tile = Fields(node, level.problems, _TILE) if node else None
+    sizes, words = ([] if tile is None else tile.value(key, list[Product]()) for key in ("sizes", "words"))
+    for product in words:
+        if tile is not None and len(product.names) > 1:
+            level.problems.add(tile.entries["words"], f"{product} is of several tensors", "bound each of them")
+    return tuple(sizes), tuple(words)
 
 
 def _with_least(level: Fields, found: LevelConstraint, architecture: Architecture) -> LevelConstraint:
@@ -321,8 +393,9 @@ def _block(owner: Fields, key: str, keys: Keys, dims: StringMap[str, int]) -> Bl
     if node is None or isinstance(node, BadNode):
         return Block()
     block = Fields(node, owner.problems, keys)
-    empty: list[Factor] = []
-    factors = block.optional("factors", fields.list_of(lambda node, problems: _factor(node, problems, dims)), empty)
+    empty: list[Any] = []
+    asked = block.optional("factors", fields.list_of(partial(_factor, dims=dims)), empty)
+    factors = [each for each in asked if isinstance(each, Factor)]
     only: frozenset[str] | None = block.value("only", frozenset()) if "only" in block else None
     outer, inner = block.value("order", ((), ())) if "order" in keys else ((), ())
     if "min_utilization" in keys:
@@ -333,7 +406,7 @@ def _block(owner: Fields, key: str, keys: Keys, dims: StringMap[str, int]) -> Bl
             block.problems.add(block.entries["factors"], f"{dim} would have to be at least {low} and at most {high}")
         if low > 1 and only is not None and dim not in only:
             block.problems.add(block.entries["factors"], f"{dim} needs a loop here, but 'only' does not list it")
-    return Block(tuple(factors), only, outer, inner)
+    return Block(tuple(factors), only, outer, inner, tuple(each for each in asked if isinstance(each, Product)))
 
 
 def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, int | None]:
@@ -342,11 +415,28 @@ def _bounds(dim: str, factors: list[Factor] | tuple[Factor, ...]) -> tuple[int, 
     return max((f.low for f in factors if f.dim == dim), default=1), min(highs, default=None)
 
 
-def _factor(node: Node, problems: Problems, dims: StringMap[str, int]) -> Factor | None:
-    """Read a factor such as `K=4`, `K<=4`, `K>=4`, `K=all` or `K=rest`; without an Einsum `all` may be anything."""
+@formed(forms.pattern(_PRODUCT))
+def _product(node: Node, problems: Problems) -> Product | None:
+    """Read bounds of a product such as `P*Q<=8`, or of one number."""
+    match = _PRODUCT.fullmatch(node.text) if isinstance(node, ScalarNode) else None
+    names = tuple(name.strip() for name in match[1].split("*")) if match else ()
+    if match is None or int(match[3]) < 1 or len(set(names)) < len(names):
+        problems.add(node, f"expected bounds like P<=8 or P*Q<=8, each name once, got {describe(node)}")
+        return None
+    value = int(match[3])
+    return Product(names, 1 if match[2] == "<=" else value, None if match[2] == ">=" else value)
+
+
+def _factor(node: Node, problems: Problems, dims: StringMap[str, int]) -> Factor | Product | None:
+    """Read a factor such as `K=4`, `K<=4`, `K>=4`, `K=all` or `K=rest`; without an Einsum `all` may be anything.
+
+    `P*Q<=8` bounds a product of factors.
+    """
+    if isinstance(node, ScalarNode) and "*" in node.text:
+        return _product(node, problems)
     match = _FACTOR.fullmatch(node.text) if isinstance(node, ScalarNode) else None
     if match is None or (match[3] and int(match[3]) < 1):
-        problems.add(node, f"expected a factor like K=4, K<=4, K>=4, K=all or K=rest, got {describe(node)}")
+        problems.add(node, f"expected a factor like K=4, K<=4, K>=4, K=all, K=rest or P*Q<=8, got {describe(node)}")
         return None
     if match[4]:
         bound = dims.get(match[1])
@@ -377,10 +467,10 @@ def _order(node: Node, problems: Problems) -> tuple[tuple[str, ...], tuple[str, 
     return tuple(words[:at]), tuple(words[at + 1 :])
 
 
-_FACTORS = "bounds of loops: `R=1`, `K<=8`, `C>=2`, all of it (`R=all`), or what is left (`P=rest`)"
+_FACTORS = "bounds of loops (`R=1`, `K<=8`), all of it (`R=all`), what is left (`P=rest`), of products (`P*Q<=8`)"
 _NAMES = fields.set_of(fields.identifier)
 _BLOCK: Keys = {
-    "factors": Key(node_of(forms.sequence(forms.pattern(_FACTOR))), _FACTORS, "any"),
+    "factors": Key(node_of(forms.sequence(forms.pattern(_EITHER))), _FACTORS, "any"),
     "only": Key(_NAMES, "the dimensions that may have a loop here", "all"),
 }
 _TEMPORAL: Keys = {**_BLOCK, "order": Key(_order, "dimensions outermost first, `...` for all others", "any")}
@@ -389,12 +479,19 @@ _SPATIAL: Keys = {
     "x": Key(node_of(keys_form(_AXIS)), "loops over the columns", "any"),
     "y": Key(node_of(keys_form(_AXIS)), "loops over the rows", "any"),
 }
+_TILE: Keys = {
+    "sizes": Key(
+        fields.list_of(_product), "bounds of its sizes: of the loops here and inside (`P<=8`, `P*Q<=64`)", "any"
+    ),
+    "words": Key(fields.list_of(_product), "bounds of the words of tensors that are kept (`Inputs<=4096`)", "any"),
+}
 _LEVEL: Keys = {
     "level": Key(fields.name, "name of the level"),
     "keep": Key(_NAMES, "tensors that it must keep", "free"),
     "bypass": Key(_NAMES, "tensors that it must not keep", "free"),
     "temporal": Key(node_of(keys_form(_TEMPORAL)), "its loops in time", "any"),
     "spatial": Key(node_of(keys_form(_SPATIAL)), "its loops over the fanout", "any"),
+    "tile": Key(node_of(keys_form(_TILE)), "what one instance holds between refills", "any"),
 }
 _LIMITS = "the most that a mapping may cost, such as `cycles <= 1.2e6`, `energy <= 3 uJ`"
 _TOP: Keys = {
@@ -408,7 +505,7 @@ CONSTRAINTS_FORM: Form = keys_form(_TOP)
 
 @dataclass(frozen=True, slots=True)
 class _Mistake:
-    """What a level's constraints get wrong, and under which key: `level`, `keep`, `bypass`, `temporal`, `x` or `y`."""
+    """What a level's constraints get wrong, and under which key: `temporal`, `x`, `y` or one of the level."""
 
     key: str
     what: str
@@ -434,9 +531,18 @@ def _mistakes(asked: LevelConstraint, architecture: Architecture, einsum: Einsum
                 yield _Mistake(key, f"'{name}' cannot be kept: {machine.name} never keeps it")
             elif key == "bypass" and roles[name] in always:
                 yield _Mistake(key, f"'{name}' cannot be bypassed: {machine.name} always keeps it")
-    for key, block in (("temporal", asked.temporal), ("x", asked.x), ("y", asked.y)):
+    for product in asked.words:
+        if product.names[0] not in roles:
+            hint = near_miss(product.names[0], roles) or f"tensors: {listed(roles)}"
+            yield _Mistake("tile", f"'{product.names[0]}' is no tensor of {einsum.name}", hint)
+    for key, block in (
+        ("temporal", asked.temporal),
+        ("x", asked.x),
+        ("y", asked.y),
+        ("tile", Block((), None, (), (), asked.sizes)),
+    ):
         named = [*(f.dim for f in block.factors), *sorted(block.only or ()), *block.outer, *block.inner]
-        for dim in dict.fromkeys(named):
+        for dim in dict.fromkeys([*named, *(name for product in block.products for name in product.names)]):
             if dim not in einsum.dims:
                 hint = near_miss(dim, einsum.dims) or f"dimensions: {listed(einsum.dims)}"
                 yield _Mistake(key, f"'{dim}' is no dimension of {einsum.name}", hint)

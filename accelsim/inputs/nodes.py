@@ -99,7 +99,8 @@ def fold(mapping: Mapping) -> Mapping:
 def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constraints) -> Architecture:
     """Turn each level into as many nodes as there are tensors that it may keep, each of which may keep any of them.
 
-    The outermost level holds everything in one node, and so does a level whose temporal block the constraints speak of.
+    The outermost level holds everything in one node, and so does a level of whose temporal block or tile the
+    constraints speak.
 
     Examples
     --------
@@ -115,6 +116,6 @@ def with_nodes(architecture: Architecture, einsum: Einsum, constraints: Constrai
     for index, level in enumerate(architecture.levels):
         asked = constraints.of(level.name)
         may = [t.name for t in einsum.tensors if t.role not in level.bypass and t.name not in asked.bypass]
-        even = index == 0 or len(may) < 2 or asked.temporal != Block()
+        even = index == 0 or len(may) < 2 or bool(asked.temporal != Block() or asked.sizes or asked.words)
         nodes.append(() if even else (frozenset(may),) * len(may))
     return arrange(architecture, tuple(nodes)) if any(nodes) else architecture

@@ -18,13 +18,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelsim.inputs.constraints import Block, Constraints
+from accelsim.inputs.constraints import Block, Constraints, Product
 from accelsim.inputs.errors import AccelsimError, NoValidMapping
 from accelsim.inputs.mapping import LevelMapping, Loop, Mapping
 from accelsim.inputs.nodes import first_nodes
 from accelsim.inputs.objective import QUANTITIES
-from accelsim.mapspace.factors import count_patterns, divisors, factorizations
-from accelsim.model.encode import UNLIMITED, Bools, Encoded, Floats, Ints
+from accelsim.mapspace.factors import along, count_patterns, divisors, factorizations
+from accelsim.model.encode import (
+    SAFE,
+    TILE_SIZES,
+    TILE_WORDS,
+    UNLIMITED,
+    Bools,
+    Encoded,
+    Floats,
+    Ints,
+)
 
 MAX_ROWS = 20_000_000
 
@@ -110,9 +119,8 @@ class MapSpace:
         self.encoded = encoded
         self.imperfect = imperfect
         levels = encoded.architecture.levels
-        least = [[self._block(Slot(index, axis)).least for axis in "xy"] for index in range(len(levels))]
-        if max(map(max, least)) > 1:
-            self.encoded = replace(encoded, constants=encoded.constants._replace(least=np.array(least, np.int64)))
+        if rows := self._asked_rows():
+            self.encoded = replace(encoded, constants=encoded.constants._replace(asked=np.array(rows, np.int64)))
         time = [Slot(index) for index in range(len(levels))]
         space = [
             Slot(index, axis)
@@ -124,7 +132,7 @@ class MapSpace:
         self.dims = tuple(dim for dim, bound in encoded.einsum.dims.items() if bound > 1)
         self._known: dict[tuple[object, ...], int] = {}
         self._refuse_idle()
-        self._refuse_unused()
+        self._refuse_unreachable()
         self.counts = [self._count(dim) for dim in self.dims]
         self.keep, self.required = np.zeros((2, len(levels), len(encoded.tensors)), np.bool_)
         self.free_keeps: list[tuple[int, int]] = []
@@ -164,19 +172,38 @@ class MapSpace:
                         where = f"{dim} is {bound}" if bound == 1 else f"the fanout of {level.name} on {axis} is 1"
                         raise NoValidMapping(f"{level.name} {axis or 'temporal'}: {asked} cannot be: {where}")
 
-    def _refuse_unused(self) -> None:
-        """Raise if no loops on an axis use as many instances as the constraints ask for."""
+    def _asked_rows(self) -> list[list[int]]:
+        """What the constraints ask of products, as `Constants.asked`."""
+        names, tensors = self.encoded.dims, [tensor.name for tensor in self.encoded.tensors]
+        found: list[tuple[int, int, Product, list[int]]] = []
         for index, level in enumerate(self.encoded.architecture.levels):
-            for axis, size in (("x", level.x.size), ("y", level.y.size)):
-                slot, used = Slot(index, axis), {1}
-                least = self._block(slot).least
-                for dim in self.dims if least > 1 else ():
-                    factors = self.allowed(slot, dim)
-                    used = {many * factor for many in used for factor in factors if many * factor <= size}
-                most = max(used, default=0)
-                if most < least:
-                    what = f"{level.name} {axis}: loops can use {most} of {size} instances"
-                    raise NoValidMapping(f"{what}, at least {least} are asked for")
+            asked, first = self.constraints.of(level.name), index == self.encoded.constants.nodes[index, 0]
+            blocks = [self._block(Slot(index, axis)) for axis in ("", "x", "y")]
+            asking = [*((kind, each) for kind, block in enumerate(blocks) for each in block.products)]
+            asking += [(kind, Product(names, block.least)) for kind, block in enumerate(blocks) if block.least > 1]
+            asking += [(TILE_SIZES, each) for each in asked.sizes if first]
+            found += [(index, kind, each, [dim in each.names for dim in names]) for kind, each in asking]
+            of = ((each, tensors.index(each.names[0])) for each in asked.words)
+            found += [(index, TILE_WORDS, each, [t] + [0] * (len(names) - 1)) for each, t in of]
+        return [[index, kind, each.low, each.high or SAFE, *which] for index, kind, each, which in found]
+
+    def _refuse_unreachable(self) -> None:
+        """Raise if no loops in a block have a product that the constraints ask for, or use as many instances."""
+        for index, level in enumerate(self.encoded.architecture.levels):
+            for axis, size in (("", SAFE), ("x", level.x.size), ("y", level.y.size)):
+                slot = Slot(index, axis)
+                block, where = self._block(slot), f"{level.name} {axis or 'temporal'}"
+                for product in (*block.products, *([Product(self.dims, block.least)] if block.least > 1 else [])):
+                    reached = {1}
+                    for dim in (dim for dim in self.dims if dim in product.names):
+                        factors = self.allowed(slot, dim)
+                        reached = {many * factor for many in reached for factor in factors if many * factor <= size}
+                    most = max(reached, default=0)
+                    if most < product.low and product not in block.products:
+                        what = f"loops can use {most} of {size} instances"
+                        raise NoValidMapping(f"{where}: {what}, at least {product.low} are asked for")
+                    if all(product.missed_by(many) > 1 for many in reached):
+                        raise NoValidMapping(f"{where}: no loops have a product of {product}; the largest is {most}")
 
     def _count(self, dim: str) -> dict[int, int]:
         """How many factorisations of a dimension have each pattern."""
@@ -244,8 +271,9 @@ class MapSpace:
         return dim not in block.outer and dim not in block.inner
 
     def is_unbound(self, index: int) -> bool:
-        """Whether the constraints ask nothing of the temporal block of a level."""
-        return self._block(Slot(index)) == Block()
+        """Whether the constraints ask nothing of the temporal block of a level, and nothing of its tile."""
+        asked = self.constraints.of(self.encoded.architecture.levels[index].name)
+        return self._block(Slot(index)) == Block() and not asked.sizes and not asked.words
 
     def fixed_places(self, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Numbers of the dimensions with a fixed place at the outer and inner end of a level's temporal block."""
@@ -265,13 +293,15 @@ class MapSpace:
         places = nodes if self.required[last, t] else (None, *nodes)
         return len(places), places
 
-    def fitting_keeps(self, words: Ints, level: int) -> tuple[Bools, Bools]:
+    def fitting_keeps(self, words: Ints, sizes: Sequence[Ints], level: int) -> tuple[Bools, Bools]:
         """What a level may keep, and which tiles of that fit, partial sums as narrow as finished words.
 
         Parameters
         ----------
         words : int64[T, S]
-            Of each tensor in every tile.
+            Of each tensor in every tile, at least where loops may leave remainders.
+        sizes : sequence of int64[N]
+            Of each dimension, as many as it has of them in the tiles.
 
         Returns
         -------
@@ -295,6 +325,16 @@ class MapSpace:
                 for role, room in enumerate(c.partition[level]):
                     mine = row & (c.role == role)
                     fits[k] &= (words * (parts * mine)[:, None]).sum(axis=0) <= room
+            for at, kind, low, high, *which in c.asked.tolist():
+                if at == level and kind == TILE_WORDS and row[which[0]]:
+                    fits[k] &= ((words[which[0]] >= low) | bool(self.imperfect)) & (words[which[0]] <= high)
+                elif at == level and kind == TILE_SIZES:
+                    product = np.ones([len(each) for each in sizes], np.int64)
+                    for d in np.flatnonzero(which).tolist():
+                        product *= along(sizes[d], d, len(sizes))
+                    size = product.reshape(-1)
+                    ragged = any(which[d] and dim in self.imperfect for d, dim in enumerate(self.encoded.dims))
+                    fits[k] &= ((size >= low) | ragged) & (size <= high)
         return np.array(keeps), fits
 
     @property

@@ -39,6 +39,8 @@ KIND, UNITS, ISSUE, LEAST, LEAST_FIRST = range(5)
 """Of the engine itself: one of the next three, units in a cycle, its issue, and what no mapping spares in
 all and for the first tile [cycles]."""
 NO_ENGINE, OVERLAPS, WAITS = range(3)
+TIME, ON_X, ON_Y, TILE_SIZES, TILE_WORDS = range(5)
+"""What constraints bound: products of loops in time or on an axis or of sizes of a tile, or words of one tensor."""
 
 
 class Constants(NamedTuple):
@@ -49,9 +51,11 @@ class Constants(NamedTuple):
     places hold too; terms : int64[T], how many dimensions move a tensor; term : int64[T, D], these dimensions, those of
     one rank together; term_factor : int64[T, D], their coefficients; term_opens : bool[T, D], the first of its rank;
     whole : int64[T], words of the tensor; windowed : bool[T], some rank has two or more dimensions; output : int64[1],
-    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; least :
-    int64[L, 2], children on x and y that constraints ask for at least; multicast, reduction : bool[L, 2]; capacity :
-    int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited; partitioned : bool[L];
+    index of the output; role : int64[T]; fanout : int64[L, 2] for x, y; asked :
+    int64[R, 4 + D], what constraints ask for: level, TIME or following, the least and the most that a product may be,
+    and which dimensions are in it (of TILE_WORDS: which tensor, in the first of these); multicast, reduction :
+    bool[L, 2]; capacity : int64[L] [units], -1 unlimited; partition : int64[L, 3] [units] by role, -1 unlimited;
+    partitioned : bool[L];
     word_parts : int64[L, T, 2], units an element takes, finished and as a partial sum; two_widths : bool[1], whether
     these differ anywhere; block : int64[L] [units an access]; block_shift : int64[L], its logarithm, -1 if it is no
     power of two; bandwidth : int64[L, 3, 2], units and cycles of the shared, read and write port, 0 if unlimited;
@@ -82,7 +86,7 @@ class Constants(NamedTuple):
     output: Ints
     role: Ints
     fanout: Ints
-    least: Ints
+    asked: Ints
     multicast: Bools
     reduction: Bools
     capacity: Ints
@@ -191,7 +195,7 @@ def encode(architecture: Architecture, einsum: Einsum) -> Encoded:
         output=np.array([output], np.int64),
         role=np.array([ROLES.index(tensor.role) for tensor in tensors], np.int64),
         fanout=np.array([[level.x.size, level.y.size] for level in levels], np.int64),
-        least=np.ones((len(levels), 2), np.int64),
+        asked=np.zeros((0, 4 + len(dims)), np.int64),
         multicast=np.array([[level.x.multicast, level.y.multicast] for level in levels], np.bool_),
         reduction=np.array([[level.x.spatial_reduction, level.y.spatial_reduction] for level in levels], np.bool_),
         capacity=np.array([_room(level, "", unit) for level, unit in zip(levels, units, strict=True)], np.int64),

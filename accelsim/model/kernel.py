@@ -31,12 +31,12 @@ from accelsim.model.detail import (
     WRITTEN,
     Detail,
 )
-from accelsim.model.encode import PE, UNLIMITED, Batch, Bools, Constants, Floats, Ints
+from accelsim.model.encode import ON_X, ON_Y, PE, TILE_WORDS, TIME, UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.ramps import held_cycles, with_engines
 from accelsim.model.windows import distinct_windows, seen_windows, words_into
 
-VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, IDLE = range(7)
+VALID, FANOUT_X, FANOUT_Y, CAPACITY, PARTITION, UTILIZATION, ASKED = range(7)
 RULES = 8
 """A status is a rule + RULES x the level that breaks it."""
 BY_READ, BY_WRITE, BY_UPDATE, BY_TRANSFER = range(4)
@@ -75,6 +75,25 @@ def distinct(c: Constants, s: Detail, x: Ints, y: Ints, level: int, t: int, shar
     return groups
 
 
+@inline
+def asked_value(c: Constants, r: int, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail) -> int:
+    """The product of a row of `Constants.asked` in a mapping whose tiles are placed; 0 if nothing is asked of it."""
+    lv, kind, product = c.asked[r, 0], c.asked[r, 1], 1
+    if kind == TILE_WORDS:
+        return s.at[lv, c.asked[r, 4], TILE] if keep[lv, c.asked[r, 4]] else 0
+    for d in range(c.bounds.shape[0]):
+        if c.asked[r, 4 + d]:
+            if kind == TIME:
+                product *= temporal[lv, d]
+            elif kind == ON_X:
+                product *= x[lv, d]
+            elif kind == ON_Y:
+                product *= y[lv, d]
+            else:
+                product *= s.place[lv, d, INSIDE]
+    return product
+
+
 @jit
 def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, anyway: bool) -> int:
     """Place the tiles and tell whether they fit; nothing here depends on the order of loops.
@@ -103,8 +122,6 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             status = FANOUT_X + RULES * lv
         if status == VALID and down > c.fanout[lv, 1]:
             status = FANOUT_Y + RULES * lv
-        if status == VALID and (across < c.least[lv, 0] or down < c.least[lv, 1]):
-            status = IDLE + RULES * lv
         if status != VALID and not anyway:
             return status
     held = 0
@@ -125,6 +142,10 @@ def fit(c: Constants, temporal: Ints, x: Ints, y: Ints, keep: Bools, s: Detail, 
             status = _fit_partitions(c, keep, s, lv)
         if status != VALID and not anyway:
             return status
+    for r in range(c.asked.shape[0]):
+        value = asked_value(c, r, temporal, x, y, keep, s)
+        if status == VALID and value > 0 and not c.asked[r, 2] <= value <= c.asked[r, 3]:
+            status = ASKED + RULES * c.asked[r, 0]
     return status
 
 

@@ -6,13 +6,13 @@ to a tile add up (docs/census.md). Numbers of any size are exact: each is W word
 that additions carry only now and then.
 
 Axis letters: D = dimensions, S = tile shapes (a grid of D axes, sizes ascending), T = tensors, K = choices of what a
-level keeps, or loops of free place so far, Q = products of the bounds on an axis, W = words of a number, least first.
+level keeps, Q = rooms of a step, W = words of a number, least first.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,18 +40,35 @@ class LoopStep:
         Of each dimension, whether it may have no loop here.
     free : tuple of bool
         Of each dimension, whether its loop takes any place in the order; always so for an axis, which has no order.
-    products : tuple of int
-        Of an axis: the products that bounds of several dimensions can have, ascending; (1,) for a temporal block.
-    wanted : tuple of bool
-        Which of them a mapping may have in the end.
+    rooms : tuple of tuple of int
+        What the loops so far can come to, ascending: of a temporal block how many have a free place, of an axis the
+        product of their bounds; then each product that the constraints bound.
+    weights : tuple of int
+        What a way counts by its room in the end: the orders of its loops; 0 if a mapping may not have its products.
+    inside : tuple of tuple of bool
+        For each dimension, in which of the products its bounds are.
     """
 
     slot: Slot
     moves: tuple[tuple[Move, ...], ...]
     may_rest: tuple[bool, ...]
     free: tuple[bool, ...]
-    products: tuple[int, ...]
-    wanted: tuple[bool, ...]
+    rooms: tuple[tuple[int, ...], ...]
+    weights: tuple[int, ...]
+    inside: tuple[tuple[bool, ...], ...]
+
+    def rooms_after(self, d: int, bound: int) -> list[tuple[int, int]]:
+        """Which rooms a loop over a dimension leads from and to."""
+        place = {room: q for q, room in enumerate(self.rooms)}
+        after = (_after(self, room, d, bound) for room in self.rooms)
+        return [(q, place[room]) for q, room in enumerate(after) if room in place]
+
+
+def _after(step: LoopStep, room: tuple[int, ...], d: int, bound: int) -> tuple[int, ...]:
+    """What loops come to with one more."""
+    first = room[0] * bound if step.slot.axis else room[0] + step.free[d]
+    products = zip(room[1:], step.inside[d], strict=True)
+    return first, *(product * bound if inside else product for product, inside in products)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +124,7 @@ class Nest:
                 if Slot(level, axis) in space.slots:
                     steps.append(self._step(Slot(level, axis)))
             steps.append(self._step(Slot(level)))
-            keeps, fits = space.fitting_keeps(self.words, level)
+            keeps, fits = space.fitting_keeps(self.words, self.sizes, level)
             fits = fits.reshape(-1, *self.shape)
             steps.append(Keeping(level, keeps, fits, fits.sum(axis=0)))
         self.steps = tuple(steps)
@@ -115,21 +132,28 @@ class Nest:
 
     def _step(self, slot: Slot) -> LoopStep:
         space, moves, may_rest = self.space, [], []
-        level = space.encoded.architecture.levels[slot.level]
-        size = {"": 1, "x": level.x.size, "y": level.y.size}[slot.axis]
-        products = {1}
+        level, kind = space.encoded.architecture.levels[slot.level], ("", "x", "y").index(slot.axis)
+        asked = [row[2:] for row in space.encoded.constants.asked.tolist() if row[:2] == [slot.level, kind]]
         for dim, sizes in zip(space.encoded.dims, self.sizes, strict=True):
             allowed = space.allowed(slot, dim) if dim in space.dims else frozenset({1})
             pairs = [(i, j, int(sizes[j] // sizes[i])) for j in range(len(sizes)) for i in range(j)]
             moves.append(tuple((i, j, f) for i, j, f in pairs if sizes[j] % sizes[i] == 0 and f in allowed))
             may_rest.append(1 in allowed)
-            if slot.axis:
-                products |= {p * f for p in products for *_, f in moves[-1] if p * f <= size}
         free = tuple(not slot.axis and space.is_free(slot.level, dim) for dim in space.encoded.dims)
-        ascending = tuple(sorted(products))
-        least = space.encoded.constants.least[slot.level]["xy".index(slot.axis)] if slot.axis else 1
-        wanted = tuple(product >= least and (product == size or not self.fully_used) for product in ascending)
-        return LoopStep(slot, tuple(moves), tuple(may_rest), free, ascending, wanted)
+        inside = tuple(tuple(bool(row[2 + d]) for row in asked) for d in range(len(moves)))
+        step = LoopStep(slot, tuple(moves), tuple(may_rest), free, (), (), inside)
+        size = (len(moves), level.x.size, level.y.size)[kind]
+        rooms = {(1 if kind else 0, *(1 for _ in asked))}
+        most = (size, *(high for _, high, *_ in asked))
+        for d in range(len(moves)):
+            more = {_after(step, room, d, f) for room in rooms for f in {f for *_, f in moves[d]}}
+            rooms |= {room for room in more if all(value <= high for value, high in zip(room, most, strict=True))}
+        ascending, weights = tuple(sorted(rooms)), []
+        for first, *products in ascending:
+            wanted = all(product >= low for product, (low, *_) in zip(products, asked, strict=True))
+            wanted &= not kind or first == size or not self.fully_used
+            weights.append(wanted * (1 if kind else math.factorial(first)))
+        return replace(step, rooms=ascending, weights=tuple(weights))
 
 
 BITS = 32
@@ -163,15 +187,9 @@ def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None)
     values : int64[W, *S] or float64[1, *S]
         Ways to come to each shape inside; integers are exact.
     trace : list, optional
-        Where the sums before each dimension and after the last go, float64[K or Q, *S].
-
-    Returns
-    -------
-    int64[W, *S] or float64[1, *S]
-        For an axis int64[W, Q, *S], by the product of its bounds.
+        Where the sums before each dimension and after the last go, float64[Q, *S].
     """
-    rooms = 1 + sum(step.free) if not step.slot.axis else len(step.products)
-    state = np.zeros((len(values), rooms, *values.shape[1:]), values.dtype)
+    state = np.zeros((len(values), len(step.rooms), *values.shape[1:]), values.dtype)
     state[:, 0] = values
     for d in range(len(step.moves)):
         if trace is not None:
@@ -179,10 +197,8 @@ def put_loops(step: LoopStep, values: Values, trace: list[Floats] | None = None)
         state = _put_loop(step, d, state)
     if trace is not None:
         trace.append(state[0])
-    if step.slot.axis:
-        return state
-    orders = np.array([math.factorial(k) for k in range(rooms)]).reshape(-1, *[1] * (values.ndim - 1))
-    summed: Values = (state * orders.astype(values.dtype)).sum(axis=1)
+    weights = np.array(step.weights, values.dtype).reshape(-1, *[1] * (values.ndim - 1))
+    summed: Values = (state * weights).sum(axis=1)
     if values.dtype == np.int64:
         carry(summed)
     return summed
@@ -192,17 +208,10 @@ def _put_loop(step: LoopStep, d: int, state: Values) -> Values:
     """The same for the loop of one dimension."""
     after = state.copy() if step.may_rest[d] else np.zeros_like(state)
     source, target = state.swapaxes(2, 2 + d), after.swapaxes(2, 2 + d)
-    if step.slot.axis:
-        place = {product: q for q, product in enumerate(step.products)}
-        for i, j, bound in step.moves[d]:
-            pairs = [(q, place[p * bound]) for q, p in enumerate(step.products) if p * bound in place]
-            if pairs:
-                before, behind = (list(row) for row in zip(*pairs, strict=True))
-                target[:, behind, j] += source[:, before, i]
-    else:
-        more = int(step.free[d])
-        for i, j, _ in step.moves[d]:
-            target[:, more:, j] += source[:, : state.shape[1] - more, i]
+    for i, j, bound in step.moves[d]:
+        if pairs := step.rooms_after(d, bound):
+            before, behind = (list(row) for row in zip(*pairs, strict=True))
+            target[:, behind, j] += source[:, before, i]
     if state.dtype == np.int64:
         carry(after)
     return after
@@ -220,7 +229,7 @@ def count_mappings(nest: Nest) -> int:
             values = values * step.choices
             carry(values)
         else:
-            values = _summed(step, put_loops(step, values))
+            values = put_loops(step, values)
     return as_integer(values)
 
 
@@ -236,7 +245,7 @@ def count_by_keep(nest: Nest) -> list[tuple[tuple[int, ...], int]]:
     found: list[tuple[tuple[int, ...], Ints]] = [((), _start(nest))]
     for step in nest.steps:
         if not isinstance(step, Keeping):
-            found = [(chosen, _summed(step, put_loops(step, values))) for chosen, values in found]
+            found = [(chosen, put_loops(step, values)) for chosen, values in found]
             continue
         found = [
             ((k, *chosen), values * fits)
@@ -255,26 +264,12 @@ def _start(nest: Nest) -> Ints:
     return values
 
 
-def _summed(step: LoopStep, values: Ints) -> Ints:
-    """Without regard to the product of an axis, of those that are wanted."""
-    if not step.slot.axis:
-        return values
-    summed: Ints = values[:, step.wanted].sum(axis=1)
-    carry(summed)
-    return summed
-
-
 def _largest(nest: Nest) -> float:
     """The largest sum that occurs, rounded: all choices taken to fit."""
     values: Floats = np.zeros((1, *nest.shape))
     values.reshape(-1)[0] = 1.0
     largest = 1.0
     for step in nest.steps:
-        if isinstance(step, Keeping):
-            values = values * len(step.keeps)
-        else:
-            values = put_loops(step, values)
-            if step.slot.axis:
-                values = values.sum(axis=1)
+        values = values * len(step.keeps) if isinstance(step, Keeping) else put_loops(step, values)
         largest = max(largest, float(values.max()))
     return largest

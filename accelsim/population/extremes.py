@@ -268,7 +268,7 @@ class WorstSearch:
         for i, many in outside.items():
             mine = np.flatnonzero(states.at[:, d] == i)
             for j, bound in many:
-                room = mine[states.room[mine] * bound <= step.products[-1]] if step.slot.axis else mine
+                room = mine[states.room[mine] * bound <= step.rooms[-1][0]] if step.slot.axis else mine
                 which.append(room)
                 sizes.append(np.full(len(room), j))
                 bounds.append(np.full(len(room), bound))
@@ -334,7 +334,7 @@ class WorstSearch:
         for d in range(len(step.moves)):
             more = self.put(states, step, d)
             states = self.prune(_join([states, more]) if step.may_rest[d] else more, chain, lv)
-        wanted = [product for product, good in zip(step.products, step.wanted, strict=True) if good]
+        wanted = [product for (product, *_), good in zip(step.rooms, step.weights, strict=True) if good]
         states = states.take(np.isin(states.room, wanted))
         states.room = np.ones(len(states), np.int64)
         return self.prune(states, chain, lv)
@@ -458,6 +458,6 @@ def _better(search: WorstSearch, row: Row, column: int, tried: Worst, found: Ext
         mapping = decode_mapping(space.encoded, tried.mappings, at)
         result = evaluate_encoded(space.encoded, mapping)
         value = {ENERGY: result.energy_pj, CYCLES: result.cycles, WORDS: result.outer_words}[column]
-        if result.valid and value > found.value and not space.constraints.broken_by(mapping):
+        if result.valid and value > found.value and not space.constraints.broken_by(mapping, space.encoded.einsum):
             found = Extreme(float(value), mapping, found.bound)
     return found

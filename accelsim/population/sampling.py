@@ -63,7 +63,7 @@ def evaluate_columns(c: Constants, batch: Batch, s: Detail, column: Floats) -> N
 class _Ways(NamedTuple):
     """Counted ways through the loops of a step.
 
-    weights : float64[rooms], what a way counts by its number of loops or product of bounds (its *room*) in the end.
+    weights : float64[rooms], what a way counts by its room in the end.
     sums : for each dimension, and last after all of them, float64[rooms * S], ways to come to a room and a tile shape.
     inside : for each dimension int64[1 + J, rooms, J]; before the loop over it, the room and the number of the shape
         with no size of this dimension, as an index into `sums`: without a loop, then around each size; -1: no way.
@@ -101,29 +101,21 @@ class Sampler:
                 continue
             trace: list[Floats] = []
             values = put_loops(step, values, trace)
-            values = values[:, step.wanted].sum(axis=1) if step.slot.axis else values
             inside = [self._inside(step, d) for d in range(len(nest.shape))]
-            self.ways.append(_Ways(_weights(step), [each.reshape(-1) for each in trace], inside))
+            self.ways.append(_Ways(np.array(step.weights, float), [each.reshape(-1) for each in trace], inside))
         if not values.reshape(-1)[-1] > 0:
             raise NoValidMapping("no mapping is valid")
         self._last: tuple[tuple[int, int], Batch] | None = None
 
     def _inside(self, step: LoopStep, d: int) -> Ints:
         """Where the ways before the loop of a dimension are; see `_Ways`."""
-        rooms, sizes, shapes = len(_weights(step)), self.nest.shape[d], math.prod(self.nest.shape)
+        rooms, sizes, shapes = len(step.rooms), self.nest.shape[d], math.prod(self.nest.shape)
         found = np.full((1 + sizes, rooms, sizes), -1, np.int64)
-        place = {product: q for q, product in enumerate(step.products)}
-        for room in range(rooms):
-            if step.may_rest[d]:
-                found[0, room] = room * shapes + np.arange(sizes) * self.apart[d]
-            for i, j, bound in step.moves[d]:
-                if step.slot.axis:
-                    product, rest = divmod(step.products[room], bound)
-                    before = place.get(product, -1) if not rest else -1
-                else:
-                    before = room - int(step.free[d])
-                if before >= 0:
-                    found[1 + i, room, j] = before * shapes + i * self.apart[d]
+        for room in range(rooms if step.may_rest[d] else 0):
+            found[0, room] = room * shapes + np.arange(sizes) * self.apart[d]
+        for i, j, bound in step.moves[d]:
+            for before, room in step.rooms_after(d, bound):
+                found[1 + i, room, j] = before * shapes + i * self.apart[d]
         return found
 
     def draw(self, seed: int, number: int) -> Batch:
@@ -216,15 +208,8 @@ def _choose(rng: np.random.Generator, weights: Floats | Bools) -> Ints:
     return np.asarray((sums <= wanted).sum(axis=0))
 
 
-def _weights(step: LoopStep) -> Floats:
-    """What a way counts by its room: the orders of so many loops, or whether a product of bounds is wanted."""
-    if step.slot.axis:
-        return np.array(step.wanted, float)
-    return np.array([math.factorial(k) for k in range(1 + sum(step.free))], float)
-
-
 def _refuse_too_many(nest: Nest) -> None:
-    shapes, rooms = math.prod(nest.shape), [len(_weights(step)) for step in nest.steps if isinstance(step, LoopStep)]
+    shapes, rooms = math.prod(nest.shape), [len(step.rooms) for step in nest.steps if isinstance(step, LoopStep)]
     total = shapes * (1 + len(nest.shape)) * sum(rooms)
     if total > MOST_SUMS:
         raise AccelsimError(

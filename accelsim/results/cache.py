@@ -343,7 +343,7 @@ def _look_up(
         nests = [rename(read_mapping_json(each), nameless, einsum) for each in body["mappings"]]
         found = read_search(body, [evaluate(architecture, einsum, nest) for nest in nests])
         found = replace(found, seconds=float(body["seconds"]), kept=body["kept"])
-        wrong = _wrong(found, body, options, constraints)
+        wrong = _wrong(found, body, options, constraints, einsum)
     except (LookupError, TypeError, ValueError, AttributeError, AccelsimError) as error:
         wrong = f"{type(error).__name__}: {error}"
     if wrong:
@@ -352,7 +352,13 @@ def _look_up(
     return found
 
 
-def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, constraints: Constraints | None) -> str:
+def _wrong(
+    found: SearchResult,
+    body: Mapping[str, Any],
+    options: MapOptions,
+    constraints: Constraints | None,
+    einsum: Einsum,
+) -> str:
     """What keeps a result that was read back from being the answer; empty if nothing does."""
     if found.certificate is None or not found.certificate.proved or options.objective != found.objective:
         return "it proves nothing about what is asked"
@@ -370,15 +376,15 @@ def _wrong(found: SearchResult, body: Mapping[str, Any], options: MapOptions, co
         if result.cycles != kept["cycles"] or not math.isclose(result.energy_pj, kept["energy_pj"], rel_tol=_SAME):
             was = f"{kept['energy_pj']:.6g} pJ and {kept['cycles']} cycles"
             return f"its mapping costs {result.energy_pj:.6g} pJ and {result.cycles} cycles, not {was}"
-        if broken := rules_broken(result, constraints):
+        if broken := rules_broken(result, constraints, einsum):
             return "; ".join(broken)
     return ""
 
 
-def rules_broken(result: Result, constraints: Constraints | None) -> list[str]:
+def rules_broken(result: Result, constraints: Constraints | None, einsum: Einsum) -> list[str]:
     """Rules that a mapping breaks, those of the constraints included."""
     broken = [str(violation) for violation in result.violations]
     if constraints is None:
         return broken
     slow = constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
-    return broken + constraints.broken_by(result.mapping) + slow
+    return broken + constraints.broken_by(result.mapping, einsum) + slow

@@ -170,7 +170,7 @@ class Task:
     def valid_cost(self, recorded: Mapping[str, Any]) -> Result:
         """Evaluate a listed mapping; raises ValueError if it breaks a rule."""
         result = self.cost(recorded)
-        if broken := rules_broken(result, self.constraints):
+        if broken := rules_broken(result, self.constraints, self.einsum):
             raise ValueError(f"a listed mapping is not valid: {'; '.join(broken)}")
         return result
 
@@ -280,7 +280,7 @@ def verify_rest(
 def _check_result(task: Task, recorded: Mapping[str, Any], result: Result) -> Iterator[Check]:
     """Compare every number of a mapping with the model's, and walk its nest."""
     found = output.result_json(result)
-    broken = rules_broken(result, task.constraints)
+    broken = rules_broken(result, task.constraints, task.einsum)
     wanted = "valid" if recorded["valid"] else "invalid"
     yield Check("mapping", wanted, "; ".join(broken) or "valid", recorded["valid"] == (not broken))
     for what, key in (("energy [pJ]", "energy_pj"), ("cycles", "cycles"), ("EDP [pJ x cycle]", "edp_pj_cycles")):

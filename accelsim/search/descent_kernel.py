@@ -16,7 +16,7 @@ from accelsim.mapspace.kernel import begin_stream, next_number
 from accelsim.model.detail import PARTIAL, READ, STEPS, TILE, WRITTEN, Detail
 from accelsim.model.encode import UNLIMITED, Batch, Bools, Constants, Floats, Ints
 from accelsim.model.jit import jit
-from accelsim.model.kernel import VALID, cost, fit
+from accelsim.model.kernel import VALID, asked_value, cost, fit
 from accelsim.search.value_kernel import CAPACITY, CYCLES, ENERGY, WORDS, outer_words, value_of, within_limits
 
 CURRENT, CHANGED, BEST = range(3)
@@ -200,7 +200,6 @@ def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
             across *= float(x[lv, d])
             down *= float(y[lv, d])
         found *= max(1.0, across / float(c.fanout[lv, 0])) * max(1.0, down / float(c.fanout[lv, 1]))
-        found *= max(1.0, float(c.least[lv, 0]) / across) * max(1.0, float(c.least[lv, 1]) / down)
         if lv == c.nodes[lv, 0]:
             held = 0.0
         for t in range(keep.shape[1]):
@@ -217,6 +216,10 @@ def _overflow(c: Constants, g: Choices, w: Walk, row: int, s: Detail) -> float:
                             part += float(s.at[node, t, TILE] * c.word_parts[node, t, s.at[node, t, PARTIAL]])
                 if c.partition[lv, role] != UNLIMITED:
                     found *= max(1.0, part / max(float(c.partition[lv, role]), 0.5))
+    for r in range(c.asked.shape[0]):
+        value = float(asked_value(c, r, w.mapping.temporal[row], x, y, keep, s))
+        if value > 0.0:
+            found *= max(1.0, float(c.asked[r, 2]) / value, value / float(c.asked[r, 3]))
     for k in range(3):
         found *= max(1.0, w.column[row, k] / g.most[k])
     return found

@@ -95,9 +95,10 @@ def _cycles(space: MapSpace) -> list[str]:
     return [f"{work} cycle{'s' if fewest > 1 else ''}, in which {'; '.join(missed)}"]
 
 
-def _idle(space: MapSpace, mapping: Mapping) -> float:
-    """How many times the instances that its loops use constraints ask for: the product of all axes."""
-    found = 1.0
+def _missed(space: MapSpace, mapping: Mapping) -> float:
+    """By which factor a mapping misses the products that constraints ask for, and the instances of axes: of all."""
+    products = space.constraints.products(mapping, space.encoded.einsum)
+    found = math.prod(product.missed_by(value) for _, product, value in products)
     for level in mapping.levels:
         asked = space.constraints.of(level.level)
         for block, loops in ((asked.x, level.x), (asked.y, level.y)):
@@ -116,7 +117,7 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
     for b in range(DRAWS):
         result = evaluate_encoded(space.encoded, decode_mapping(space.encoded, batch, b))
         factor = math.prod(violation.factor for violation in result.violations)
-        factor *= max(1.0, float(result.cycles * least / space.ideal_cycles)) * _idle(space, result.mapping)
+        factor *= max(1.0, float(result.cycles * least / space.ideal_cycles)) * _missed(space, result.mapping)
         factor *= math.prod(max(1.0, limit.exceeded_by(costs_of(result))) for limit in space.constraints.limits)
         if best is None or factor < best[0]:
             best = factor, result
@@ -124,7 +125,7 @@ def _nearest_miss(space: MapSpace, key: np.uint64, proved: bool) -> list[str]:
         return []
     missing = [str(violation) for violation in best[1].violations]
     missing += space.constraints.broken_by_costs(costs_of(best[1]), space.ideal_cycles)
-    missing += space.constraints.broken_by(best[1].mapping)
+    missing += space.constraints.broken_by(best[1].mapping, space.encoded.einsum)
     if not missing and proved:
         raise RuntimeError(f"the search found no valid mapping, but this one is valid: {best[1].mapping}")
     if not missing:

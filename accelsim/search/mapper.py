@@ -45,7 +45,15 @@ DRAWS = 16_384
 """Mappings that are drawn in one piece."""
 _POLL_SECONDS = 0.05
 
-RULE_NAMES = ("valid", "fanout x", "fanout y", "capacity", "capacity", "utilization or limit", "least use of an axis")
+RULE_NAMES = (
+    "valid",
+    "fanout x",
+    "fanout y",
+    "capacity",
+    "capacity",
+    "utilization or limit",
+    "products of constraints",
+)
 
 _Piece = tuple[int, int]
 
@@ -390,7 +398,7 @@ class _Run:
             )
         best = evaluate_encoded(self.encoded, decode_mapping(self.encoded, ledger.books.best, 0))
         value = self.goal.of(best)
-        broken = [*map(str, best.violations), *self.space.constraints.broken_by(best.mapping)]
+        broken = [*map(str, best.violations), *self.space.constraints.broken_by(best.mapping, self.encoded.einsum)]
         if broken or not math.isclose(value, float(ledger.books.value[0]), rel_tol=1e-12):
             raise RuntimeError(f"search found {ledger.books.value[0]!r}, evaluation gives {value!r}: {broken}")
         proof = Certificate(value, value, 0, ledger.seen, 0) if stop == "exhausted" else None

@@ -133,7 +133,8 @@ class BoundsMaker:
         self.corners, self.may_be_large = corners is not False, fine or corners is not None
         self.copies = copies_apart(grid, deepest) if fine else [np.ones(1)] * (self.levels + 1)
         self.edges = [self._edges(level) for level in range(self.levels + 1)]
-        self.fits = [grid.space.fitting_keeps(self.shapes.box, level) for level in range(self.levels)]
+        sizes = [row[:many] for row, many in zip(self.shapes.size, self.shapes.sizes.tolist(), strict=True)]
+        self.fits = [grid.space.fitting_keeps(self.shapes.box, sizes, level) for level in range(self.levels)]
         self.most = [self._most(level) for level in range(self.levels)]
         self.sieve = None if worth is None else Sieve(self.bounds, self.least, may, self.edges, worth)
 

@@ -309,7 +309,7 @@ def _walk_remainders(space: MapSpace, descent: Descent, aim: _Aim, solved: _Solv
     mapping = trim(decode_mapping(descent.space.encoded, found.mapping, 0), dict(space.encoded.einsum.dims))
     result = evaluate_encoded(space.encoded, mapping)
     value = aim.objective.of(result)
-    fits = result.valid and not space.constraints.broken_by(mapping) and aim.allows(result)
+    fits = result.valid and not space.constraints.broken_by(mapping, space.encoded.einsum) and aim.allows(result)
     if fits and value < solved.value:
         solved.walked, solved.best, solved.value = True, result, value
 
@@ -411,7 +411,7 @@ def _seek_remainders(space: MapSpace, solver: Solver, aim: _Aim, solved: _Solved
             value = goal.of(result)
             if value < float(outcome.found.value[i]) * (1 - 1e-9):
                 raise RuntimeError(f"a mapping costs {value!r}, less than the {outcome.found.value[i]!r} it must")
-            broken = space.constraints.broken_by(result.mapping)
+            broken = space.constraints.broken_by(result.mapping, space.encoded.einsum)
             if broken:
                 raise RuntimeError(f"search found a mapping that breaks the constraints: {broken}")
             limit = solved.value * (1 + SURE * solved.walked)  # see `_seek`
@@ -465,7 +465,7 @@ def _evaluate(space: MapSpace, batch: Batch, i: int) -> Result:
 def result_of(space: MapSpace, batch: Batch, i: int, column: Floats | tuple[float, ...]) -> Result:
     """As `_evaluate`; the energy and cycles of the search itself must be the same, else the error is ours."""
     result = _evaluate(space, batch, i)
-    broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping)]
+    broken = [*map(str, result.violations), *space.constraints.broken_by(result.mapping, space.encoded.einsum)]
     broken += space.constraints.broken_by_costs(costs_of(result), result.ideal_cycles)
     energy, cycles = float(column[ENERGY]), int(column[CYCLES])
     if broken or cycles != result.cycles or not math.isclose(energy, result.energy_pj, rel_tol=1e-12):

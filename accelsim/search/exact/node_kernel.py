@@ -23,7 +23,7 @@ from accelsim.model.detail import (
     VISITS,
     Detail,
 )
-from accelsim.model.encode import PE, UNLIMITED, Bools, Constants, Ints
+from accelsim.model.encode import PE, TIME, UNLIMITED, Bools, Constants, Ints
 from accelsim.model.jit import inline, jit
 from accelsim.model.kernel import BY_READ, BY_TRANSFER, BY_UPDATE, BY_WRITE, distinct, port_cycles
 from accelsim.model.ramps import array_cycles
@@ -370,6 +370,30 @@ def has_no_loops(c: Constants, g: CostTables, node: SearchNode, level: int) -> b
 
 @inline
 def next_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
+    """Go to the next tile shape around the network of a level that its loops may lead to."""
+    while _step_mid(c, shapes, g, node, level, begin):
+        begin = False
+        if _products_allowed(c, shapes, node, level):
+            return True
+    return False
+
+
+@inline
+def _products_allowed(c: Constants, shapes: Shapes, node: SearchNode, level: int) -> bool:
+    """Whether the loops of a temporal block have the products that constraints ask for."""
+    for r in range(c.asked.shape[0]):
+        if c.asked[r, 0] == level and c.asked[r, 1] == TIME:
+            product = 1
+            for d in range(shapes.sizes.shape[0]):
+                if c.asked[r, 4 + d]:
+                    product *= shapes.factor[d, shapes.over[d, node.tile[level, d], node.mid[level, d]]]
+            if not c.asked[r, 2] <= product <= c.asked[r, 3]:
+                return False
+    return True
+
+
+@inline
+def _step_mid(c: Constants, shapes: Shapes, g: CostTables, node: SearchNode, level: int, begin: bool) -> bool:
     """Go to the next tile shape around the network of a level."""
     dims = shapes.sizes.shape[0]
     if has_no_loops(c, g, node, level):

@@ -16,7 +16,7 @@ import numpy as np
 from accelsim.inputs.errors import TooManyChoices
 from accelsim.mapspace.factors import along, divisors, passes, tile_words
 from accelsim.mapspace.space import MapSpace, Slot
-from accelsim.model.encode import Bools, Floats, Ints
+from accelsim.model.encode import ON_X, ON_Y, Bools, Floats, Ints
 from accelsim.model.jit import inline
 
 MOST_PAIRS = 20_000_000
@@ -289,7 +289,7 @@ def _strides(counts: Ints) -> Ints:
 
 
 def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
-    """All bounds of the loops on one axis that fit it, and use as much of it as the constraints ask for."""
+    """All bounds of the loops on one axis that fit it, and have the products that the constraints ask for."""
     found: list[tuple[int, ...]] = [()]
     products = [1]
     for dim in space.encoded.dims:
@@ -301,9 +301,12 @@ def _tuples(space: MapSpace, slot: Slot, size: int) -> Ints:
             if product * factor <= size
         ]
         found, products = [head for head, _ in pairs], [product for _, product in pairs]
-    least = int(space.encoded.constants.least[slot.level, "xy".index(slot.axis)])
-    found = [bounds for bounds, product in zip(found, products, strict=True) if product >= least]
-    return np.array(found, np.int64).reshape(-1, len(space.encoded.dims))
+    bounds = np.array(found, np.int64).reshape(-1, len(space.encoded.dims))
+    for level, kind, low, high, *which in space.encoded.constants.asked.tolist():
+        if level == slot.level and kind == {"x": ON_X, "y": ON_Y}[slot.axis]:
+            value = bounds[:, np.flatnonzero(which)].prod(axis=1)
+            bounds = bounds[(value >= low) & (value <= high)]
+    return bounds
 
 
 def make_options(space: MapSpace, shapes: Shapes, level: int, every: bool, widest: bool = False) -> Options:
