@@ -452,7 +452,7 @@ def test_product__that_no_loops_reach_is_told(tmp_path):
 
 
 def test_tile__that_no_mapping_keeps_is_told_with_the_nearest_miss(tmp_path):
-    text = "constraints: {levels: [{level: GLB, keep: [Inputs], tile: {words: [Inputs<=2], sizes: [P>=2]}}]}"
+    text = "constraints: {levels: [{level: GLB, keep: [Inputs], tile: {words: [Inputs<=2], sizes: [P>=4]}}]}"
     with pytest.raises(NoValidMapping, match=r"GLB: words of the tile: Inputs is \d+, Inputs<=2 is asked for"):
         map_einsum(load_architecture("eyeriss"), load_workload("conv").layers[0], constraints=read(tmp_path, text))
 
